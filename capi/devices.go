@@ -31,8 +31,8 @@ func init() {
 		func() string { return strconv.Itoa(map[bool]int{true: 1}[autotune()]) })
 }
 
-// planDebug reads TORCHLETTE_DUMP, a pass or "all", and TORCHLETTE_DISABLE, a list of passes with commas between them.
-// If a name is unknown, it reports that and ignores both variables.
+// planDebug reads TORCHLETTE_DUMP, a pass or "all", and TORCHLETTE_DISABLE, a comma-separated list of passes. It
+// reports an unknown name and then ignores both variables.
 func planDebug() compile.Debug {
 	d := compile.Debug{Dump: getenv("TORCHLETTE_DUMP"), Out: os.Stderr}
 	if v := getenv("TORCHLETTE_DISABLE"); v != "" {
@@ -45,14 +45,14 @@ func planDebug() compile.Debug {
 	return d
 }
 
-// pool is the thread pool of the CPU device: its size (0: the number of cores), and the device once it is open. The
+// pool is the state of option num_threads: its value (0: the number of cores), and the CPU device once it is open. The
 // engine's lock guards it.
 var pool struct {
 	threads int
 	device  *cpu.Device
 }
 
-// setThreads is the option num_threads.
+// setThreads sets the option num_threads.
 func setThreads(value string) error {
 	n, err := strconv.Atoi(value)
 	if err != nil || n <= 0 {
@@ -65,7 +65,7 @@ func setThreads(value string) error {
 	return pool.device.SetThreads(n)
 }
 
-// threads gives the option num_threads or, while that is not set, TORCHLETTE_NUM_THREADS; 0: the number of cores.
+// threads returns the option num_threads or, if unset, TORCHLETTE_NUM_THREADS; 0 means the number of cores.
 func threads() int {
 	if pool.threads > 0 {
 		return pool.threads
@@ -74,13 +74,13 @@ func threads() int {
 	return max(n, 0)
 }
 
-// tuning is the option autotune, once it is set, and the open GPUs. The engine's lock guards it.
+// tuning is the state of option autotune: its value, once set, and the open GPUs. The engine's lock guards it.
 var tuning struct {
 	set, on bool
 	devices map[ir.DeviceID]*gpu.Device
 }
 
-// autotune gives the option autotune or, while that is not set, TORCHLETTE_AUTOTUNE.
+// autotune returns the option autotune or, if unset, TORCHLETTE_AUTOTUNE.
 func autotune() bool {
 	if tuning.set {
 		return tuning.on
@@ -88,7 +88,7 @@ func autotune() bool {
 	return getenv("TORCHLETTE_AUTOTUNE") == "1"
 }
 
-// setAutotune is the option autotune.
+// setAutotune sets the option autotune.
 func setAutotune(value string) error {
 	if value != "0" && value != "1" {
 		return fmt.Errorf("got %q, want 0 or 1", value)
@@ -115,8 +115,8 @@ func openGPU(id ir.DeviceID) (device.Device, error) {
 	return d, nil
 }
 
-// adapterOptions reads TORCHLETTE_ADAPTER: a number or a part of a name. ",core" after it leaves optional features
-// unused. Real GPUs come first; the software adapter is used where there is none, or under the name "software".
+// adapterOptions reads TORCHLETTE_ADAPTER: a number or part of a name, where the suffix ",core" turns optional features
+// off. Real GPUs come first. The software adapter serves if there is no GPU, or under the name "software".
 func adapterOptions(number int) gpu.Options {
 	o := gpu.Options{Number: number, AllowSoftware: true, Merge: mergeLimit()}
 	name, rest, _ := strings.Cut(getenv("TORCHLETTE_ADAPTER"), ",")
@@ -130,13 +130,13 @@ func adapterOptions(number int) gpu.Options {
 	return o
 }
 
-// mergeLimit reads TORCHLETTE_MERGE: the most steps of one kind that may share a dispatch.
+// mergeLimit reads TORCHLETTE_MERGE: the maximum number of like steps that share a dispatch.
 func mergeLimit() int {
 	n, _ := strconv.Atoi(getenv("TORCHLETTE_MERGE"))
 	return max(n, 0)
 }
 
-// openDevice opens a device when it is first named.
+// openDevice opens a device on first use.
 func openDevice(id ir.DeviceID) (device.Device, error) {
 	if id == ir.CPU {
 		d, err := openCPU()
@@ -146,8 +146,8 @@ func openDevice(id ir.DeviceID) (device.Device, error) {
 	return openGPU(id)
 }
 
-// openCPU opens the CPU device with TORCHLETTE_NUM_THREADS threads, by default one a core. TORCHLETTE_CPU names an
-// instruction set in place of the best one, or "interpreter": the interpreter of kernels then runs everything.
+// openCPU opens the CPU device with TORCHLETTE_NUM_THREADS threads, by default one per core. TORCHLETTE_CPU selects an
+// instruction set instead of the best one, or "interpreter", which interprets all kernels.
 func openCPU() (device.Device, error) {
 	isa := getenv("TORCHLETTE_CPU")
 	if isa == "interpreter" {
@@ -156,7 +156,7 @@ func openCPU() (device.Device, error) {
 	return cpu.New(cpu.Options{ISA: isa, Threads: threads()})
 }
 
-// defaultDevice gives a real GPU where there is one, else the CPU. TORCHLETTE_DEVICE names another device.
+// defaultDevice returns TORCHLETTE_DEVICE if set, else a real GPU, else the CPU.
 func defaultDevice() ir.DeviceID {
 	switch v := getenv("TORCHLETTE_DEVICE"); {
 	case v == "cpu":
@@ -175,7 +175,7 @@ func defaultDevice() ir.DeviceID {
 	return ir.CPU
 }
 
-// describeDevices lists the CPU and every adapter.
+// describeDevices lists the CPU and all adapters.
 func describeDevices() []engine.DeviceInfo {
 	var out []engine.DeviceInfo
 	if d, err := openCPU(); err == nil {

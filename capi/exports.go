@@ -18,7 +18,7 @@ import (
 
 func main() {}
 
-// view gives a C array as a Go slice without copying it. n <= 0 gives nil, so that a null pointer is never followed.
+// view returns a C array as a Go slice without a copy. n <= 0 gives nil, so a null pointer is never followed.
 func view[T any, N ~int32 | ~uint64](p unsafe.Pointer, n N) []T {
 	if n <= 0 {
 		return nil
@@ -26,7 +26,7 @@ func view[T any, N ~int32 | ~uint64](p unsafe.Pointer, n N) []T {
 	return unsafe.Slice((*T)(p), int(n))
 }
 
-// opNames maps full names to operator numbers. The registry is complete before an export can be called.
+// opNames maps full names to operator numbers. All operators are registered before an export can be called.
 var opNames = sync.OnceValue(func() map[string]op.OpID {
 	m := map[string]op.OpID{}
 	for _, d := range op.Defs() {
@@ -58,7 +58,7 @@ func tlgo_op_find(name *C.char, id *C.uint16_t) (st C.int32_t) {
 //export tlgo_op
 func tlgo_op(c *C.tl_call, out *C.tl_out, limit C.int32_t, n *C.int32_t) (st C.int32_t) {
 	defer guard("tl_op", op.OpID(c.op), &st)
-	d := call{ // stays on the stack: Op does not keep it
+	d := call{ // on the stack: Op does not keep it
 		Op:        op.OpID(c.op),
 		Mode:      uint8(c.mode),
 		SourceLoc: uint32(c.source_loc),
@@ -194,7 +194,7 @@ func tlgo_meta_of(h C.uint64_t, m *C.tl_meta) (st C.int32_t) {
 	return 0
 }
 
-// writeString writes s with a final zero, cut to fit.
+// writeString writes s with a terminating zero, cut to fit.
 func writeString(dst []byte, s string) {
 	if len(dst) == 0 {
 		return

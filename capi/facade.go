@@ -2,7 +2,7 @@ package main
 
 import "github.com/torchlette/torchlette/engine"
 
-// Types of package engine under short names. layout.go compares them with their C counterparts.
+// Short names for types of package engine; layout.go compares them with their C counterparts.
 type (
 	call      = engine.Call
 	scalar    = engine.Scalar

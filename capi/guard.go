@@ -17,15 +17,14 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// guard turns a panic into a status; every export defers it. what names the export; where id is not 0, the operator is
-// named instead.
+// guard turns a panic into a status; every export defers it. The error names operator id or, for id 0, the export what.
 func guard(what string, id op.OpID, status *C.int32_t) {
 	if r := recover(); r != nil {
 		*status = C.int32_t(caught(r, what, id))
 	}
 }
 
-// caught records the value of a panic as the thread's failure and gives its code.
+// caught stores a panic's value as the thread's last failure and returns its code.
 func caught(r any, what string, id op.OpID) ir.Code {
 	if e, ok := r.(error); ok {
 		var known *ir.Error
@@ -47,7 +46,7 @@ func caught(r any, what string, id op.OpID) ir.Code {
 	return ir.ErrInternal
 }
 
-// panicLocation gives the line that panicked: the first frame below the guard that is not the runtime's.
+// panicLocation returns the line that panicked: the first frame below the guard outside the Go runtime.
 func panicLocation() (file string, line int, ok bool) {
 	const guards = 4 // Callers, panicLocation, caught, guard
 	var pcs [24]uintptr
@@ -63,7 +62,7 @@ func panicLocation() (file string, line int, ok bool) {
 	}
 }
 
-// failed records err, if any, and gives its status.
+// failed stores err, if any, as the thread's last failure and returns its status.
 func failed(err *ir.Error) C.int32_t {
 	if err == nil {
 		return 0
@@ -71,7 +70,7 @@ func failed(err *ir.Error) C.int32_t {
 	return fail(err.Code, err.SourceLoc, err.Msg)
 }
 
-// sliced is failed for calls in time slices, which may have work left.
+// sliced is failed for calls in time slices, which may still be pending.
 func sliced(pending bool, err *ir.Error) C.int32_t {
 	if err == nil && pending {
 		return C.TL_PENDING
@@ -79,7 +78,7 @@ func sliced(pending bool, err *ir.Error) C.int32_t {
 	return failed(err)
 }
 
-// lastError gives the last failure of the calling thread.
+// lastError returns the last failure of the calling thread.
 func lastError() (code ir.Code, msg string) {
 	e := C.tl_last_error()
 	return ir.Code(e.code), C.GoString(e.message)

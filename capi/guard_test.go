@@ -12,13 +12,13 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// onThread keeps a test on one thread, where its last error is.
+// onThread pins a test to one OS thread, which stores the last error.
 func onThread(t *testing.T) {
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
 }
 
-// guarded calls f as an export's body is called.
+// guarded calls f like the body of an export.
 func guarded(id op.OpID, f func()) (code ir.Code) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -46,7 +46,7 @@ func TestGuardTurnsPanicsIntoStatuses(t *testing.T) {
 		{"runtime error", 0, func() { none[0]++ }, ir.ErrInternal, "index out of range"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			onThread(t) // each subtest is a goroutine of its own
+			onThread(t) // each subtest runs in its own goroutine
 			assert.Equal(t, c.code, guarded(c.id, c.panic))
 			if c.code == ir.OK {
 				return

@@ -7,8 +7,8 @@ import "C"
 
 import "unsafe"
 
-// The structs of the hot path are shared with C as they lie in memory. Each line is an index that is in range only if
-// both layouts agree: a difference does not compile.
+// The structs of the hot path are shared with C by memory layout. Each line indexes an array within its bounds only if
+// both layouts agree, so a difference does not compile.
 var (
 	_ = [1]struct{}{}[unsafe.Sizeof(C.tl_scalar{})-unsafe.Sizeof(scalar{})]
 	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_scalar{}.bits)-unsafe.Offsetof(scalar{}.Bits)]

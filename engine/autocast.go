@@ -6,8 +6,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// autocast gives the operands that the rule of d sees: in themselves, or those that the present context casts to the
-// dtypes to. Forms that write into a tensor keep its dtype, and so are not cast.
+// autocast returns in with the casts that the autocast context asks of operator d; to holds the context's dtypes for
+// the CPU and for GPUs. The caller skips it for in-place and out= calls, which keep their tensor's dtype.
 func autocast(b op.Builder, to [2]ir.DType, d *op.Def, in []op.Val) []op.Val {
 	if to == [2]ir.DType{} {
 		return in

@@ -18,8 +18,8 @@ const (
 	NoLeafHooks
 )
 
-// BackwardEvent is what a walk stops for; Kind is an autograd.EventKind. Of an inspection, Hook is the
-// gradient's index and Site the line that recorded the function Name.
+// BackwardEvent describes why a walk stopped; Kind is an autograd.EventKind. For Inspect, Hook is the index of the
+// gradient, and SourceLoc is the line that recorded the function Name.
 type BackwardEvent struct {
 	Kind      uint32
 	SourceLoc uint32
@@ -28,7 +28,7 @@ type BackwardEvent struct {
 	Name      [64]byte
 }
 
-// maxNested bounds the walks begun by hooks of walks: a hook that walks its own graph never ends.
+// maxNested bounds the nesting of walks: a hook that walks its own graph would recurse without end.
 const maxNested = 100
 
 // walks are the backward walks in progress.
@@ -37,14 +37,14 @@ type walks struct {
 	open int
 }
 
-// walk is a backward walk between calls.
+// walk is a backward walk between two calls of BackwardNext.
 type walk struct {
 	w      *autograd.Walk
 	flags  uint32
 	inputs int
 }
 
-// find gives a walk in progress.
+// find returns a walk in progress.
 func (k *walks) find(id uint64) (*walk, *ir.Error) {
 	w := k.byID[id]
 	if w == nil {
@@ -53,15 +53,14 @@ func (k *walks) find(id uint64) (*walk, *ir.Error) {
 	return w, nil
 }
 
-// Backward begins a walk from roots with cotangents grads (0: ones). It runs up to the
-// first hook or the end when BackwardNext is called.
+// Backward prepares a walk from roots with the cotangents grads (0: ones). BackwardNext runs it.
 func (e *Engine) Backward(roots, grads, inputs []uint64, flags uint32) (id uint64, err *ir.Error) {
 	if err := e.waiter.acquire(threadID()); err != nil {
 		return 0, err
 	}
 	defer func() {
 		if id == 0 {
-			e.waiter.release() // else the session has it, to its end
+			e.waiter.release() // on success the walk keeps the execution lock until endWalk
 		}
 	}()
 	defer e.leave(&err)
@@ -103,7 +102,7 @@ func (e *Engine) Backward(roots, grads, inputs []uint64, flags uint32) (id uint6
 	return id, nil
 }
 
-// roots resolves the starting values and their cotangents.
+// roots resolves the roots and their cotangents.
 func (e *Engine) roots(roots, grads []uint64) (rv, cv []op.Val, err *ir.Error) {
 	s := e.session
 	for i, h := range roots {
@@ -139,8 +138,8 @@ func (e *Engine) roots(roots, grads []uint64) (rv, cv []op.Val, err *ir.Error) {
 	return rv, cv, nil
 }
 
-// BackwardNext goes on with a walk, after a hook with its replacement (0: none), to the
-// next hook or the end.
+// BackwardNext continues a walk up to its next hook or its end. replacement is the answer of the hook that the last
+// event named (0: none).
 func (e *Engine) BackwardNext(id, replacement uint64, ev *BackwardEvent) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
@@ -173,7 +172,7 @@ func (e *Engine) BackwardNext(id, replacement uint64, ev *BackwardEvent) (err *i
 	ev.Kind, ev.Hook = uint32(next.Kind), next.Hook
 	switch next.Kind {
 	case autograd.Done:
-		goesOn = w.inputs > 0 // until BackwardResults
+		goesOn = w.inputs > 0 // the walk stays open for BackwardResults
 		return nil
 	case autograd.Inspect:
 		ev.Hook, ev.SourceLoc = uint64(next.Index), e.tape.Node(next.From).SourceLoc
@@ -187,8 +186,7 @@ func (e *Engine) BackwardNext(id, replacement uint64, ev *BackwardEvent) (err *i
 	return nil
 }
 
-// abandonWalks forgets the backward walks in progress, whose tape is gone, and gives back the execution lock that each
-// of them holds.
+// abandonWalks drops all walks in progress and releases their holds of the execution lock. Their tape is gone.
 func (e *Engine) abandonWalks() {
 	for range e.backward.byID {
 		e.waiter.release()
@@ -196,7 +194,7 @@ func (e *Engine) abandonWalks() {
 	e.backward = walks{byID: map[uint64]*walk{}}
 }
 
-// endWalk gives back what a walk holds, the execution lock last.
+// endWalk releases what a walk holds, the execution lock last.
 func (e *Engine) endWalk(id uint64, w *walk) {
 	defer e.waiter.release()
 	e.backward.open--
@@ -204,7 +202,7 @@ func (e *Engine) endWalk(id uint64, w *walk) {
 	w.w.Close()
 }
 
-// BackwardResults gives the cotangents of the inputs of a finished walk and ends it.
+// BackwardResults returns the cotangents of the inputs of a finished walk and ends it.
 func (e *Engine) BackwardResults(id uint64, outs []Out, has []bool) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()

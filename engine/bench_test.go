@@ -13,7 +13,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/reference"
 )
 
-// addition gives an engine, and the call a+a of four floats.
+// addition makes an engine and the call a+a on four floats.
 func addition(b *testing.B) (*Engine, Call) {
 	dev := reference.New()
 	e := New(Config{Open: func(ir.DeviceID) (device.Device, error) { return dev, nil }})
@@ -25,7 +25,7 @@ func addition(b *testing.B) (*Engine, Call) {
 		Scalars: []Scalar{{Kind: op.ScalarInt, Bits: 1}}}
 }
 
-// BenchmarkRecordDeferred times the same as a deferred call, in batches of 128.
+// BenchmarkRecordDeferred times recording a+a as a deferred call, in batches of 128.
 func BenchmarkRecordDeferred(b *testing.B) {
 	e, c := addition(b)
 	var outs [1]Out

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recalled calls f three times and tells whether the last calls replayed cached traces.
+// recalled calls f three times and reports whether the last calls were replayed.
 func recalled(r *rig, f func(i int)) bool {
 	for i := range 2 {
 		f(i)

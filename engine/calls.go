@@ -10,14 +10,13 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// The engine's lock is taken and given back here alone. Every exported method that looks at the session begins with
+// The engine's lock is taken and released in this file only. Every exported method that uses the session begins with
 //
 //	defer e.leave(&err)
 //	e.enter()
 //
-// leave comes first so that it covers what enter does. A panic with *ir.Error is the call's error. Any other panic is
-// a bug: the call gives ErrInternal, or goes on panicking where it has no error (nil), and the engine is as good as
-// before.
+// leave is deferred first, so that it also covers enter. A panic with an *ir.Error becomes the call's error. Any other
+// panic is a bug: the call returns ErrInternal or, if it returns no error (nil), panics again. The engine stays usable.
 
 // enter takes the engine's lock and releases the handles whose owners are gone.
 func (e *Engine) enter() {
@@ -30,7 +29,7 @@ func (e *Engine) enter() {
 	}
 }
 
-// leave ends a call: what it held goes, then the lock. It is deferred before enter.
+// leave ends a call: it releases the values that the call held, then the lock. It is deferred before enter.
 func (e *Engine) leave(err **ir.Error) {
 	defer e.mu.Unlock()
 	if r := recover(); r != nil {
@@ -40,7 +39,7 @@ func (e *Engine) leave(err **ir.Error) {
 	e.session.Drain()
 }
 
-// leaveOp is leave for calls that record at a line and end with recorded.
+// leaveOp is leave for calls that end with recorded. An error without a line gets sourceLoc.
 func (e *Engine) leaveOp(sourceLoc uint32, err **ir.Error) {
 	defer e.mu.Unlock()
 	if r := recover(); r != nil {
@@ -53,7 +52,7 @@ func (e *Engine) leaveOp(sourceLoc uint32, err **ir.Error) {
 	}
 }
 
-// drainIfFree is what remains of a call that must not wait for the lock.
+// drainIfFree releases queued handles if the lock is free at once.
 func (e *Engine) drainIfFree() {
 	if e.mu.TryLock() {
 		defer e.mu.Unlock()
@@ -61,14 +60,14 @@ func (e *Engine) drainIfFree() {
 	}
 }
 
-// alone does work under the lock without looking at the session, which may be broken.
+// alone runs work under the lock for calls that must work on a broken session too.
 func (e *Engine) alone(work func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	work()
 }
 
-// orPanic is err, or goes on with panic r where a call has no error.
+// orPanic returns err. Where a call returns no error (nil), it panics again with r.
 func orPanic(err **ir.Error, r any) **ir.Error {
 	if err == nil {
 		panic(r)
@@ -76,7 +75,8 @@ func orPanic(err **ir.Error, r any) **ir.Error {
 	return err
 }
 
-// mend undoes what a call that panicked has left half done. Only a bug panics while a window is collected.
+// mend undoes the half-done work of a call that panicked. If the panic is a bug, it also drops the window in
+// collection; an *ir.Error never interrupts collection.
 func (e *Engine) mend(r any) {
 	e.tape.From = autograd.Source{}
 	e.dispatch.Abandon()
@@ -85,7 +85,7 @@ func (e *Engine) mend(r any) {
 	}
 }
 
-// caught is the error of a panic. It is called by the deferred function that has recovered.
+// caught makes an error of a recovered panic. The deferred function that recovered must call it directly.
 func caught(r any) *ir.Error {
 	if x, ok := r.(*ir.Error); ok {
 		return x
@@ -100,7 +100,7 @@ func caught(r any) *ir.Error {
 	return ir.Errorf(ir.ErrInternal, "%s", text)
 }
 
-// panicLine finds the line that panicked: the first one below the deferred function that is not the runtime's.
+// panicLine finds the line that panicked: the first frame below the deferred function outside the Go runtime.
 func panicLine() (file string, line int, ok bool) {
 	const here = 4 // Callers, panicLine, caught, the deferred function
 	var pcs [24]uintptr
@@ -116,7 +116,7 @@ func panicLine() (file string, line int, ok bool) {
 	}
 }
 
-// recovered, deferred, turns a panic into the error of a function that has none of the engine's calls around it.
+// recovered, deferred, turns a panic into the error of a function that no enter and leave surround.
 func recovered(err *error) {
 	if r := recover(); r != nil {
 		*err = caught(r)

@@ -17,7 +17,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/reference"
 )
 
-// panicsIn runs f with a panic at the n-th entry into the engine, and tells whether it came to that.
+// panicsIn runs f with a panic at the n-th entry into the engine and reports whether that panic happened.
 func (r *rig) panicsIn(n int, f func()) (fired bool) {
 	r.e.trap = func() {
 		if n--; n == 0 {
@@ -35,7 +35,7 @@ func (r *rig) panicsIn(n int, f func()) (fired bool) {
 	return fired
 }
 
-// free requires that nothing is locked, and that an ordinary computation works.
+// free requires that no lock is held and that a computation works.
 func (r *rig) free(what string) {
 	r.t.Helper()
 	require.True(r.t, r.e.mu.TryLock(), "%s: the engine's lock is held", what)
@@ -51,7 +51,7 @@ func (r *rig) free(what string) {
 	r.drop(w)
 }
 
-// The engine's lock is taken and given back in one file.
+// Only one file takes and releases the engine's lock.
 func TestTheLockHasOnePlace(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestTheLockHasOnePlace(t *testing.T) {
 	}
 }
 
-// callsWithoutTheLock look at tables of their own, or take the lock by themselves.
+// callsWithoutTheLock use tables with locks of their own, or take the lock themselves.
 var callsWithoutTheLock = []string{"SourceLoc", "SourceLocString", "Release", "Reset", "Idle", "Interrupt"}
 
 func TestAPanicInAnyCallLeavesTheEngineFree(t *testing.T) {
@@ -107,7 +107,7 @@ func TestAPanicInAnyCallLeavesTheEngineFree(t *testing.T) {
 	}
 }
 
-// argument is a value that a call can do nothing with, and does not fail on.
+// argument makes a value that every call accepts without effect.
 func argument(t reflect.Type) reflect.Value {
 	if t.Kind() == reflect.Pointer {
 		return reflect.New(t.Elem())
@@ -122,7 +122,7 @@ func TestAPanicInAJobIsTheErrorOfWhoWaits(t *testing.T) {
 	r := newRig(t)
 	x := r.floats(nil, 1, 2)
 	y := r.do("add", x, 1.0)
-	r.e.session.SetPendingBytes(1 << 40) // it is run in a goroutine
+	r.e.session.SetPendingBytes(1 << 40) // large enough to run in a goroutine
 	require.True(t, r.e.heavy())
 	var err *ir.Error
 	fired := r.panicsIn(2, func() { _, err = r.e.Force(uint64(y), 1e9) })
@@ -163,13 +163,13 @@ func TestAPanicInAPassFailsTheValuesOfTheWindow(t *testing.T) {
 	}
 }
 
-// A panic while a window is collected leaves marks on its nodes: they go.
+// A panic during the collection of a window leaves marks on its nodes, which must be removed.
 func TestAPanicWhileAWindowIsCollectedIsForgotten(t *testing.T) {
 	r := newRig(t)
 	x := r.floats(nil, 1, 2)
 	y := r.do("mul", r.do("add", x, 1.0), 2.0)
 	pending := r.e.graph.Pending
-	r.e.graph.Pending = nil // the closure reaches nodes that are not pending
+	r.e.graph.Pending = nil // the closure reaches nodes outside of the pending list
 	_, err := r.tryRead(y)
 	require.NotNil(t, err)
 	assert.Equal(t, ir.ErrInternal, err.Code)
@@ -192,7 +192,7 @@ func TestAPanicInABackwardWalkEndsIt(t *testing.T) {
 	require.Equal(t, hook, ev.Hook)
 	require.Positive(t, r.e.waiter.execLock.depth, "the walk waits for its hook")
 	accumulate := r.e.backward.byID[id].w
-	r.e.backward.byID[id].w = nil // what comes next panics
+	r.e.backward.byID[id].w = nil // makes the next call panic
 	err = r.e.BackwardNext(id, 0, &ev)
 	require.NotNil(t, err)
 	assert.Equal(t, ir.ErrInternal, err.Code)
@@ -201,7 +201,7 @@ func TestAPanicInABackwardWalkEndsIt(t *testing.T) {
 	r.free("BackwardNext")
 }
 
-// panicking is a device that panics in a call.
+// panicking is a device that panics in a chosen call.
 type panicking struct {
 	*reference.Device
 	in string
@@ -254,7 +254,7 @@ func TestAPanicInADeviceLeavesTheEngineFree(t *testing.T) {
 				err = r.e.FromData(ir.F32, 0, []int64{1}, make([]byte, 4), false, 0, &o)
 			}
 			require.Empty(t, d.in, "the device was called")
-			if call != "Build" { // it is tried again
+			if call != "Build" { // a failed Build is tried again
 				require.NotNil(t, err)
 				assert.Equal(t, ir.ErrInternal, err.Code)
 			}

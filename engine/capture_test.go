@@ -17,7 +17,7 @@ import (
 
 type function func(x ...T) []T
 
-// capture records f on placeholders like args, captures it, and takes the recording back.
+// capture records f on placeholders like args, captures the recording, and rewinds it.
 func (r *rig) capture(f function, args ...T) (*lazy.Captured, *ir.Error) {
 	s := r.e.session
 	m := s.Mark()
@@ -58,7 +58,7 @@ func (r *rig) capture(f function, args ...T) (*lazy.Captured, *ir.Error) {
 	return c, err
 }
 
-// alone calls f and drops all that it does not return, as a captured function does.
+// alone calls f and drops every tensor that it does not return, like a captured function.
 func (r *rig) alone(f function, args ...T) []T {
 	r.e.TidyBegin()
 	outs := f(args...)
@@ -140,7 +140,7 @@ func TestACapturedFunctionInlinedIsTheFunction(t *testing.T) {
 		{"draws", func(r *rig) function {
 			return func(x ...T) []T {
 				n := r.do("rand_like", x[0])
-				r.drop(r.do("rand_like", x[0])) // a draw that nobody uses takes its offset
+				r.drop(r.do("rand_like", x[0])) // an unused draw also takes its offset
 				return []T{r.do("add", x[0], n), r.do("dropout", x[1], 0.5, true), n}
 			}
 		}},
@@ -193,7 +193,7 @@ func TestACapturedFunctionInlinedIsTheFunction(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
 			w, state = r.floats([]int64{4, 3}, numbers(12, 5)...), r.floats([]int64{2, 4}, numbers(8, 9)...)
-			r.inplace("add", state, 1.0) // it is a loc
+			r.inplace("add", state, 1.0) // it is a loc from here on
 			f := c.f(r)
 			if c.name == "a tensor of its own is written" {
 				f = func(x ...T) []T { return c.f(r)(x[0], r.do("select", x[1], 0, 0)) }
@@ -285,7 +285,7 @@ func TestAnArgumentThatIsAView(t *testing.T) {
 		require.Nil(t, err)
 		assert.Equal(t, r.bits(f(v)...), r.bits(outs...), "view %d", i)
 	}
-	// A write goes through the view.
+	// The write goes through the view.
 	c, err := r.capture(func(x ...T) []T { r.inplace("mul", x[0], 2.0); return []T{x[0]} }, r.do("clone", views[0]))
 	require.Nil(t, err)
 	want := r.do("clone", big)
@@ -369,7 +369,7 @@ func TestRandomFunctionsCapturedAndInlined(t *testing.T) {
 	rnd := rand.New(rand.NewSource(4))
 	for n := range 60 {
 		r := newRig(t)
-		// A product rounds before a residual is added, or after: that depends on what a window holds.
+		// Epilogue fusion changes where a product is rounded, and depends on the contents of a window.
 		r.e.planner.debug.Off = []string{"fuse_epilogue"}
 		konst, state := r.floats([]int64{3, 3}, numbers(9, 1)...), r.floats([]int64{3, 3}, numbers(9, 2)...)
 		r.inplace("add", state, 1.0)

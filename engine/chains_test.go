@@ -12,10 +12,10 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// chainLength is enough for the CPU to work maps tile by tile.
+// chainLength is long enough for the CPU to run maps tile by tile.
 const chainLength = 20_000
 
-// newCPURig is a rig on the CPU, whose neighbouring maps are chains; of v it makes one tensor.
+// newCPURig makes a rig on the CPU, which fuses neighbouring maps into chains, and a tensor of v.
 func newCPURig(t *testing.T, v func(i int) float32) (*rig, T) {
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
@@ -32,7 +32,7 @@ func newCPURig(t *testing.T, v func(i int) float32) (*rig, T) {
 	return r, r.floats(nil, x...)
 }
 
-// peak gives the most bytes in use since the last call, in tensors of chainLength floats.
+// peak returns the peak of bytes in use since the last call, in tensors of chainLength floats.
 func (r *rig) peak() float64 {
 	p := r.e.runtime.Devices[0].Pool
 	defer p.ResetPeak()
@@ -41,7 +41,7 @@ func (r *rig) peak() float64 {
 
 func TestIntermediatesOfAChainHaveNoBuffer(t *testing.T) {
 	r, x := newCPURig(t, func(i int) float32 { return float32(i % 97) })
-	for range 3 { // the plan is built, and replayed
+	for range 3 { // builds the plan, then replays it
 		r.peak()
 		a := r.do("mul", x, 2.0)
 		b := r.do("add", a, x)
@@ -64,9 +64,9 @@ func TestIntermediatesOfAChainHaveNoBuffer(t *testing.T) {
 	assert.Equal(t, float32(6), r.read(a)[3])
 }
 
-// The chain is three maps as long as all values have buffers of their own. Where the last one writes into the buffer
-// from which the first one took every second element it is two, and what the third map reads of the second needs
-// memory: the plan fails then, and the engine falls back to smaller windows.
+// The chain has three maps while each value has its own buffer. If the last map wrote into the buffer from which the
+// first one reads every second element, the chain would have two maps, and the third map's operand would need memory.
+// The plan would then fail, and the engine would fall back to smaller windows.
 func TestAChainThatSharedBuffersWouldPartSharesNone(t *testing.T) {
 	r, x := newCPURig(t, func(i int) float32 { return float32(i % 89) })
 	twice := r.do("cat", []T{x, x}, 0)

@@ -10,7 +10,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// Config is what the engine cannot know: how devices are opened.
+// Config tells the engine how to open devices, and what its caller reads from the environment.
 type Config struct {
 	// Open opens a device when it is first named.
 	Open func(ir.DeviceID) (device.Device, error)
@@ -18,20 +18,20 @@ type Config struct {
 	Describe func() []DeviceInfo
 	// DefaultDevice chooses the device of new tensors at start.
 	DefaultDevice func() ir.DeviceID
-	// Debug, which may be nil, gives what planning prints and leaves out; it is asked when the engine is made.
+	// Debug, optional, returns which passes planning prints or skips. New calls it once.
 	Debug func() compile.Debug
-	// Stacks says whether internal errors tell the stack; nil: they name a line.
+	// Stacks, optional, reports whether internal errors include the stack; without it they name one line.
 	Stacks func() bool
-	// State, when not nil, is where the engine tells what it is about.
+	// State, optional, is the memory through which the engine and its caller exchange flags without a call.
 	State *State
 }
 
-// State is told without a call: the engine and its caller access the words atomically. It has the memory layout of
+// State holds flags that the engine and its caller access atomically, without a call. It has the memory layout of
 // tl_engine_state.
 type State struct {
-	Defer int32 // set by the caller: FlushWithin is called when Due says so
-	Due   int32 // pending work has grown large
-	Busy  int32 // a job is under way
+	Defer int32 // set by the caller, who then calls FlushWithin when Due is set
+	Due   int32 // set by the engine: much work is pending
+	Busy  int32 // set by the engine: a job is running
 }
 
 // DeviceInfo describes a device that could be opened.
@@ -58,8 +58,7 @@ func Configure(c Config) {
 	defaultConfig, stacks = c, c.Stacks
 }
 
-// Default gives the process's engine, made on first use; it touches no GPU until a GPU
-// device is named.
+// Default returns the process's engine, made on first use. It opens a GPU when one is first named.
 func Default() *Engine {
 	defaultMu.Lock()
 	defer defaultMu.Unlock()
@@ -84,7 +83,7 @@ func New(c Config) *Engine {
 	return e
 }
 
-// start makes the parts that Reset makes anew.
+// start makes the parts that Reset replaces.
 func (e *Engine) start() {
 	e.graph = ir.NewGraph()
 	e.runtime = runtime.New()

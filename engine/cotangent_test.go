@@ -19,7 +19,7 @@ func (r *rig) val(x T) op.Val {
 	return v
 }
 
-// written is base with a value written to a view of it, recorded outside of a call.
+// written returns base with value written to a view of it, recorded outside of a call.
 func (r *rig) written(base op.Val, value T, stride []int64, offset int64) op.Val {
 	v := r.val(value)
 	return prim.StridedScatter(r.e.session, base, v, ir.InternLayout(v.Shape(), stride), offset)
@@ -33,8 +33,8 @@ func (r *rig) added(x, y op.Val) []float32 {
 	return r.read(T(r.e.session.Wrap(&sum, nil)))
 }
 
-// TestPartsOfTransposedZerosAreNotJoined: parts are laid beside each other only where each was written to the very
-// tensor that the one before gave, and not to a view of it.
+// TestPartsOfTransposedZerosAreNotJoined: parts are concatenated only if each was written to the previous result
+// itself, rather than to a view of it.
 func TestPartsOfTransposedZerosAreNotJoined(t *testing.T) {
 	r := newRig(t)
 	var rows [3]T
@@ -49,7 +49,7 @@ func TestPartsOfTransposedZerosAreNotJoined(t *testing.T) {
 	require.Equal(t, []float32{3, 3, 4, 2, 2, 2, 0, 0, 1}, r.added(x, y))
 }
 
-// TestOverlappingWriteIsNoSum: of several values written to one place one stays.
+// TestOverlappingWriteIsNoSum: where written values overlap, the last one counts.
 func TestOverlappingWriteIsNoSum(t *testing.T) {
 	r := newRig(t)
 	value, ones := r.floats([]int64{2, 2}, 3, 3, 3, 3), r.floats(nil, 1, 1, 1, 1)

@@ -5,15 +5,15 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Reserve gives out handles for the results of deferred calls.
+// Reserve hands out handles for the results of deferred calls.
 func (e *Engine) Reserve(hs []uint64) {
 	defer e.leave(nil)
 	e.enter()
 	e.session.Reserve(hs)
 }
 
-// Record records deferred calls in order, then releases the handles in drop. A call that fails all the same
-// leaves its handle unusable; its error is raised at the next boundary.
+// Record records deferred calls in order, then releases the handles in drop. If a call fails, its handle stays
+// unusable, and the next boundary raises its error.
 func (e *Engine) Record(calls []DeferredCall, drop []uint64) {
 	defer e.leave(nil)
 	e.enter()
@@ -31,7 +31,7 @@ func (e *Engine) record(calls []DeferredCall) {
 	e.session.Drain()
 }
 
-// recordUntilError gives the number of calls that are done with, the failing one included.
+// recordUntilError records calls up to the first error and returns their number, the failing one included.
 func (e *Engine) recordUntilError(calls []DeferredCall) (n int) {
 	var err *ir.Error
 	defer func() {

@@ -10,7 +10,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// deferrable calls full until it can be deferred, and gives its number.
+// deferrable calls full until it can be deferred and returns its number.
 func (r *rig) deferrable(full string, args ...T) (n uint32, c Call) {
 	c = Call{Op: op.DefNamed(full).ID, SourceLoc: r.sourceLoc}
 	for _, a := range args {
@@ -22,7 +22,7 @@ func (r *rig) deferrable(full string, args ...T) (n uint32, c Call) {
 	return r.numbered(&c), c
 }
 
-// numbered makes a call until it has a number, and gives that.
+// numbered makes a call until it has a number and returns the number.
 func (r *rig) numbered(c *Call) (n uint32) {
 	for range 4 {
 		var out [1]Out
@@ -166,7 +166,7 @@ func TestANewGenerationKeepsTheNumbersOfTheBatchThatBeginsIt(t *testing.T) {
 		require.Nil(t, err)
 		require.Zero(t, out[0].DeferID)
 	}
-	const most = 1 << 13 // numbers of a generation
+	const most = 1 << 13 // numbers per generation
 	for i := int64(2); ; i++ {
 		last := r.numbered(&Call{Op: c.Op, In: []uint64{uint64(x), uint64(x)},
 			Scalars: []Scalar{{Kind: op.ScalarInt, Bits: uint64(i)}}})

@@ -9,18 +9,18 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// devices opens devices when they are first named, chooses the default one, and knows the integers that were uploaded.
-// It is the lazy.Devices of the session.
+// devices opens devices on first use, chooses the default device, and keeps the values of uploaded integers. It
+// implements lazy.Devices for the session.
 type devices struct {
 	cfg     *Config
 	runtime *runtime.Executor
 	graph   *ir.Graph
-	chosen  bool        // first has been looked for
-	first   ir.DeviceID // the default of threads that have set none
+	chosen  bool        // first is known
+	first   ir.DeviceID // the default device of threads that have set none
 	uploads map[uint32]*uploaded
 }
 
-// ensure opens a device that is named for the first time.
+// ensure opens a device on first use.
 func (k *devices) ensure(id ir.DeviceID) *ir.Error {
 	if k.runtime.Devices[id] != nil {
 		return nil
@@ -40,7 +40,7 @@ func (k *devices) ensure(id ir.DeviceID) *ir.Error {
 	return nil
 }
 
-// caps describes a device, opening it when needed.
+// caps describes a device; it opens the device if needed.
 func (k *devices) caps(id ir.DeviceID) *device.Caps {
 	if err := k.ensure(id); err != nil {
 		panic(err)
@@ -48,7 +48,7 @@ func (k *devices) caps(id ir.DeviceID) *device.Caps {
 	return k.runtime.Caps(id)
 }
 
-// Default implements lazy.Devices: it looks for a GPU when the default device is first asked for.
+// Default implements lazy.Devices. The first call looks for a GPU.
 func (k *devices) Default() ir.DeviceID {
 	if !k.chosen {
 		k.chosen = true
@@ -62,13 +62,13 @@ func (k *devices) Default() ir.DeviceID {
 // Stores implements lazy.Devices.
 func (k *devices) Stores(dev ir.DeviceID, d ir.DType) bool { return k.caps(dev).Storage[d] > 0 }
 
-// storeFreed is told of storages that no value has any more.
+// storeFreed forgets the integers of a storage that was freed.
 func (k *devices) storeFreed(store uint32) {
 	delete(k.uploads, store)
 	k.runtime.Drop(store)
 }
 
-// noteUpload remembers the integers that were uploaded to a storage.
+// noteUpload keeps the integers that were uploaded to a storage.
 func (k *devices) noteUpload(store uint32, av *ir.Aval, data []byte) {
 	if u := newUpload(av, data, k.runtime.Mapped(store)); u != nil {
 		k.uploads[store] = u
@@ -83,7 +83,7 @@ func (k *devices) IndexRange(v *op.Val, exact bool) (lo, hi int64, ok bool) {
 	}
 	u := k.uploads[n.Store]
 	if u == nil || k.runtime.Storage(n.Store).Version > 0 {
-		return 0, 0, false // in-place results go on in the storage of an upload
+		return 0, 0, false // an in-place result lives in the storage of an upload
 	}
 	av := ir.AvalOf(n.Aval)
 	if l := v.L(); !exact || l.Numel == av.Layout.Numel && !l.Overlap {

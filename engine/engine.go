@@ -11,36 +11,36 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Engine is one runtime. All methods may be called from any thread. Its parts are each in the file of their name; mu
-// guards them, but for waiter, releases and the table of source locations, which have locks of their own.
+// Engine is one runtime. All methods may be called from any thread. mu guards every part but waiter, releases and the
+// table of source locations, which have locks of their own.
 type Engine struct {
-	mu   sync.Mutex // taken and given back in calls.go alone
-	trap func()     // of tests: called at the begin of each call
+	mu   sync.Mutex // taken and released in calls.go only
+	trap func()     // for tests: called at the start of each call
 	cfg  Config
 
 	session  *lazy.Session
-	graph    *ir.Graph      // that the session records on
+	graph    *ir.Graph      // the value graph that the session records on
 	tape     *autograd.Tape // likewise
 	dispatch dispatch.Dispatcher
 	runtime  *runtime.Executor
 
-	recorder recorder // operator calls
-	devices  devices  // opened and default devices, and what is known of uploaded integers
-	planner  planner  // windows and their plans
-	net      net      // runs what is pending when that is much
-	waiter   waiter   // who computes, and work that outlives its call
+	recorder recorder // decodes and records operator calls
+	devices  devices  // open devices, the default device, values of uploaded integers
+	planner  planner  // collects windows and finds or builds their plans
+	net      net      // safety net: runs pending work when there is much
+	waiter   waiter   // execution lock, jobs, and a window stopped midway
 	read     readCache
-	failures failures // what could not be computed, and whom to tell
+	failures failures // errors of values, and the calls that report them
 	backward walks    // backward walks in progress
-	hooks    hooks    // hooks and functions that the user holds
-	threads  threads  // modes of threads
-	fences   fences   // refused writes
-	exports  exports  // memory that others read
-	releases releases // handles whose owners are gone
+	hooks    hooks    // the user's hooks and functions
+	threads  threads  // modes of each thread
+	fences   fences   // refusals of writes
+	exports  exports  // memory lent to other libraries
+	releases releases // handles whose owners are gone, not released yet
 	profile  profile
-	word     [8]byte // the bytes of one number; see Numbers
+	word     [8]byte // scratch of Numbers: the bytes of one number
 	stats    counters
-	nextID   uint64 // of walks, hooks and exports
+	nextID   uint64 // last number given to a walk, hook or export
 }
 
 // counters feed Info("stats").
@@ -49,16 +49,16 @@ type counters struct {
 	keyNanos, runNanos                                                  int64
 }
 
-// newID gives a number that no walk, hook or export has.
+// newID returns a number that no walk, hook or export has had.
 func (e *Engine) newID() uint64 {
 	e.nextID++
 	return e.nextID
 }
 
-// MaxRank bounds the dims of a tensor.
+// MaxRank bounds the rank of a tensor.
 const MaxRank = 16
 
-// Flags of an Out.
+// Flags of Out.
 const (
 	OutRequiresGrad = 1
 	OutLeaf         = 2
@@ -69,14 +69,14 @@ const (
 type Out struct {
 	Handle                     uint64
 	DType, Device, Rank, Flags uint8
-	Layout                     ir.LayoutID // sizes and strides; 0 in no tensor
+	Layout                     ir.LayoutID // sizes and strides; 0 when the result is no tensor
 	Numel                      int64
 	DeferID                    uint32 // not 0: what Record can do again; see Queued
 	_                          uint32
 	Shape                      [MaxRank]int64
 }
 
-// describe fills an Out for a handle.
+// describe fills o with the description of a handle.
 func (e *Engine) describe(hd uint64, o *Out) {
 	h, err := e.session.Handle(hd)
 	if err != nil {
@@ -104,7 +104,7 @@ func (e *Engine) describe(hd uint64, o *Out) {
 	}
 }
 
-// gradName gives the name of a handle's grad_fn, "" for leaves.
+// gradName returns the name of a handle's grad_fn, "" for leaves.
 func (e *Engine) gradName(h *lazy.Handle) string {
 	if e.session.IsLeaf(h) {
 		return ""

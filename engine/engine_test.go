@@ -231,7 +231,7 @@ func TestADetachedAliasHasAHistoryOfItsOwn(t *testing.T) {
 	assert.Equal(t, []float32{-1, -1}, r.gradOf(w))
 }
 
-// A write through Tensor.data is seen in the values of the tensor and not in its version, on which backward insists.
+// A write through Tensor.data changes the values of the tensor and leaves the version that backward checks.
 func TestWritesThroughDataCountApart(t *testing.T) {
 	r := newRig(t)
 	version := func(h T) uint64 {

@@ -9,7 +9,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// explain says where a tensor stands: binding, versions, pending work.
+// explain describes a tensor: binding, versions, pending work.
 func (e *Engine) explain(h uint64) (map[string]any, *ir.Error) {
 	x, err := e.session.Handle(h)
 	if err != nil {
@@ -42,8 +42,8 @@ func (e *Engine) explain(h uint64) (map[string]any, *ir.Error) {
 	return m, nil
 }
 
-// explainProgram is explain with the program of the window that would compute the tensor, or that did, under "program":
-// the text form, with the line that recorded each node as a comment.
+// explainProgram is explain with "program": the text form of the window that computed the tensor, or would compute it.
+// A comment at each node names the line that recorded it.
 func (e *Engine) explainProgram(h uint64) (map[string]any, *ir.Error) {
 	m, err := e.explain(h)
 	if err != nil {
@@ -70,7 +70,7 @@ func (e *Engine) programText(g *program.Program) string {
 	return g.Format(func(i int) string { return e.SourceLocString(g.SourceLoc(i)) })
 }
 
-// explainWindow adds the window that computed the value, or that would.
+// explainWindow adds the window that computed the value, or would compute it.
 func (e *Engine) explainWindow(m map[string]any, value uint32, n *ir.Node) {
 	if n.Op == ir.OpLeaf {
 		if n.Store == 0 {
@@ -102,7 +102,7 @@ func (e *Engine) explainWindow(m map[string]any, value uint32, n *ir.Node) {
 	m["pending"] = pending
 }
 
-// explainPlan lists a plan's kernels. Microseconds of a kernel are those of the last profiled run.
+// explainPlan lists a plan's kernels, with microseconds from the last profiled run.
 func (e *Engine) explainPlan(p *compile.Plan) map[string]any {
 	kernels := make([]map[string]any, 0, p.Kernels)
 	for i := range p.Segments {

@@ -7,11 +7,11 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// exports are the values whose memory others read, by number.
+// exports maps export numbers to the values whose memory other libraries read.
 type exports map[uint64]uint32
 
-// ExportBuffer computes h, a tensor on the CPU, and gives the memory of its elements, dense and row-major. They
-// stay as they are until ReleaseExport: a later write to the tensor makes a new version elsewhere.
+// ExportBuffer computes h, a tensor on the CPU, and returns the memory of its elements, dense and row-major. The memory
+// keeps its contents until ReleaseExport: a later write to the tensor makes a new version elsewhere.
 func (e *Engine) ExportBuffer(h uint64) (p unsafe.Pointer, export uint64, err *ir.Error) {
 	if err := e.waiter.acquire(threadID()); err != nil {
 		return nil, 0, err

@@ -12,37 +12,37 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// failures knows what could not be computed, and whom to tell.
+// failures keeps the errors of values that could not be computed, and reports each once.
 //
-// A window that cannot begin, for want of memory or because an operator has no plan, has changed nothing. The operator
-// at fault is searched for, and everything else runs: see parts.go. The results of that operator, and what depends on
-// them, become failed leaves: reading one raises the operator's error. A tensor that a failed value was to be written
-// to keeps the value that it had before the operator at fault was called. Somebody is told once of the lost write: who
-// reads the tensor, or calls Flush or MarkStep. The gradients of a backward walk fail together, also those that do not
-// depend on a failed value: an update of some of the parameters would be none.
+// A window that fails before its first step (out of memory, or an operator without a plan) has changed nothing. The
+// engine then finds the operator at fault and runs everything else: see parts.go. The results of that operator, and all
+// values that depend on them, become failed leaves: reading one raises the operator's error. If a failed value was to
+// be written to a tensor, the tensor keeps its value from before the operator's call. The lost write is reported once:
+// by a read of the tensor, Flush or MarkStep. All gradients of a backward walk fail together, including those
+// independent of the failed value, because an optimizer must not update a part of the parameters.
 //
-// A failure after the begin of a window may have left buffers half written: it poisons the engine.
+// A window that fails after its first step may have left buffers half written: the engine is poisoned.
 type failures struct {
 	poison *ir.Error
 	undone []lazy.LostWrite
 	faults []*ir.Failure // since the last Flush or MarkStep
 	walks  []walked
 	recent []ranWindow
-	// pending is an error of a window that nobody asked for, raised at the next boundary.
+	// pending is the error of a window that ran unasked. The next boundary raises it.
 	pending *ir.Error
 }
 
-// walked are nodes that a backward walk has recorded: those after from, up to to.
+// walked is a range of nodes that a backward walk recorded: Seq above from, up to to.
 type walked struct{ walk, from, to uint64 }
 
-// ranWindow remembers what a fault's event number meant.
+// ranWindow maps the event numbers of a window that ran to its nodes, for faults that are found later.
 type ranWindow struct {
 	sourceLocs []uint32
 	ops        []uint16
 	attrs      []uint32
 }
 
-// maxRecent windows are remembered.
+// maxRecent is how many windows are remembered.
 const maxRecent = 64
 
 func asError(err error) *ir.Error {
@@ -53,7 +53,7 @@ func asError(err error) *ir.Error {
 	return ir.Errorf(ir.ErrKernelExecution, "%s", err.Error())
 }
 
-// fail classes an execution failure: what may have run in part poisons the engine.
+// fail classifies an execution failure. One after the first step poisons the engine.
 func (f *failures) fail(err error) *ir.Error {
 	if err == nil {
 		return nil
@@ -68,7 +68,7 @@ func (f *failures) fail(err error) *ir.Error {
 	return x
 }
 
-// poisoned is the error of calls after a failure that poisons, nil before.
+// poisoned returns the error that all calls raise once the engine is poisoned, else nil.
 func (f *failures) poisoned() *ir.Error {
 	if f.poison == nil {
 		return nil
@@ -81,29 +81,28 @@ func poisonedBy(x *ir.Error) *ir.Error {
 		"start anew)", x.Msg)
 }
 
-// raiseLater keeps an error, which may be nil, until the next boundary. An interrupt is no error: its values are
-// pending.
+// raiseLater keeps an error (or nil) for the next boundary. An interrupt is dropped: its values stay pending.
 func (f *failures) raiseLater(err *ir.Error) {
 	if err != nil && f.pending == nil && err.Code != ir.ErrInterrupted {
 		f.pending = err
 	}
 }
 
-// raise gives the error that was kept, once.
+// raise returns the kept error once.
 func (f *failures) raise() *ir.Error {
 	x := f.pending
 	f.pending = nil
 	return x
 }
 
-// recordedBy notes the nodes since from as those of a walk.
+// recordedBy notes that a walk recorded the nodes after from.
 func (f *failures) recordedBy(walk uint64, g *ir.Graph, from uint64) {
 	if to := g.Seq(); to > from {
 		f.walks = append(f.walks, walked{walk, from, to})
 	}
 }
 
-// forgetWalks drops what is known of walks whose nodes are no longer pending.
+// forgetWalks drops the ranges of walks without pending nodes.
 func (f *failures) forgetWalks(g *ir.Graph) {
 	f.walks = slices.DeleteFunc(f.walks, func(w walked) bool {
 		i, _ := slices.BinarySearchFunc(g.Pending, w.from+1, func(p ir.PendingRef, seq uint64) int {
@@ -113,7 +112,7 @@ func (f *failures) forgetWalks(g *ir.Graph) {
 	})
 }
 
-// walkOf gives the walk that recorded a node, 0 for none.
+// walkOf returns the walk that recorded a node, 0 for none.
 func (f *failures) walkOf(seq uint64) uint64 {
 	for _, w := range f.walks {
 		if w.from < seq && seq <= w.to {
@@ -123,10 +122,10 @@ func (f *failures) walkOf(seq uint64) uint64 {
 	return 0
 }
 
-// causes says why values fail that are not failed leaves yet.
+// causes maps pending values to the failures that they will inherit.
 type causes map[uint32]*ir.Failure
 
-// of gives the failure of a value, nil for none.
+// of returns the failure of a value, nil for none.
 func (c causes) of(g *ir.Graph, value uint32) *ir.Failure {
 	if f := c[value]; f != nil {
 		return f
@@ -134,18 +133,18 @@ func (c causes) of(g *ir.Graph, value uint32) *ir.Failure {
 	return g.Failure(value)
 }
 
-// dependents completes why with every pending node that depends on a failed one, and with the nodes of walks that have
-// one of these. It lists the failing nodes in record order.
+// dependents adds to why every pending node that depends on a failed one, and all nodes of walks that recorded a failed
+// one. It lists the failed nodes in record order.
 func (f *failures) dependents(g *ir.Graph, why causes) (failed []uint32) {
 	walks := map[uint64]*ir.Failure{}
-	for known := -1; known < len(walks); { // a walk's earlier nodes are met once more
+	for known := -1; known < len(walks); { // repeat: a walk that fails takes its earlier nodes with it
 		known = len(walks)
 		failed = f.pass(g, why, walks)
 	}
 	return failed
 }
 
-// pass is one pass of dependents over the pending nodes; walks gets the walks that recorded a failing one.
+// pass runs one pass of dependents over the pending nodes. It adds to walks each walk that recorded a failed node.
 func (f *failures) pass(g *ir.Graph, why causes, walks map[uint64]*ir.Failure) (failed []uint32) {
 	for _, p := range g.Pending {
 		n := g.Node(p.ID)
@@ -173,8 +172,8 @@ func (f *failures) pass(g *ir.Graph, why causes, walks map[uint64]*ir.Failure) (
 	return failed
 }
 
-// barrier is the record time after which a window of the safety net writes nothing: that of a failure of which nobody
-// was told. The rest of an update may depend on it.
+// barrier returns the Seq of the first unreported failure. Windows of the safety net write nothing recorded later,
+// because it may depend on that failure.
 func (f *failures) barrier() uint64 {
 	first := uint64(math.MaxUint64)
 	for _, x := range f.faults {
@@ -185,13 +184,13 @@ func (f *failures) barrier() uint64 {
 	return first
 }
 
-// told is the error of a failure, for the user.
+// told marks a failure as reported and returns its error.
 func told(f *ir.Failure) *ir.Error {
 	f.Told = true
 	return f.Err
 }
 
-// lostWrite gives the error of a lost write to a base of which nobody was told.
+// lostWrite returns the error of an unreported lost write to a base, nil for none.
 func (f *failures) lostWrite(base, gen uint32) *ir.Error {
 	for _, u := range f.undone {
 		if u.Base == base && u.Gen == gen && !u.Why.Told {
@@ -201,7 +200,7 @@ func (f *failures) lostWrite(base, gen uint32) *ir.Error {
 	return nil
 }
 
-// raiseLostWrites gives the error of the first lost write of which nobody was told, and forgets all of them.
+// raiseLostWrites returns the error of the first unreported lost write and forgets all of them.
 func (f *failures) raiseLostWrites() (err *ir.Error) {
 	for _, u := range f.undone {
 		if !u.Why.Told && err == nil {
@@ -213,7 +212,7 @@ func (f *failures) raiseLostWrites() (err *ir.Error) {
 	return err
 }
 
-// remember keeps what a later fault's event number means in a window that has run.
+// remember keeps the event numbers of a window that ran, to explain later faults.
 func (f *failures) remember(g *ir.Graph, w *lazy.Window) {
 	r := ranWindow{ops: make([]uint16, 0, len(w.Nodes)), attrs: make([]uint32, 0, len(w.Nodes))}
 	checks := false
@@ -233,7 +232,7 @@ func (f *failures) remember(g *ir.Graph, w *lazy.Window) {
 	f.recent = append(f.recent, r)
 }
 
-// explain makes an error of a data error that a kernel has found, at the line that recorded the kernel's node.
+// explain turns a data error found by a kernel into an error at the line that recorded the kernel's node.
 func (f *failures) explain(fault device.Fault) *ir.Error {
 	x := ir.Errorf(ir.ErrIndex, "index %d is out of bounds", fault.Element)
 	for i := range f.recent {
@@ -244,7 +243,7 @@ func (f *failures) explain(fault device.Fault) *ir.Error {
 	return x
 }
 
-// explain completes the error of a fault, if one of the window's nodes can have made it.
+// explain fills in the error of a fault and reports true, if a node of this window can raise it.
 func (r *ranWindow) explain(fault device.Fault, x **ir.Error) bool {
 	i := int(fault.Event) - 1
 	if i < 0 || i >= len(r.ops) {
@@ -263,7 +262,7 @@ func (r *ranWindow) explain(fault device.Fault, x **ir.Error) bool {
 	return true
 }
 
-// takeFault raises a data error found by a kernel that has run.
+// takeFault returns the error of a data error that a kernel found, nil for none.
 func (e *Engine) takeFault() *ir.Error {
 	fault, found, err := e.runtime.TakeFault()
 	if err != nil {
@@ -278,7 +277,7 @@ func (e *Engine) takeFault() *ir.Error {
 	return x
 }
 
-// lost is the error of reading a leaf without a value: one that failed, or a placeholder.
+// lost returns the error of reading a leaf without a value: a failed one, or a placeholder.
 func (e *Engine) lost(value uint32) *ir.Error {
 	if f := e.graph.Failure(value); f != nil {
 		return told(f)
@@ -290,19 +289,19 @@ func (e *Engine) lost(value uint32) *ir.Error {
 	return nil
 }
 
-// lostWriteTo gives the error of a lost write to a base of which nobody was told.
+// lostWriteTo returns the error of an unreported lost write to a base, nil for none.
 func (e *Engine) lostWriteTo(base uint32) *ir.Error {
 	return e.failures.lostWrite(base, e.session.Generation(base))
 }
 
-// spread makes failed leaves of the nodes in why and of what fails with them, and undoes the writes of failed values.
+// spread makes failed leaves of the nodes in why and of their dependents, and undoes the writes of failed values.
 func (e *Engine) spread(why causes) {
 	g := e.graph
 	failed := e.failures.dependents(g, why)
 	for _, id := range failed {
 		g.Retain(id)
 	}
-	for _, id := range slices.Backward(failed) { // projections come after their node
+	for _, id := range slices.Backward(failed) { // backward, because projections follow their node
 		g.Fail(id, why[id])
 	}
 	lost := e.session.UndoStores(func(value uint32) *ir.Failure { return why.of(g, value) })

@@ -9,7 +9,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// failure requires that reading x fails for want of memory.
+// failure requires that reading x raises an out-of-memory error.
 func (r *rig) failure(x T) {
 	r.t.Helper()
 	_, err := r.tryRead(x)
@@ -19,14 +19,14 @@ func (r *rig) failure(x T) {
 	}
 }
 
-// limited is a rig whose device hands out no more than 64 KiB.
+// limited makes a rig whose device has 64 KiB.
 func limited(t *testing.T) *rig {
 	r := newRig(t)
 	require.Nil(t, r.e.SetOption("memory_limit", "65536"))
 	return r
 }
 
-// huge records a value that does not fit into the device of limited.
+// huge records a value too large for the device of limited.
 func (r *rig) huge(like T) T { return r.do("mul", r.do("expand", like, []int64{1 << 20, 3}), 2.0) }
 
 func TestAValueThatDoesNotFitFailsAloneInItsWindow(t *testing.T) {
@@ -60,7 +60,7 @@ func TestTheSafetyNetsFailureIsRaisedWhereTheValueIsRead(t *testing.T) {
 	r := limited(t)
 	require.Nil(t, r.e.SetOption("pending_bytes", "1000000"))
 	a := r.floats(nil, 1, 2, 3)
-	big := r.huge(a) // the net runs it
+	big := r.huge(a) // the safety net runs it
 	assert.Equal(t, []float32{2, 3, 4}, r.read(r.do("add", a, 1.0)), "another value does not know of it")
 	require.Nil(t, r.step())
 	r.failure(big)
@@ -68,7 +68,7 @@ func TestTheSafetyNetsFailureIsRaisedWhereTheValueIsRead(t *testing.T) {
 	assert.Equal(t, []float32{2, 4, 6}, r.read(r.do("mul", a, 2.0)))
 }
 
-// The net's values are gone when stores that come first have run: they are not looked for then.
+// Stores that run first may free the values that the safety net was to compute; it must then skip these.
 func TestTheSafetyNetFailsBehindStores(t *testing.T) {
 	r := limited(t)
 	w, a := r.floats(nil, 1, 1, 1), r.floats(nil, 1, 2, 3)
@@ -90,7 +90,7 @@ func TestAStoreThatFailsLeavesTheTensorAsItWas(t *testing.T) {
 	w, other, early := r.floats(nil, 1, 2, 3), r.floats(nil, 1, 1, 1), r.floats(nil, 0, 0, 0)
 	r.inplace("add", early, 5.0)
 	big := r.huge(w)
-	r.inplace("mul", w, 0.5) // of the update that fails
+	r.inplace("mul", w, 0.5) // part of the update that fails
 	r.inplace("add", w, r.do("select", big, 0, 0))
 	r.inplace("add", early, r.do("select", big, 0, 0))
 	r.inplace("add", other, 1.0)
@@ -154,7 +154,7 @@ func TestAFailedGradientLeavesTheNextStepAlone(t *testing.T) {
 	assert.Equal(t, []float32{0, 0, 0}, r.read(w))
 }
 
-// The gradient of b is a constant: it could be computed.
+// The gradient of b is a constant, which could be computed alone.
 func TestTheGradientsOfAWalkFailTogether(t *testing.T) {
 	r := limited(t)
 	w, b, other := r.grad(r.floats(nil, 1, 2, 3)), r.grad(r.floats(nil, 1, 2, 3)), r.grad(r.floats(nil, 4))

@@ -10,18 +10,18 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// gpuTarget is the GPU device over a driver in memory.
+// gpuTarget is the GPU device on an in-memory driver.
 type gpuTarget struct {
 	device.Device
 	d      *fake.Driver
-	lost   bool        // a fault made it so
-	opened fake.Driver // a copy from when the device was open: opening makes calls too
+	lost   bool        // by an injected fault
+	opened fake.Driver // a copy taken after opening, which makes calls too
 }
 
 func newGPU(t *testing.T) func() target {
 	return func() target {
 		d := fake.New()
-		d.Kind = gpu.Software // small workgroups: the interpreter pays for every lane
+		d.Kind = gpu.Software // small workgroups, because the interpreter pays for every lane
 		d.Lag = 2
 		dev, err := gpu.Open(d, gpu.Options{AllowSoftware: true, CacheDir: "-"})
 		require.NoError(t, err)
@@ -46,10 +46,10 @@ func (g *gpuTarget) calls() map[string]int {
 		"run":  n.Submit - from.Submit, "map": n.Map - from.Map, "lose": n.Submit - from.Submit}
 }
 
-// left is 0: pipelines, pooled buffers and the bind groups that hold them are kept for the next plan; see shut.
+// left is 0, because pipelines, pooled buffers and their bind groups are kept for later plans; see shut.
 func (g *gpuTarget) left() int { return 0 }
 
-// shut leaves out buffers, which the engine's pool owns; a lost device is left behind as it is.
+// shut counts no buffers, which the engine's pool owns, and does not close a lost device.
 func (g *gpuTarget) shut() int {
 	g.Close()
 	if g.lost {

@@ -12,15 +12,15 @@ import (
 	"github.com/torchlette/torchlette/kernels/reference"
 )
 
-// target is a device that can be told to fail at the n-th call of a kind.
+// target is a device that can fail at the n-th call of a kind.
 type target interface {
 	device.Device
 	arm(kind string, at int)
 	// calls counts the calls of each kind since the start.
 	calls() map[string]int
-	// left counts the device objects that should have gone with the plans.
+	// left counts the device objects that the plans failed to free.
 	left() int
-	// shut closes the device and counts what is left then.
+	// shut closes the device and counts the objects that are left.
 	shut() int
 }
 
@@ -78,7 +78,7 @@ func newTargetRig(t *testing.T, d target) *rig {
 	return r
 }
 
-// journey is a reference program under faults: it stops at the first error.
+// journey is a reference program under faults; it stops at the first error.
 type journey struct {
 	*rig
 	err  *ir.Error
@@ -107,7 +107,7 @@ func (j *journey) leaf(grad bool, shape []int64, v ...float32) T {
 	return j.keep(T(o.Handle))
 }
 
-// op records an operator; ip its in-place form.
+// op records an operator, ip its in-place form.
 func (j *journey) op(full string, args ...any) T {
 	if j.err != nil {
 		return 0
@@ -158,8 +158,7 @@ func (j *journey) slot(x T) T {
 	return j.keep(T(o.Handle))
 }
 
-// journeys are the reference programs: reads, writes through views, several windows, a
-// training step.
+// journeys are the reference programs: reads, writes through views, several windows, a training step.
 var journeys = map[string]func(j *journey) [][]float32{
 	"chain": func(j *journey) [][]float32 {
 		a, b := j.leaf(false, []int64{4}, 1, 2, 3, 4), j.leaf(false, []int64{4}, 5, 6, 7, 8)
@@ -186,7 +185,7 @@ var journeys = map[string]func(j *journey) [][]float32{
 	},
 }
 
-// faultless gives the number of calls of each kind that a journey makes, and its values.
+// faultless returns the values of a journey without faults, and its number of calls of each kind.
 func faultless(t *testing.T, name string, open func() target) (map[string]int, [][]float32) {
 	d := open()
 	j := &journey{rig: newTargetRig(t, d)}
@@ -196,7 +195,7 @@ func faultless(t *testing.T, name string, open func() target) (map[string]int, [
 	return d.calls(), want
 }
 
-// finish drops all handles and requires every level to be zero.
+// finish drops all handles and requires that nothing is left.
 func finish(t *testing.T, j *journey, d target) {
 	t.Helper()
 	j.drop(j.live...)
@@ -211,7 +210,7 @@ func finish(t *testing.T, j *journey, d target) {
 	assert.Zero(t, d.left(), "device programs are left")
 }
 
-// afterwards requires that the engine works: as it is when not poisoned, else after a reset.
+// afterwards requires that the engine works: at once if it is not poisoned, else after a reset.
 func afterwards(t *testing.T, r *rig, d target, open func() target) {
 	t.Helper()
 	d.arm("", 0)
@@ -231,8 +230,7 @@ func afterwards(t *testing.T, r *rig, d target, open func() target) {
 // deadHandle is a handle that no engine made.
 func (r *rig) deadHandle() T { return T(1<<40 | 7) }
 
-// outcomes lists, by kind of fault, the classes that the user may see and whether the
-// engine is poisoned then.
+// outcomes lists, by kind of fault, the error classes that the user may see and whether the engine is then poisoned.
 var outcomes = map[string]struct {
 	codes  []ir.Code
 	poison bool
@@ -272,7 +270,7 @@ func testEveryFault(t *testing.T, open func() target) {
 	}
 }
 
-// checkOutcome requires the right value or the right class.
+// checkOutcome requires the right values or an allowed error class.
 func checkOutcome(t *testing.T, j *journey, kind string, got, want [][]float32, label string) {
 	t.Helper()
 	if j.err == nil {

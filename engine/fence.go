@@ -7,35 +7,35 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// FenceKind says whose function a fence is around.
+// FenceKind says what kind of function a fence surrounds, or what Fence is to do.
 type FenceKind int32
 
-// The kinds. Numbers are those of tl_fence.
+// The kinds, numbered as in tl_fence.
 const (
 	FenceEnd           FenceKind = iota // ends the innermost fence
-	FenceQuery                          // only asks
-	FenceNone                           // lifts the fences around
+	FenceQuery                          // changes nothing
+	FenceNone                           // lifts the surrounding fences
 	FenceTransform                      // a function that a transform differentiates
 	FenceRecomputation                  // the second run of a checkpointed function
 )
 
-// fence refuses a thread's writes to bases that are older than the fence itself: a transform's function must not
-// change what it captured, and a recomputation must not repeat what the first run wrote.
+// fence refuses writes of a thread to bases that are older than the fence. A transform's function must not change what
+// it captured, and a recomputation must not repeat the writes of the first run.
 type fence struct {
 	kind     FenceKind
 	thread   int64
 	mark     uint64            // lazy.Session.Births when the fence began
-	writable map[uint32]uint32 // older bases that may be written to, and their generations
+	writable map[uint32]uint32 // older bases that may be written, with their generations
 }
 
-// fences are those of all threads, the innermost of each last. They are the session's lazy.Fence while there are any.
+// fences lists the fences of all threads, outer before inner. While it has entries it is the session's lazy.Fence.
 type fences struct {
 	session *lazy.Session
 	list    []fence
 }
 
-// Fence begins a fence of the calling thread, ends its innermost one, or only asks. It reports whether the thread was
-// in a recomputation. The bases of the tensors writable are not fenced off.
+// Fence begins a fence of the calling thread, ends its innermost one, or only queries. It reports whether the thread
+// was in a recomputation. Writes to the tensors in writable stay allowed.
 func (e *Engine) Fence(kind FenceKind, writable []uint64) (recomputing bool, err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
@@ -71,7 +71,7 @@ func (e *Engine) Fence(kind FenceKind, writable []uint64) (recomputing bool, err
 	return recomputing, nil
 }
 
-// Refuse implements lazy.Fence. Transforms allow that a tensor's data is rebound.
+// Refuse implements lazy.Fence. Transforms allow rebinding of a tensor's data.
 func (k *fences) Refuse(base uint32, rebinding bool) *ir.Error {
 	id := threadID()
 	for i := len(k.list) - 1; i >= 0; i-- {

@@ -9,7 +9,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// write adds 1 to x in place and gives the error's code.
+// write adds 1 to x in place and returns the error's code.
 func (r *rig) write(x T) ir.Code {
 	if _, err := r.call(ModeInPlace, "add", x, 1.0); err != nil {
 		return err.Code
@@ -50,7 +50,7 @@ func TestAFenceRefusesWritesToWhatIsOlder(t *testing.T) {
 	assert.False(t, r.fence(t, FenceQuery))
 	assert.Equal(t, ir.ErrRuntime, r.write(old))
 	r.fence(t, FenceEnd)
-	r.fence(t, FenceEnd) // one more is ignored
+	r.fence(t, FenceEnd) // no fence is left: ignored
 	assert.Equal(t, ir.OK, r.write(old))
 	assert.Equal(t, []float32{3, 4}, r.read(old))
 	assert.Equal(t, []float32{4, 5}, r.read(given))

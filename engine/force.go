@@ -11,9 +11,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// force runs what the values and the first effects entries of the log need. The
-// engine's lock is held. Values that cannot be computed become failed leaves, which
-// is no error of force: see failures.go.
+// force runs the work that the values and the first effects entries of the log need. The caller holds the engine's
+// lock. A value that cannot be computed becomes a failed leaf and is no error of force: see failures.go.
 func (e *Engine) force(values []uint32, effects int) *ir.Error {
 	if err := e.failures.poisoned(); err != nil {
 		return err
@@ -80,14 +79,14 @@ func (e *Engine) runWindow(values []uint32, effects int) error {
 	return e.settle(p, res, err, t1)
 }
 
-// runPlan runs the plan of program g. A panic is its error: it poisons the engine, because the run may have written to
-// some of its buffers.
+// runPlan runs the plan of program g. A panic becomes an error that poisons the engine, because the run may have
+// written to some buffers.
 func (e *Engine) runPlan(p *compile.Plan, ext []uint32, g *program.Program) (res []uint32, err error) {
 	defer recovered(&err)
 	return e.runtime.Run(p, ext, g.Offsets, g.Scalars, nil)
 }
 
-// resumePlan goes on with the plan that has stopped, like runPlan.
+// resumePlan continues the stopped plan; it is otherwise runPlan.
 func (e *Engine) resumePlan() (res []uint32, err error) {
 	defer recovered(&err)
 	return e.runtime.Resume()
@@ -103,7 +102,7 @@ func (e *Engine) checkLost(inputs []uint32) *ir.Error {
 	return nil
 }
 
-// commit makes leaves of the results of the window that has run, and commits its effects.
+// commit turns the results of the window that ran into leaves and commits its effects.
 func (e *Engine) commit(p *compile.Plan, res []uint32) {
 	g, w := e.graph, e.planner.window
 	for _, r := range p.Results {

@@ -7,15 +7,15 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Function describes a node of the graph that autograd shows: what made a tensor.
+// Function describes a node of autograd's graph: the function that made a tensor.
 type Function struct {
 	ID   uint64 // 0: there is none
 	Name [64]byte
-	// Output is the result that the edge leads to.
+	// Output is the result that the edge names.
 	Output, SourceLoc uint32
 }
 
-// BeginFunction makes what is recorded until EndFunction one function of that name.
+// BeginFunction groups all steps recorded until EndFunction into one function of that name.
 func (e *Engine) BeginFunction(name string) {
 	defer e.leave(nil)
 	e.enter()
@@ -29,8 +29,8 @@ func (e *Engine) EndFunction() {
 	e.recorder.end()
 }
 
-// GradFunction holds and describes what made h; of a leaf that requires grad, what accumulates its
-// gradient when leaf is set.
+// GradFunction returns, with a hold, the function that made h. For a leaf that requires grad, and with leaf set, it
+// returns the function that accumulates the gradient.
 func (e *Engine) GradFunction(h uint64, leaf bool) (f Function, err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
@@ -41,8 +41,8 @@ func (e *Engine) GradFunction(h uint64, leaf bool) (f Function, err *ir.Error) {
 	return e.hooks.hold(e.tape, v.Tape), nil
 }
 
-// NextFunctions holds and describes those whose results function id took; ID 0 stands for an operand
-// that requires no gradient. It gives their number, which may be more than out takes.
+// NextFunctions returns, with holds, the functions that made the operands of function id. ID 0 stands for an operand
+// that requires no gradient. n is their number, which may exceed len(out).
 func (e *Engine) NextFunctions(id uint64, out []Function) (n int, err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
@@ -59,15 +59,14 @@ func (e *Engine) NextFunctions(id uint64, out []Function) (n int, err *ir.Error)
 	return len(next), nil
 }
 
-// ReleaseFunction gives one hold back; unknown ones are ignored.
+// ReleaseFunction releases one hold; unknown functions are ignored.
 func (e *Engine) ReleaseFunction(id uint64) {
 	defer e.leave(nil)
 	e.enter()
 	e.hooks.release(e.tape, id)
 }
 
-// Leaves makes handles of the leaves that the history of the tensors hs ends in, and gives their
-// number, which may be more than out takes.
+// Leaves makes handles of the leaves in the history of the tensors hs. n is their number, which may exceed len(out).
 func (e *Engine) Leaves(hs []uint64, out []Out) (n int, err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
@@ -92,7 +91,7 @@ func (e *Engine) Leaves(hs []uint64, out []Out) (n int, err *ir.Error) {
 	return len(found), nil
 }
 
-// LeadsOutside tells of each of the tensors hs whether its history ends in a leaf that is not closed.
+// LeadsOutside reports for each tensor of hs whether its history ends in a leaf that is not closed.
 func (e *Engine) LeadsOutside(hs []uint64, outside []bool) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
@@ -108,7 +107,7 @@ func (e *Engine) LeadsOutside(hs []uint64, outside []bool) (err *ir.Error) {
 	return nil
 }
 
-// CloseLeaves closes the leaves hs, points of a transform that has called its function.
+// CloseLeaves closes the leaves hs: a transform has finished the call that they were the arguments of.
 func (e *Engine) CloseLeaves(hs []uint64) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()

@@ -61,7 +61,7 @@ func (e *Engine) Meta(h uint64) (m Meta, err *ir.Error) {
 	return m, nil
 }
 
-// Dispose ends what h refers to, even while the engine is busy or poisoned.
+// Dispose frees the tensor behind h, even while the engine is busy or poisoned.
 func (e *Engine) Dispose(h uint64) {
 	defer e.leave(nil)
 	e.enter()
@@ -82,28 +82,28 @@ func (e *Engine) TidyBegin() {
 	e.session.TidyBegin()
 }
 
-// TidyEnd closes it; see lazy.Session.TidyEnd.
+// TidyEnd closes the innermost scope; see lazy.Session.TidyEnd.
 func (e *Engine) TidyEnd(returned []uint64) {
 	defer e.leave(nil)
 	e.enter()
 	e.session.TidyEnd(returned)
 }
 
-// SetRequiresGrad makes a leaf require grad, or no longer.
+// SetRequiresGrad sets or clears requires_grad of a leaf.
 func (e *Engine) SetRequiresGrad(h uint64, v bool) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
 	return e.session.SetRequiresGrad(h, v)
 }
 
-// RetainGrad asks a non-leaf to keep its grad.
+// RetainGrad makes a non-leaf keep its grad.
 func (e *Engine) RetainGrad(h uint64) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
 	return e.session.RetainGrad(h)
 }
 
-// Grad gives a new handle of h's grad.
+// Grad returns a new handle of h's grad.
 func (e *Engine) Grad(h uint64, out *Out) (has bool, err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
@@ -115,7 +115,7 @@ func (e *Engine) Grad(h uint64, out *Out) (has bool, err *ir.Error) {
 	return true, nil
 }
 
-// SetGrad replaces h's grad; 0 is None.
+// SetGrad replaces h's grad; grad 0 is None.
 func (e *Engine) SetGrad(h, grad uint64) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()

@@ -17,7 +17,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/reference"
 )
 
-// rig is an engine on the interpreter device, called the way capi calls it.
+// rig is an engine on the interpreter device, called as capi calls it.
 type rig struct {
 	t         *testing.T
 	e         *Engine
@@ -29,7 +29,7 @@ type rig struct {
 type T uint64
 
 func newRig(t *testing.T) *rig {
-	runtime.LockOSThread() // the execution lock knows callers by their thread
+	runtime.LockOSThread() // the execution lock identifies callers by their thread
 	t.Cleanup(runtime.UnlockOSThread)
 	r := &rig{t: t, dev: reference.New()}
 	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return r.dev, nil }})
@@ -57,13 +57,13 @@ func (r *rig) data(d ir.DType, shape []int64, b []byte) T {
 	return T(o.Handle)
 }
 
-// grad marks a leaf.
+// grad makes x require grad.
 func (r *rig) grad(x T) T {
 	require.Nil(r.t, r.e.SetRequiresGrad(uint64(x), true))
 	return x
 }
 
-// read gives the values of a float32 tensor.
+// read returns the values of a float32 tensor.
 func (r *rig) read(x T) []float32 {
 	v, err := r.tryRead(x)
 	require.Nil(r.t, err)
@@ -99,14 +99,13 @@ func (r *rig) do(full string, args ...any) T {
 	return o[0]
 }
 
-// inplace calls the in-place form.
+// inplace calls the in-place form of an operator.
 func (r *rig) inplace(full string, args ...any) {
 	_, err := r.call(1, full, args...)
 	require.Nil(r.t, err, "%s: %v", full, err)
 }
 
-// call encodes args by the signature: T, []T, float64, int, bool, []int64, nil; missing
-// ones take their defaults.
+// call encodes args by the signature: T, []T, float64, int, bool, []int64, nil; missing args take their defaults.
 func (r *rig) call(mode uint8, full string, args ...any) ([]T, *ir.Error) {
 	d := op.DefNamed(full)
 	c := Call{Op: d.ID, Mode: mode, SourceLoc: r.sourceLoc}
@@ -132,7 +131,7 @@ func (r *rig) call(mode uint8, full string, args ...any) ([]T, *ir.Error) {
 	return res, nil
 }
 
-// literal reads a parameter's default.
+// literal parses a parameter's default.
 func literal(p *op.Param) any {
 	switch p.Default {
 	case "None", "":
@@ -236,7 +235,7 @@ func (r *rig) backward(x T, flags uint32) *ir.Error {
 	return r.e.BackwardNext(id, 0, &ev)
 }
 
-// gradOf gives the values of a grad.
+// gradOf returns the values of a grad.
 func (r *rig) gradOf(x T) []float32 {
 	var o Out
 	has, err := r.e.Grad(uint64(x), &o)

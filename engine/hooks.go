@@ -6,31 +6,31 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// hooks are the places of the user's hooks on the tape, and the steps that the user holds as functions.
+// hooks maps the user's hooks to their steps on the tape, and function numbers to the steps that the user holds.
 type hooks struct {
 	places    map[uint64]hookPlace
 	functions map[uint64]*heldFunction // by the step's Seq
-	dead      []uint64                 // hooks whose step is gone, until DeadHooks tells them
+	dead      []uint64                 // hooks whose step is gone, until DeadHooks returns them
 }
 
-// hookPlace is the step that a hook is on. Another step may have the edge once the step of number seq is gone.
+// hookPlace is the step of a hook. It is valid while the step at edge has number seq: a freed step's edge is reused.
 type hookPlace struct {
 	edge uint32
 	seq  uint64
 }
 
-// heldFunction is a step that the user refers to.
+// heldFunction is a step that the user holds, with its number of holds.
 type heldFunction struct {
 	edge  uint32
 	count int
 }
 
-// start forgets all hooks and functions, whose tape is gone.
+// start forgets all hooks and functions; their tape is gone.
 func (k *hooks) start() {
 	k.places, k.functions = map[uint64]hookPlace{}, map[uint64]*heldFunction{}
 }
 
-// add puts hook id on the gradient of edge, or on the leaf behind it after it has accumulated.
+// add puts hook id on the gradient of edge or, with post, on the leaf behind it, after accumulation.
 func (k *hooks) add(t *autograd.Tape, id uint64, edge uint32, post bool) *ir.Error {
 	n := t.Node(edge)
 	switch {
@@ -51,20 +51,20 @@ func (k *hooks) gone(id uint64) {
 	k.dead = append(k.dead, id)
 }
 
-// takeDead writes hooks whose steps are gone to ids and gives their number.
+// takeDead moves the hooks whose steps are gone into ids and returns their number.
 func (k *hooks) takeDead(ids []uint64) int {
 	n := copy(ids, k.dead)
 	k.dead = append(k.dead[:0], k.dead[n:]...)
 	return n
 }
 
-// owned reports that nothing but handle h keeps the step that hook id is on.
+// owned reports that handle h alone keeps the step of hook id.
 func (k *hooks) owned(s *lazy.Session, t *autograd.Tape, h, id uint64) bool {
 	p, ok := k.places[id]
 	return ok && t.Node(p.edge).Seq == p.seq && s.OwnsStep(h, p.edge)
 }
 
-// remove takes a hook off; unknown ones are ignored.
+// remove removes a hook; unknown ones are ignored.
 func (k *hooks) remove(t *autograd.Tape, id uint64) {
 	p, ok := k.places[id]
 	if !ok {
@@ -76,7 +76,7 @@ func (k *hooks) remove(t *autograd.Tape, id uint64) {
 	}
 }
 
-// function gives the edge of a function that the user holds.
+// function returns the edge of a function that the user holds.
 func (k *hooks) function(id uint64) (edge uint32, err *ir.Error) {
 	h := k.functions[id]
 	if h == nil {
@@ -85,7 +85,7 @@ func (k *hooks) function(id uint64) (edge uint32, err *ir.Error) {
 	return h.edge, nil
 }
 
-// hold gives the user a function, described. ID 0 stands for edge 0.
+// hold adds a hold of the function at edge and describes it. ID 0 stands for edge 0.
 func (k *hooks) hold(t *autograd.Tape, edge uint32) (f Function) {
 	if edge == 0 {
 		return f
@@ -103,7 +103,7 @@ func (k *hooks) hold(t *autograd.Tape, edge uint32) (f Function) {
 	return f
 }
 
-// release gives one hold back; unknown ones are ignored.
+// release releases one hold; unknown functions are ignored.
 func (k *hooks) release(t *autograd.Tape, id uint64) {
 	h := k.functions[id]
 	if h == nil {
@@ -115,8 +115,7 @@ func (k *hooks) release(t *autograd.Tape, id uint64) {
 	}
 }
 
-// AddHook registers a hook on the gradient of h or, when post is set, on the leaf h after it has
-// accumulated a gradient.
+// AddHook registers a hook on the gradient of h or, with post, on the leaf h after it has accumulated a gradient.
 func (e *Engine) AddHook(h uint64, post bool) (id uint64, err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
@@ -134,23 +133,22 @@ func (e *Engine) AddHook(h uint64, post bool) (id uint64, err *ir.Error) {
 	return id, nil
 }
 
-// DeadHooks writes numbers of hooks that can no longer be called, because their steps are
-// gone, and gives how many; each is told once.
+// DeadHooks writes to ids the hooks that can no longer be called, because their steps are gone, and returns their
+// number. Each hook is returned once.
 func (e *Engine) DeadHooks(ids []uint64) int {
 	defer e.leave(nil)
 	e.enter()
 	return e.hooks.takeDead(ids)
 }
 
-// OwnsHook reports that nothing but handle h keeps the step that hook id is on: when h goes, the hook
-// can no longer be called.
+// OwnsHook reports that handle h alone keeps the step of hook id, so that the hook dies with h.
 func (e *Engine) OwnsHook(h, id uint64) bool {
 	defer e.leave(nil)
 	e.enter()
 	return e.hooks.owned(e.session, e.tape, h, id)
 }
 
-// RemoveHook takes a hook off; unknown ones are ignored.
+// RemoveHook removes a hook; unknown ones are ignored.
 func (e *Engine) RemoveHook(id uint64) {
 	defer e.leave(nil)
 	e.enter()

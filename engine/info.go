@@ -30,7 +30,7 @@ const (
 	ModeRefuseDraws
 )
 
-// SetMode changes a setting and returns the former value; v < 0 only asks.
+// SetMode changes a setting and returns its former value; v < 0 only queries.
 func (e *Engine) SetMode(m Mode, v int64) (old int64) {
 	defer e.leave(nil)
 	e.enter()
@@ -79,14 +79,14 @@ func (e *Engine) SetMode(m Mode, v int64) (old int64) {
 	return old
 }
 
-// Seed starts the random generator anew.
+// Seed restarts the random generator with a seed.
 func (e *Engine) Seed(seed int64) {
 	defer e.leave(nil)
 	e.enter()
 	e.session.Seed(uint64(seed))
 }
 
-// RNGState gives what SetRNGState restores.
+// RNGState returns the generator's state for SetRNGState.
 func (e *Engine) RNGState() (v [4]uint64) {
 	defer e.leave(nil)
 	e.enter()
@@ -94,14 +94,14 @@ func (e *Engine) RNGState() (v [4]uint64) {
 	return v
 }
 
-// SetRNGState restores a state.
+// SetRNGState restores the generator's state.
 func (e *Engine) SetRNGState(v [4]uint64) {
 	defer e.leave(nil)
 	e.enter()
 	e.session.SetRNGState(v)
 }
 
-// Info gives a JSON document about the engine.
+// Info returns a JSON document about the engine.
 func (e *Engine) Info(kind string, h uint64) (doc []byte, err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
@@ -193,7 +193,7 @@ func (e *Engine) counts() map[string]int64 {
 	return m
 }
 
-// leaks lists the live handles by the line that made them.
+// leaks counts the live handles by the line that made them.
 func (e *Engine) leaks() map[string]int {
 	out := map[string]int{}
 	e.session.EachHandle(func(_ uint64, h *lazy.Handle) {
@@ -204,11 +204,10 @@ func (e *Engine) leaks() map[string]int {
 	return out
 }
 
-// SetOption changes an option: "pending_bytes" (the safety net's budget), "memory_limit"
-// (bytes a device may hand out, 0 for no limit), "reset_peak", "clear_plans", "profile"
-// (1 or 0), "disable_passes" (optional passes that new plans do without, with commas between them; clears the plans),
-// "scope" (the name that what is recorded while profiling goes under), and those
-// that RegisterOption added.
+// SetOption changes an option: "pending_bytes" (the safety net's budget), "memory_limit" (bytes a device may hand out,
+// 0: no limit), "reset_peak", "clear_plans", "disable_passes" (optional passes that new plans do without, separated by
+// commas; clears the plans), "profile" (1 or 0), "scope" (the profile's name for what is recorded next), and those
+// added by RegisterOption.
 func (e *Engine) SetOption(key, value string) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
@@ -256,7 +255,7 @@ func (e *Engine) SetOption(key, value string) (err *ir.Error) {
 	return nil
 }
 
-// registered are options of packages that the engine does not import.
+// registered holds the options of packages that the engine does not import.
 var registered = map[string]option{}
 
 type option struct {
@@ -264,13 +263,12 @@ type option struct {
 	get func() string
 }
 
-// RegisterOption adds an option, at start-up. Info("options") gives its value. Both functions are called under the
-// engine's lock.
+// RegisterOption adds an option at start-up; get feeds Info("options"). Both functions run under the engine's lock.
 func RegisterOption(key string, set func(value string) error, get func() string) {
 	registered[key] = option{set, get}
 }
 
-// Reset starts anew after a failure: all handles become stale, devices are reopened.
+// Reset starts anew after a failure: all handles become stale, and devices are reopened.
 func (e *Engine) Reset() *ir.Error {
 	e.alone(func() {
 		e.runtime.Close()

@@ -9,36 +9,36 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// job is work that outlives the time slice of the call that began it.
+// job is work that outlives the call that began it.
 type job struct {
 	kind     string
 	key      uint64
 	owner    int64 // the thread that waits for it
 	done     chan struct{}
 	err      *ir.Error
-	stopping bool // Interrupt asked it to stop
+	stopping bool // Interrupt was called
 	over     bool
 }
 
-// jobs holds the one job there is. Its lock is not held while anything runs, so that a waiter can always look.
+// jobs holds the one job there can be. Its lock is never held while the job runs, so a waiter can always look.
 type jobs struct {
 	mu   sync.Mutex
 	cur  atomic.Pointer[job]
 	stop device.Stop
-	// interrupt: the stop is asked for by Interrupt, and not by a pause.
+	// interrupt: the stop was requested by Interrupt rather than for a pause.
 	interrupt bool
 }
 
-// pauseAfter is how long a run keeps the thread that called it: then it pauses and goes on as a job.
+// pauseAfter is how long a run keeps its caller's thread. Then it pauses and continues as a job.
 const pauseAfter = 20 * time.Millisecond
 
-// current gives the job that runs or whose result nobody has taken.
+// current returns the job that runs, or whose result nobody has taken yet.
 func (j *jobs) current() *job { return j.cur.Load() }
 
-// forget ends what is known of a job that is done.
+// forget drops a finished job.
 func (j *jobs) forget(old *job) { j.cur.CompareAndSwap(old, nil) }
 
-// end clears what was asked of a job that has just ended.
+// end clears the stop request of a job that has just ended.
 func (j *jobs) end(old *job) {
 	j.mu.Lock()
 	old.over = true
@@ -49,7 +49,7 @@ func (j *jobs) end(old *job) {
 	j.mu.Unlock()
 }
 
-// askToStop asks the job of a thread to stop and gives it, nil where there is none.
+// askToStop asks the job of a thread to stop and returns it, nil for none.
 func (j *jobs) askToStop(owner int64) *job {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -64,7 +64,7 @@ func (j *jobs) askToStop(owner int64) *job {
 	return cur
 }
 
-// interrupted reports whether a stop was an interrupt. A pause ends here.
+// interrupted reports whether Interrupt caused the stop. It clears the request, so a pause ends here.
 func (j *jobs) interrupted() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -74,9 +74,8 @@ func (j *jobs) interrupted() bool {
 	return j.interrupt
 }
 
-// run does work within a time slice. Work that takes longer goes on in its goroutine;
-// the call reports pending and is made again to wait further. The execution lock is
-// held until the work is done, whoever waits.
+// run runs work for at most one time slice. Longer work continues in its goroutine: the call then reports pending, and
+// the caller calls again to wait on. The work keeps the execution lock until it is done, whoever waits.
 func (e *Engine) run(kind string, key uint64, slice time.Duration, work func() *ir.Error) (pending bool,
 	err *ir.Error) {
 	id := threadID()
@@ -85,7 +84,7 @@ func (e *Engine) run(kind string, key uint64, slice time.Duration, work func() *
 	}
 	j := e.waiter.current()
 	if j != nil && (j.kind != kind || j.key != key || j.owner != id || j.stopping) {
-		// Another one's, or one that was interrupted: finish it first.
+		// The job of another caller, or one that was interrupted: finish it first.
 		if !waitFor(j.done, slice) {
 			return true, nil
 		}
@@ -117,9 +116,9 @@ func (e *Engine) run(kind string, key uint64, slice time.Duration, work func() *
 	return false, j.err
 }
 
-// hereOrJob does work within both locks: in the calling thread, or as a job where that takes long. It then reports
-// pending when slice passes; call it again. work is told whether it is in the calling thread. long, asked within the
-// locks, says that the work is known to be long.
+// hereOrJob runs work within both locks: in the calling thread or, if it takes long, as a job. It reports pending when
+// slice has passed; call it again. work learns whether it runs in the calling thread. long runs within the locks and
+// reports that the work is known to be long.
 func (e *Engine) hereOrJob(kind string, key uint64, slice time.Duration, long func() bool,
 	work func(here bool) *ir.Error) (pending bool, err *ir.Error) {
 	if e.waiter.current() == nil {
@@ -134,7 +133,7 @@ func (e *Engine) hereOrJob(kind string, key uint64, slice time.Duration, long fu
 	})
 }
 
-// here does work in the calling thread. errPaused says that it takes too long for that: long said so, or a run has
+// here runs work in the calling thread. It returns errPaused if the work must become a job: long said so, or a run has
 // paused.
 func (e *Engine) here(slice time.Duration, long func() bool, work func(here bool) *ir.Error) (pending bool,
 	err *ir.Error) {
@@ -152,15 +151,15 @@ func (e *Engine) here(slice time.Duration, long func() bool, work func(here bool
 	return false, work(true)
 }
 
-// Idle waits until no job is under way, whoever waits for it. It reports pending when slice passes.
+// Idle waits until no job runs, whoever waits for it. It reports pending when slice has passed.
 func (e *Engine) Idle(slice time.Duration) (pending bool) {
 	j := e.waiter.current()
 	return j != nil && !waitFor(j.done, slice)
 }
 
-// Interrupt stops the work that the calling thread waits for, as when a signal handler has raised an exception. What
-// has not been computed is computed by the next read. It waits up to patience for the work to stop, which goes on
-// stopping after that.
+// Interrupt stops the work that the calling thread waits for, as when a signal handler raises an exception. It waits at
+// most patience for the work to stop; the stop itself then completes later. Values not computed yet stay pending, and
+// the next read computes them.
 func (e *Engine) Interrupt(patience time.Duration) {
 	if j := e.waiter.askToStop(threadID()); j != nil && waitFor(j.done, patience) {
 		e.waiter.forget(j)

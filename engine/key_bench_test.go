@@ -11,11 +11,11 @@ import (
 	"github.com/torchlette/torchlette/kernels/reference"
 )
 
-// caller records operators of a window that a benchmark plans.
+// caller records the operators of a window for a benchmark.
 type caller struct {
 	b    *testing.B
 	e    *Engine
-	x    uint64 // an input, float32 of 4x4
+	x    uint64 // the input, float32 of 4x4
 	outs [8]Out
 }
 
@@ -29,13 +29,13 @@ func (r *caller) call(name string, c Call) uint64 {
 
 var one = Scalar{Kind: op.ScalarInt, Bits: 1}
 
-// number calls an operator of a tensor and a number.
+// number calls an operator on a tensor and a number.
 func (r *caller) number(name string, x uint64, v float64, further ...Scalar) uint64 {
 	return r.call(name, Call{In: []uint64{x, dispatch.ScalarOperand},
 		Scalars: append([]Scalar{{Kind: op.ScalarFloat, Bits: math.Float64bits(v)}}, further...)})
 }
 
-// recorded are windows, each with the tensor that is read at its end.
+// recorded lists windows, each with the tensor that ends it.
 var recorded = []struct {
 	name   string
 	record func(r *caller) uint64
@@ -68,7 +68,7 @@ var recorded = []struct {
 	}},
 }
 
-// window records on a new engine and gives what to collect.
+// window records on a new engine and returns the arguments of Collect.
 func window(b *testing.B, record func(r *caller) uint64) (e *Engine, values []uint32, effects int) {
 	dev := reference.New()
 	e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return dev, nil }})
@@ -91,8 +91,7 @@ func perNode(b *testing.B, nodes int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(nodes), "ns/node")
 }
 
-// BenchmarkWindowKey times what a window that has a plan costs before it runs: collecting it, its key, and finding
-// the plan.
+// BenchmarkWindowKey times the work before a window with a plan can run: collection, key, and lookup.
 func BenchmarkWindowKey(b *testing.B) {
 	for _, c := range recorded {
 		b.Run(c.name, func(b *testing.B) {
@@ -116,7 +115,7 @@ func BenchmarkWindowKey(b *testing.B) {
 	}
 }
 
-// BenchmarkBuildPlan times what a window without a plan costs beside: making one.
+// BenchmarkBuildPlan times the compilation of a plan, the additional work for a window without one.
 func BenchmarkBuildPlan(b *testing.B) {
 	for _, c := range recorded {
 		b.Run(c.name, func(b *testing.B) {

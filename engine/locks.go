@@ -7,7 +7,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// execLock serialises what runs work: one owner thread, nested entry counted.
+// execLock lets one thread at a time run work; its owner may enter it again.
 type execLock struct {
 	mu    sync.Mutex
 	cond  *sync.Cond
@@ -20,7 +20,7 @@ func busy() *ir.Error {
 	return ir.Errorf(ir.ErrBusy, "the engine is busy in another thread; call again later, or set_busy_policy(\"wait\")")
 }
 
-// acquire enters for thread id, or says that another thread is inside.
+// acquire enters for thread id. It fails if another thread is inside, unless the policy is to wait.
 func (l *execLock) acquire(id int64) *ir.Error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,7 +38,7 @@ func (l *execLock) acquire(id int64) *ir.Error {
 	return nil
 }
 
-// acquireWithin is acquire that gives up after slice, without an error.
+// acquireWithin is acquire with a limit: after slice it returns false without an error.
 func (l *execLock) acquireWithin(id int64, slice time.Duration) (bool, *ir.Error) {
 	if l.tryAcquire(id) {
 		return true, nil
@@ -70,7 +70,7 @@ func (l *execLock) acquireWithin(id int64, slice time.Duration) (bool, *ir.Error
 	return true, nil
 }
 
-// tryAcquire enters when no other thread is inside, whatever the policy.
+// tryAcquire enters if no other thread is inside, under either policy.
 func (l *execLock) tryAcquire(id int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,7 +82,7 @@ func (l *execLock) tryAcquire(id int64) bool {
 	return true
 }
 
-// heldByOther reports that another thread than id is inside.
+// heldByOther reports that a thread other than id is inside.
 func (l *execLock) heldByOther(id int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

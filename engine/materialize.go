@@ -9,17 +9,17 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// readCache holds the dense copy that was made of a view until Read has copied it.
+// readCache holds the dense copy of a view until Read has copied its elements.
 type readCache struct {
 	handle uint64 // of the view; 0: there is no copy
 	value  uint32
-	of     uint64 // Seq of the version that the copy was made of
+	of     uint64 // Seq of the version that was copied
 }
 
-// holds reports the copy of view h of version n.
+// holds reports that the copy is of view h at version n.
 func (c *readCache) holds(h uint64, n *ir.Node) bool { return c.handle == h && c.of == n.Seq }
 
-// drop forgets the copy.
+// drop frees the copy.
 func (c *readCache) drop(g *ir.Graph) {
 	if c.value != 0 {
 		g.Release(c.value)
@@ -27,8 +27,7 @@ func (c *readCache) drop(g *ir.Graph) {
 	}
 }
 
-// heavyElements is the pending work above which a read runs in a goroutine, so that
-// signals are seen.
+// heavyElements is the pending work above which a read runs in a goroutine, so that its caller sees signals.
 const heavyElements = 1 << 20
 
 // FromData makes a leaf from dense host data in canonical form.
@@ -94,12 +93,12 @@ func (e *Engine) fromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byt
 	return nil
 }
 
-// heavy reports much pending work: it is run in time slices.
+// heavy reports much pending work, which then runs in time slices.
 func (e *Engine) heavy() bool {
 	return e.session.PendingBytes() > 4*heavyElements || len(e.graph.Pending) > 4096
 }
 
-// Force computes the value of h. It reports pending when slice passes; call it again.
+// Force computes the value of h. It reports pending when slice has passed; call it again.
 func (e *Engine) Force(h uint64, slice time.Duration) (pending bool, err *ir.Error) {
 	return e.hereOrJob("force", h, slice, e.heavy, func(bool) *ir.Error { return e.prepareRead(h) })
 }
@@ -124,7 +123,7 @@ func (e *Engine) prepareRead(h uint64) *ir.Error {
 	if err == nil {
 		err = e.lostWriteTo(base)
 	}
-	// a lost write that the user knows of: the tensor is what it was
+	// the user knows of the lost write: the tensor has its former value
 	if err == nil && e.session.Newest(base) != newest {
 		v, err = e.forceDense(h)
 	}
@@ -142,7 +141,7 @@ func (e *Engine) prepareRead(h uint64) *ir.Error {
 	return nil
 }
 
-// forceDense computes the value of h, or of a dense copy of it.
+// forceDense computes the value of h, through a dense copy if h is a view.
 func (e *Engine) forceDense(h uint64) (v op.Val, err *ir.Error) {
 	if v, err = e.session.Resolve(h); err != nil {
 		return v, err
@@ -161,7 +160,7 @@ func (e *Engine) forceDense(h uint64) (v op.Val, err *ir.Error) {
 	return v, err
 }
 
-// Read copies the dense value of h, in canonical form, to dst. It computes the value first.
+// Read computes h and copies its dense elements, in canonical form, to dst.
 func (e *Engine) Read(h uint64, dst []byte) (err *ir.Error) {
 	if err := e.waiter.acquire(threadID()); err != nil {
 		return err
@@ -172,15 +171,15 @@ func (e *Engine) Read(h uint64, dst []byte) (err *ir.Error) {
 	return e.readNow(h, dst, 0)
 }
 
-// ReadWithin is Read in time slices. It reports pending when slice passes; call it again. A value that is soon computed
-// is computed and copied in this one call.
+// ReadWithin is Read in time slices. It reports pending when slice has passed; call it again. A short computation and
+// its copy take one call.
 func (e *Engine) ReadWithin(h uint64, dst []byte, slice time.Duration) (pending bool, err *ir.Error) {
 	copied := false
 	pending, err = e.hereOrJob("force", h, slice, e.heavy, func(here bool) *ir.Error {
 		if copied = here; here {
 			return e.readNow(h, dst, slice)
 		}
-		return e.prepareRead(h) // dst is the caller's, who may give up waiting
+		return e.prepareRead(h) // dst stays unused: its owner may stop waiting for the job
 	})
 	if !copied && !pending && err == nil {
 		short := func() bool { return false }
@@ -192,7 +191,8 @@ func (e *Engine) ReadWithin(h uint64, dst []byte, slice time.Duration) (pending 
 	return pending, err
 }
 
-// readNow is Read within both locks. After slice, unless that is 0, it ends with errBusyDevice and can be made again.
+// readNow is Read within both locks. With slice not 0, it waits at most slice for the device, then returns
+// errBusyDevice; the caller can retry.
 func (e *Engine) readNow(h uint64, dst []byte, slice time.Duration) (err *ir.Error) {
 	hv, err := e.session.Handle(h)
 	if err != nil {
@@ -203,7 +203,7 @@ func (e *Engine) readNow(h uint64, dst []byte, slice time.Duration) (err *ir.Err
 	if want := l.Numel * int64(av.DType.Size()); want != int64(len(dst)) {
 		return ir.Errorf(ir.ErrValue, "read: buffer: got %d bytes, want %d", len(dst), want)
 	}
-	if !e.read.holds(h, e.graph.Node(b.Value)) { // else a read of it goes on
+	if !e.read.holds(h, e.graph.Node(b.Value)) { // otherwise a read of this version continues
 		if err := e.prepareRead(h); err != nil {
 			return err
 		}
@@ -233,8 +233,7 @@ func (e *Engine) readNow(h uint64, dst []byte, slice time.Duration) (err *ir.Err
 	return e.takeFault()
 }
 
-// Flush plans and submits all pending effects without waiting. Errors of the work
-// itself surface at the next boundary.
+// Flush plans and submits all pending effects without waiting. The next boundary raises errors of the work itself.
 func (e *Engine) Flush() (err *ir.Error) {
 	if err := e.waiter.acquire(threadID()); err != nil {
 		return err
@@ -256,8 +255,8 @@ func (e *Engine) flush() *ir.Error {
 	return e.failures.raiseLostWrites()
 }
 
-// FlushWithin is Flush in time slices: it reports pending when slice passes, call it again. With due it runs what
-// State.Due announced.
+// FlushWithin is Flush in time slices: it reports pending when slice has passed; call it again. With due it runs only
+// the work that State.Due announced.
 func (e *Engine) FlushWithin(due bool, slice time.Duration) (pending bool, err *ir.Error) {
 	if !due {
 		return e.hereOrJob("flush", 0, slice, e.heavy, func(bool) *ir.Error { return e.flush() })
@@ -265,7 +264,7 @@ func (e *Engine) FlushWithin(due bool, slice time.Duration) (pending bool, err *
 	atomic.StoreInt32(&e.cfg.State.Due, 0)
 	owner := threadID()
 	if !e.waiter.tryAcquire(owner) {
-		return false, nil // another thread computes: its windows make place, or a later call announces the work again
+		return false, nil // another thread computes: its windows reduce the work, or a later call sets Due again
 	}
 	e.waiter.release()
 	return e.run("due", 0, slice, func() (err *ir.Error) {
@@ -276,8 +275,8 @@ func (e *Engine) FlushWithin(due bool, slice time.Duration) (pending bool, err *
 	})
 }
 
-// MarkStep runs everything pending, waits for it, frees what nothing holds and begins a new epoch.
-// It reports pending when slice passes: the caller then calls it again.
+// MarkStep runs everything pending, waits for the devices, frees what nothing holds and begins a new epoch. It reports
+// pending when slice has passed; call it again.
 func (e *Engine) MarkStep(slice time.Duration) (pending bool, err *ir.Error) {
 	long := func() bool { return e.heavy() || e.runtime.RunsBehind() }
 	return e.hereOrJob("mark_step", 0, slice, long, func(bool) *ir.Error { return e.markStep() })
@@ -288,13 +287,11 @@ func (e *Engine) markStep() *ir.Error {
 	if err := e.failures.raise(); err != nil {
 		return err
 	}
-	// First everything that pending effects need.
 	if err := e.force(nil, e.session.PendingEffects()); err != nil {
 		return err
 	}
-	// Then bases whose first store is committed become locs.
+	// Bases whose first store is committed become locs.
 	e.session.Promote()
-	// Last, queued handles are released, and the devices finish their work.
 	e.drain()
 	if x := e.runtime.Wait(); x != nil {
 		return e.failures.fail(x)

@@ -14,9 +14,9 @@ import (
 	"github.com/torchlette/torchlette/kernels/reference"
 )
 
-// Tests that ci/ablate names: each fails when its mechanism is switched off.
+// Tests that ci/ablate names: each fails if its mechanism is switched off.
 
-// The two windows differ in a static attribute alone: same op, same shapes.
+// The two windows differ only in a static attribute; ops and shapes are the same.
 func TestStaticAttributesAreInTheKey(t *testing.T) {
 	r := newRig(t)
 	x := r.floats([]int64{2, 2}, 1, 2, 3, 4)
@@ -25,7 +25,7 @@ func TestStaticAttributesAreInTheKey(t *testing.T) {
 	assert.Equal(t, int64(2), r.stat("plans_built"))
 }
 
-// Whether a result is live outside decides what a plan must keep.
+// A plan must keep the results that are live outside.
 func TestLivenessOutsideIsInTheKey(t *testing.T) {
 	r := newRig(t)
 	x := r.floats(nil, 1, 2)
@@ -49,8 +49,8 @@ func TestLivenessOutsideIsInTheKey(t *testing.T) {
 	assert.Equal(t, r.stat("nodes_recorded"), r.stat("nodes_executed"), "each node runs once")
 }
 
-// The gradients of both operands of an add are one value behind two bases: a write
-// through one must not be seen through the other.
+// The gradients of both operands of an add are one value behind two bases: a write through one base must not be visible
+// through the other.
 func TestAValueBehindTwoBasesIsNotWrittenOver(t *testing.T) {
 	r := newRig(t)
 	a, b := r.grad(r.floats(nil, 1, 2)), r.grad(r.floats(nil, 3, 4))
@@ -67,7 +67,7 @@ func TestAValueBehindTwoBasesIsNotWrittenOver(t *testing.T) {
 	assert.Equal(t, []float32{8, 12}, r.gradOf(b))
 }
 
-// A number is a slot, so one plan serves every value of it.
+// A number is a slot, so one plan serves all its values.
 func TestNumbersAreNotInTheKey(t *testing.T) {
 	r := newRig(t)
 	x := r.floats(nil, 1, 2)
@@ -79,8 +79,8 @@ func TestNumbersAreNotInTheKey(t *testing.T) {
 	assert.Equal(t, int64(1), r.stat("plans_built"))
 }
 
-// fenced notes which submission used each buffer last, and complains about a buffer
-// that is freed while that submission is in flight.
+// fenced notes the last submission that used each buffer, and reports a buffer that is freed while that submission is
+// in flight.
 type fenced struct {
 	*reference.Device
 	last  map[device.Buffer]device.Fence
@@ -107,7 +107,7 @@ func TestNoBufferIsFreedBeforeItsFence(t *testing.T) {
 	d.Lag = true
 	r := &rig{t: t, dev: d.Device}
 	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return d, nil }})
-	// Windows of growing sizes: each evicts what the one before has just released.
+	// Windows of growing sizes: each evicts buffers that the previous one has just released.
 	for n := int64(64); n <= 4096; n *= 2 {
 		x := r.floats([]int64{n}, make([]float32, n)...)
 		r.inplace("add", x, 1.0)
@@ -125,7 +125,7 @@ func TestHandlesReleasedWhileTheEngineIsLockedAreDrainedLater(t *testing.T) {
 	r := newRig(t)
 	x := r.floats(nil, 1, 2)
 	y := r.do("add", x, 1.0)
-	r.e.mu.Lock() // a call is under way, as when Python collects garbage inside one
+	r.e.mu.Lock() // a call is running, as when Python collects garbage inside one
 	r.e.Release([]uint64{uint64(y)})
 	held := r.e.session.LiveHandles()
 	r.e.mu.Unlock()
@@ -135,7 +135,7 @@ func TestHandlesReleasedWhileTheEngineIsLockedAreDrainedLater(t *testing.T) {
 	assert.Zero(t, r.stat("live_nodes"))
 }
 
-// noting keeps the kernels of the steps it is given.
+// noting keeps the kernels of its steps.
 type noting struct {
 	*reference.Device
 	kernels map[launch.Op]int

@@ -7,7 +7,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// storeInPlace ends an in-place call: each result is stored through its operand.
+// storeInPlace ends an in-place call: it stores each result through its operand.
 func (e *Engine) storeInPlace(c *Call, d *op.Def, vals []op.Val, outs []Out) (int, *ir.Error) {
 	targets := d.Stores
 	if targets == nil {
@@ -34,7 +34,7 @@ func (e *Engine) storeInPlace(c *Call, d *op.Def, vals []op.Val, outs []Out) (in
 	return 1, nil
 }
 
-// storeOne checks what PyTorch checks of an in-place result and stores it.
+// storeOne stores an in-place result after PyTorch's checks.
 func (e *Engine) storeOne(c *Call, d *op.Def, t int, v op.Val) *ir.Error {
 	self := e.recorder.args.In[t]
 	name := d.Parsed.Name
@@ -62,17 +62,17 @@ func (e *Engine) storeOne(c *Call, d *op.Def, t int, v op.Val) *ir.Error {
 		v = prim.Cast(e.session, v, self.DType())
 	}
 	if name == "copy_" && e.session.NeedsGrad(self) && e.session.NeedsGrad(v) {
-		// The history that is written over is walked all the same, with zeros.
+		// Backward must still walk the overwritten history, with zeros.
 		v = prim.StridedScatter(e.session, prim.Contiguous(e.session, self), v, ir.DenseLayout(self.Shape()), 0)
 	}
 	if v.Base != 0 && v.Tape != 0 {
-		// The operand itself (copy_): its history is not the target's.
+		// v is the operand itself (copy_), whose history is not the target's.
 		v = e.session.View(v, v.L(), v.Offset, op.ViewOp{Kind: op.ViewReshape})
 	}
 	return e.session.StoreThrough(c.In[t], v)
 }
 
-// named reports that another operand is the very tensor t: an alias does not count.
+// named reports that another operand is the tensor t itself; an alias does not count.
 func named(in []uint64, t int) bool {
 	for i, h := range in {
 		if i != t && h == in[t] {
@@ -100,7 +100,8 @@ func expandable(from, to []int64) bool {
 	return true
 }
 
-// castable refuses a result of a higher kind than the tensor written to, or of another dtype.
+// castable refuses a result of a higher dtype category than the written tensor; for operators that forbid casts, also
+// one of another dtype.
 func castable(d *op.Def, from, to ir.DType) *ir.Error {
 	if d.ExactOut && from != to {
 		return ir.Errorf(ir.ErrRuntime, "%s: Found dtype %s but expected %s", d.Parsed.Name, to.ScalarType(),
@@ -113,8 +114,8 @@ func castable(d *op.Def, from, to ir.DType) *ir.Error {
 	return nil
 }
 
-// overlapping refuses an operand that shares some, but not exactly the written
-// elements: PyTorch's partial overlap, with its limits (only gap-free views are judged). Operand t is self; -1: none.
+// overlapping refuses an operand that shares some of the written elements without being the same view: PyTorch's
+// partial overlap, which judges gap-free views only. Operand t is self; -1: none.
 func overlapping(self op.Val, in []op.Val, t int) *ir.Error {
 	sl := self.L()
 	if sl.Overlap || sl.Span != sl.Numel {
@@ -167,7 +168,7 @@ func (e *Engine) storeOut(c *Call, d *op.Def, vals []op.Val, outs []Out) (int, *
 	return len(vals), nil
 }
 
-// storeResult copies v into h, the out= tensor o, or resizes that.
+// storeResult copies v into h, the out= tensor o, or resizes h if v does not fit.
 func (e *Engine) storeResult(d *op.Def, h *lazy.Handle, o uint64, v op.Val) *ir.Error {
 	dt := e.session.AvalOf(h.Base).DType
 	if err := castable(d, v.DType(), dt); err != nil {
@@ -177,7 +178,7 @@ func (e *Engine) storeResult(d *op.Def, h *lazy.Handle, o uint64, v op.Val) *ir.
 		v = prim.Cast(e.session, v, dt)
 	}
 	if !ir.SameShape(v.Shape(), ir.LayoutOf(h.Layout).Shape) {
-		// A resize gives the handle new storage of the result's shape, as PyTorch's does.
+		// As in PyTorch, a resize gives the handle new storage of the result's shape.
 		v.Base = 0
 		v = prim.Contiguous(e.session, v)
 		if v.Base != 0 || !v.L().Dense || v.Offset != 0 {

@@ -9,10 +9,10 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// net is the safety net: it runs what is pending when that is much, in a loop that never reads.
+// net is the safety net: it runs pending work when there is much of it, in loops that never read.
 type net struct {
-	at      int   // pending nodes from which it runs
-	budget  int64 // bytes of memory; it runs when half of that is pending
+	at      int   // it runs at this many pending nodes
+	budget  int64 // bytes of memory; it runs when half of them are pending
 	running bool
 }
 
@@ -21,12 +21,12 @@ const (
 	defaultBytes   = 8 << 30
 )
 
-// due reports that much is pending.
+// due reports that the safety net must run.
 func (n *net) due(g *ir.Graph, s *lazy.Session) bool {
 	return len(g.Pending) >= n.at || s.PendingBytes() > n.budget/2
 }
 
-// after sets the next threshold, with pending nodes left after a window.
+// after sets the next threshold from the number of nodes left pending by a window.
 func (n *net) after(pending int) {
 	n.at = autoFlushNodes
 	if pending > autoFlushNodes/2 {
@@ -34,8 +34,8 @@ func (n *net) after(pending int) {
 	}
 }
 
-// prefix gives the pending nodes up to the threshold. Those past it, of which there are some when calls come in
-// batches, wait: where a loop's windows are cut must not depend on the batches.
+// prefix returns the pending nodes up to the threshold. Batches of deferred calls can go past it; the excess waits, so
+// that batch sizes do not move the cuts between a loop's windows.
 func (n *net) prefix(g *ir.Graph) []ir.PendingRef {
 	limit := uint64(math.MaxUint64)
 	if len(g.Pending) > n.at {
@@ -49,8 +49,7 @@ func (n *net) prefix(g *ir.Graph) []ir.PendingRef {
 	return g.Pending[:max(k, min(1, len(g.Pending)))]
 }
 
-// cut shortens pending to end before the last node recorded at the line of the first, so that a loop's windows are
-// alike.
+// cut ends the window before the last node recorded at the line of its first node, so that a loop's windows are alike.
 func cut(g *ir.Graph, pending []ir.PendingRef) []ir.PendingRef {
 	first := g.Node(pending[0].ID).SourceLoc
 	for i := len(pending) - 1; i >= minWindow; i-- {
@@ -61,10 +60,10 @@ func cut(g *ir.Graph, pending []ir.PendingRef) []ir.PendingRef {
 	return pending
 }
 
-// minWindow nodes are the least that are cut off.
+// minWindow is the least number of nodes that cut leaves.
 const minWindow = 64
 
-// recorded ends what a call has recorded: the safety net runs what is pending when that is much.
+// recorded ends a call that records: it runs the safety net if that is due.
 func (e *Engine) recorded() {
 	e.tape.From = autograd.Source{}
 	e.session.Drain()
@@ -78,7 +77,7 @@ func (e *Engine) recorded() {
 	e.autoFlush(threadID())
 }
 
-// autoFlush runs what is pending for thread owner, when that is much and nothing is in the way.
+// autoFlush runs the pending work for thread owner, if it is due and nothing prevents it.
 func (e *Engine) autoFlush(owner int64) {
 	pending := e.net.prefix(e.graph)
 	if len(e.graph.Pending) == 0 {
@@ -99,7 +98,7 @@ func (e *Engine) autoFlush(owner int64) {
 	e.failures.raiseLater(e.runNet(pending))
 }
 
-// runNet runs pending nodes, and the effects that were recorded up to the last of them, within both locks.
+// runNet runs pending nodes, and the effects recorded up to the last of them, within both locks.
 func (e *Engine) runNet(pending []ir.PendingRef) *ir.Error {
 	if e.waiter.held != nil {
 		if err := e.force(nil, 0); err != nil {

@@ -10,15 +10,15 @@ import (
 
 // Modes of Numbers.
 const (
-	NumbersRead  = iota // into values
-	NumbersWrite        // values, in place
+	NumbersRead  = iota // reads values
+	NumbersWrite        // writes values in place
 	NumbersCount        // adds values in place and reads the sums
 )
 
-// Numbers reads or writes the numbers of the one-element tensors hs. An optimizer keeps its step counts so: nothing is
-// recorded, and no window depends on them. Only tensors whose number lies computed in host memory qualify, and for
-// a write nobody else may hold that version. Numbers stops at the first tensor that does not qualify and returns its
-// place; the caller treats that one as any other tensor and calls again for the rest.
+// Numbers reads or writes one-element tensors without recording anything, so that an optimizer's step counts never
+// enter a window. A tensor qualifies if its number is computed and lies in host memory; for a write, the tensor must be
+// the only holder of its version. Numbers stops at the first tensor that does not qualify and returns its index; the
+// caller records that one as usual and calls again for the rest.
 func (e *Engine) Numbers(hs []uint64, values []float64, mode int) (done int, err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
@@ -33,7 +33,7 @@ func (e *Engine) Numbers(hs []uint64, values []float64, mode int) (done int, err
 	return len(hs), nil
 }
 
-// number is Numbers of one tensor; ok is false where it does not qualify.
+// number is Numbers of one tensor; ok is false if it does not qualify.
 func (e *Engine) number(hd uint64, value *float64, mode int) (ok bool, err *ir.Error) {
 	h, err := e.session.Handle(hd)
 	if err != nil {
@@ -63,7 +63,7 @@ func (e *Engine) number(hd uint64, value *float64, mode int) (ok bool, err *ir.E
 	return true, e.writeNumber(h, *value)
 }
 
-// hostNumber reports a floating tensor of one element that is computed and lies in host memory.
+// hostNumber reports a floating tensor of one element, computed and in host memory.
 func (e *Engine) hostNumber(h *lazy.Handle) bool {
 	b := e.session.Base(h.Base)
 	av, n := ir.AvalOf(b.Aval), e.graph.Node(b.Value)
@@ -71,7 +71,7 @@ func (e *Engine) hostNumber(h *lazy.Handle) bool {
 	return one && (av.DType == ir.F32 || av.DType == ir.F64) && av.Device == ir.CPU && n.Op == ir.OpLeaf && n.Store != 0
 }
 
-// ownsNumber reports that only the base of h, and the loc it is bound to, hold its version, and that h requires no
+// ownsNumber reports that the version of h has no holder but the base of h and its loc, and that h requires no
 // gradient.
 func (e *Engine) ownsNumber(h *lazy.Handle) bool {
 	b := e.session.Base(h.Base)

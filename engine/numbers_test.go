@@ -9,7 +9,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// numbers calls Numbers for all of hs and wants that many done.
+// numbers calls Numbers on hs and requires that the first done tensors qualify.
 func (r *rig) numbers(mode, done int, values []float64, hs ...T) []float64 {
 	r.t.Helper()
 	list := make([]uint64, len(hs))

@@ -9,8 +9,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// inParts runs the window of the values and the first effects entries of the log in parts, in record order. Parts
-// that do not fit are halved, down to one operator, which then fails.
+// inParts runs the window of the values and the first effects entries of the log in parts, in record order. A part that
+// does not fit is halved, down to one operator, which then fails.
 func (e *Engine) inParts(values []uint32, effects int) error {
 	w := e.planner.window
 	w.Collect(values, effects)
@@ -23,7 +23,7 @@ func (e *Engine) inParts(values []uint32, effects int) error {
 	return e.runWindow(values, e.ready(left, math.MaxUint64))
 }
 
-// part runs those of the nodes that are still pending, and the effects that are ready then, of which *effects are left.
+// part runs the nodes that are still pending, and the effects that are then ready. *effects counts the effects left.
 func (e *Engine) part(nodes []uint32, effects *int) error {
 	nodes = slices.DeleteFunc(slices.Clone(nodes), func(id uint32) bool {
 		o := e.graph.Node(id).Op
@@ -52,9 +52,8 @@ func (e *Engine) part(nodes []uint32, effects *int) error {
 	return e.part(nodes[half:], effects)
 }
 
-// ready counts the first entries of the log, limit at most, whose values are computed or were recorded up to seq.
-// The safety net, which may run in the middle of an update, writes nothing that follows a failure of which nobody was
-// told.
+// ready counts the entries at the front of the log, at most limit, whose values are computed or were recorded up to
+// seq. The safety net may run in the middle of an update, so it writes nothing that follows an unreported failure.
 func (e *Engine) ready(limit int, seq uint64) int {
 	barrier := uint64(math.MaxUint64)
 	if e.net.running {
@@ -63,7 +62,7 @@ func (e *Engine) ready(limit int, seq uint64) int {
 	return e.session.ReadyEffects(limit, seq, barrier)
 }
 
-// blame lets a node fail. A lost device is no fault of an operator: it is given back.
+// blame makes a node fail. A lost device is no operator's fault: its error is returned instead.
 func (e *Engine) blame(id uint32, cause *ir.Error) error {
 	if cause.Code == ir.ErrDeviceLost {
 		return cause

@@ -11,14 +11,15 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// planner collects windows and has their plans.
+// planner collects windows and finds or builds their plans.
 type planner struct {
 	window *lazy.Window
 	cache  *compile.Cache
 	debug  compile.Debug
-	// verify, which tests set, makes every new plan from its program's text form, after a proof that this loses nothing.
+	// verify, set by tests, builds every new plan from its program's text form, after a check that the text loses
+	// nothing.
 	verify bool
-	trap   func(string) // of tests: called before each pass of planning
+	trap   func(string) // for tests: called before each pass of planning
 }
 
 const maxPlans = 256
@@ -26,27 +27,27 @@ const maxPlans = 256
 // start begins anew on a session.
 func (p *planner) start(s *lazy.Session, c *compile.Cache) { p.window, p.cache = lazy.NewWindow(s), c }
 
-// swap makes next the window that is collected into and gives the former one.
+// swap makes next the window that is collected into and returns the former one.
 func (p *planner) swap(next *lazy.Window) (former *lazy.Window) {
 	former, p.window = p.window, next
 	return former
 }
 
-// find gives the plan of the collected window, nil where it has none.
+// find returns the cached plan of the collected window, nil for none.
 func (p *planner) find() *compile.Plan { return p.cache.Find(&p.window.Program) }
 
-// pending collects the window that would compute a value, until done. ok is false when there is nothing to run.
+// pending collects, until done, the window that would compute a value. ok is false if nothing is left to run.
 func (p *planner) pending(value uint32, effects int) (w *lazy.Window, ok bool) {
 	return p.window, p.window.Collect([]uint32{value}, effects)
 }
 
-// done ends what pending began.
+// done clears the window that pending collected.
 func (p *planner) done() { p.window.Clear() }
 
-// abandon ends whatever is collected after a panic.
+// abandon drops the window in collection after a panic.
 func (p *planner) abandon() { p.window.Abandon() }
 
-// numbered gives a plan by its number, nil when it is no longer cached.
+// numbered returns the cached plan of a number, nil for none.
 func (p *planner) numbered(n int64) *compile.Plan { return p.cache.Numbered(n) }
 
 // clear forgets all plans.
@@ -61,10 +62,10 @@ func (p *planner) add(plan *compile.Plan) {
 	p.cache.Add(plan)
 }
 
-// fuseFrom is the run of a plan before which it is built anew with the fusion groups that it did without.
+// fuseFrom is the run before which a plan is rebuilt with the fusion groups that it was first built without.
 const fuseFrom = 3
 
-// build makes the plan of the collected window. often: the window has run before, and will again.
+// build compiles a plan for the collected window. often: the window has run before.
 func (p *planner) build(k *devices, x *runtime.Executor, often bool) (*compile.Plan, error) {
 	g := &p.window.Program
 	if p.verify {
@@ -75,7 +76,7 @@ func (p *planner) build(k *devices, x *runtime.Executor, often bool) (*compile.P
 	return b.Build()
 }
 
-// proved gives g as its text form gives it back. It panics unless g is well formed and nothing is lost.
+// proved returns g parsed from its text form. It panics unless g is well formed and the text loses nothing.
 func proved(g *program.Program) *program.Program {
 	if err := g.Verify(); err != nil {
 		panic(fmt.Sprintf("BUG: %v in\n%s", err, g))
@@ -89,8 +90,8 @@ func proved(g *program.Program) *program.Program {
 	return again
 }
 
-// build makes, prepares and caches the plan of the collected window. Whatever fails here, a panic too, has run
-// nothing.
+// build compiles, prepares and caches the plan of the collected window. Any failure, a panic included, is an
+// ErrAdmission: nothing has run.
 func (e *Engine) build() (*compile.Plan, error) {
 	p, err := e.makePlan(false)
 	if err != nil {

@@ -9,29 +9,29 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// profile keeps what was timed, and under which names it was recorded. While profiling, a node's source location is the
-// number of a place: the line and the scope that recorded it.
+// profile keeps timed events and the scopes that name them. While profiling, a node's source location is the number of
+// a place, the pair of a line and a scope.
 type profile struct {
-	scopes []string // by number; 0 is none
+	scopes []string // by number; 0: no scope
 	byName map[string]uint32
-	scope  uint32 // the present one
+	scope  uint32 // the current scope
 	events []profileEvent
 
-	mu     sync.Mutex // call sites are looked up without the engine's lock
+	mu     sync.Mutex // guards places, which call sites read without the engine's lock
 	places []place
 	number map[place]uint32
 }
 
-// place is where an operation was recorded.
+// place is the line and scope that recorded an operation.
 type place struct {
 	sourceLoc, scope uint32
 	backward         bool
 }
 
-// placed marks a source location that is an index into profile.places.
+// placed flags a source location that is an index into profile.places.
 const placed = 1 << 31
 
-// profileEvent is one step that ran, as Info("profile") gives it.
+// profileEvent is one executed step in Info("profile").
 type profileEvent struct {
 	Op        string `json:"op"`
 	Kernel    string `json:"kernel"`
@@ -39,7 +39,7 @@ type profileEvent struct {
 	Scope     string `json:"scope"`
 	Backward  bool   `json:"backward"`
 	SourceLoc string `json:"site"`
-	Start     int64  `json:"start_ns"` // of the Unix epoch
+	Start     int64  `json:"start_ns"` // since the Unix epoch
 	Duration  int64  `json:"duration_ns"`
 	Flops     int64  `json:"flops"`
 	Bytes     int64  `json:"bytes"`
@@ -61,12 +61,12 @@ func (p *profile) enter(name string) {
 	p.scope = id
 }
 
-// forward gives the place of an operation called at a line.
+// forward returns the place of an operation called at a line.
 func (p *profile) forward(sourceLoc uint32) uint32 {
 	return p.at(place{sourceLoc: sourceLoc, scope: p.scope})
 }
 
-// backward gives the place of the gradient of an operation.
+// backward returns the place of the gradient of an operation.
 func (p *profile) backward(sourceLoc uint32) uint32 {
 	q := p.place(sourceLoc)
 	q.backward = true
@@ -97,10 +97,10 @@ func (p *profile) place(sourceLoc uint32) place {
 	return place{sourceLoc: sourceLoc}
 }
 
-// sourceLoc is the line of a place.
+// sourceLoc returns the line of a place.
 func (p *profile) sourceLoc(id uint32) uint32 { return p.place(id).sourceLoc }
 
-// setProfiling starts or ends timing; what was recorded before belongs to neither.
+// setProfiling starts or ends profiling. A start drops earlier events.
 func (e *Engine) setProfiling(on bool) {
 	e.runtime.SetProfiling(on)
 	if on {
@@ -108,7 +108,7 @@ func (e *Engine) setProfiling(on bool) {
 	}
 }
 
-// noteTimings gives the steps of the window that ran by plan their names.
+// noteTimings names the timed steps of the window that plan ran.
 func (e *Engine) noteTimings(w *lazy.Window, plan *compile.Plan) {
 	if len(e.runtime.Timings) == 0 {
 		return
@@ -136,7 +136,7 @@ func (e *Engine) noteTimings(w *lazy.Window, plan *compile.Plan) {
 	e.runtime.Timings = e.runtime.Timings[:0]
 }
 
-// takeProfile gives and forgets the events.
+// takeProfile returns the events and forgets them.
 func (e *Engine) takeProfile() []profileEvent {
 	ev := e.profile.events
 	e.profile.events = nil

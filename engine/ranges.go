@@ -10,17 +10,17 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// A tensor of integers from the host has known elements until a window writes to its storage. A primitive that
-// takes it, or a view of it, as indices checks these at the call: a bad index raises at the user's line. The bounds
-// of all elements are kept. They answer most checks; where they do not, the elements of the view decide.
+// An index tensor uploaded from the host has known elements until a window writes to its storage. A primitive that
+// indexes with it, or with a view of it, checks these elements at the call, so a bad index raises at the user's line.
+// The bounds of all elements settle most checks; otherwise the elements of the view decide.
 
-// uploaded is what is known of the integers of a storage.
+// uploaded is what is known of an upload of integers.
 type uploaded struct {
 	lo, hi int64
-	// data holds the elements where the device's memory is not the host's. It is nil for more than maxKept bytes:
-	// such views are checked by the kernels alone.
+	// data holds the elements if the host cannot read the device's memory. Above maxKept bytes it is nil, and only
+	// kernels check the elements of a view.
 	data  []byte
-	views [4]viewRange // found before, for loops that index with the same view of one tensor
+	views [4]viewRange // cache for loops that index with the same views
 	next  int
 }
 
@@ -32,8 +32,8 @@ type viewRange struct {
 
 const maxKept = 1 << 20
 
-// newUpload describes data of an upload, nil where it has no integers. memory is the storage's, nil where that is not
-// the host's.
+// newUpload describes an upload of data, nil unless data has integers. memory is the storage's, nil if the host cannot
+// read it.
 func newUpload(av *ir.Aval, data []byte, memory unsafe.Pointer) *uploaded {
 	if av.DType != ir.I64 && av.DType != ir.I32 || len(data) == 0 {
 		return nil
@@ -46,7 +46,7 @@ func newUpload(av *ir.Aval, data []byte, memory unsafe.Pointer) *uploaded {
 	return u
 }
 
-// rangeOf bounds the elements of view v of the upload, where they are known.
+// rangeOf bounds the elements of view v of the upload; ok is false if they are unknown.
 func (u *uploaded) rangeOf(v *op.Val, av *ir.Aval, memory unsafe.Pointer) (lo, hi int64, ok bool) {
 	l := v.L()
 	if l.Numel == 0 {
@@ -70,7 +70,7 @@ func (u *uploaded) rangeOf(v *op.Val, av *ir.Aval, memory unsafe.Pointer) (lo, h
 	return lo, hi, true
 }
 
-// extent gives the least and greatest element of a view of data that has elements.
+// extent returns the least and greatest element of a nonempty view of data.
 func extent(d ir.DType, data []byte, l *ir.Layout, offset int64) (lo, hi int64) {
 	lo, hi = math.MaxInt64, math.MinInt64
 	row, step, outer := l.Numel, int64(1), 0

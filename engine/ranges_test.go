@@ -31,12 +31,12 @@ func (r *rig) take(index T) ([]float32, *ir.Error) {
 	return r.tryRead(o[0])
 }
 
-// TestViewOfUploadIsCheckedByItsOwnElements: of a tensor with good and bad indices each view is judged alone, at the
+// TestViewOfUploadIsCheckedByItsOwnElements: each view of a tensor with good and bad indices is checked alone, at the
 // call.
 func TestViewOfUploadIsCheckedByItsOwnElements(t *testing.T) {
 	r := newRig(t)
 	p := r.uploaded64([]int64{3, 2}, 1, 77, 2, 80, -3, 9)
-	for range 3 { // by the rule, by the rule as it is watched, and by its cached trace
+	for range 3 { // by the rule, by the captured rule, and by replay
 		for offset, want := range map[int][]float32{0: {1, 2}, 2: {2}, 5: {9}} {
 			got, err := r.take(r.view(p, []int64{int64(len(want))}, []int64{2}, offset))
 			require.Nil(t, err)
@@ -59,7 +59,7 @@ func TestViewOfUploadIsCheckedByItsOwnElements(t *testing.T) {
 	}
 }
 
-// TestInPlaceWriteEndsKnownRange: a storage that a window wrote to is no longer what was uploaded.
+// TestInPlaceWriteEndsKnownRange: after a window has written to a storage, the elements of its upload no longer count.
 func TestInPlaceWriteEndsKnownRange(t *testing.T) {
 	r := newRig(t)
 	p := r.uploaded64([]int64{2}, 77, 2)
@@ -72,8 +72,8 @@ func TestInPlaceWriteEndsKnownRange(t *testing.T) {
 	require.Equal(t, []float32{0, 0}, got)
 }
 
-// TestLargeUploadIsCheckedByTheKernel: without a copy of the elements a view passes the call, and its kernel finds the
-// bad one.
+// TestLargeUploadIsCheckedByTheKernel: without kept elements the call accepts a view, and its kernel finds the bad
+// index.
 func TestLargeUploadIsCheckedByTheKernel(t *testing.T) {
 	r := newRig(t)
 	v := make([]int64, maxKept/8+1)

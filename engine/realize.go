@@ -7,8 +7,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Realize computes the values of tensors in one window and waits until the devices are done. It reports pending when
-// slice passes; call it again with the same handles.
+// Realize computes the values of tensors in one window and waits for the devices. It reports pending when slice has
+// passed; call it again with the same handles.
 func (e *Engine) Realize(hs []uint64, slice time.Duration) (pending bool, err *ir.Error) {
 	hs = slices.Clone(hs)
 	key := uint64(len(hs))
@@ -19,7 +19,7 @@ func (e *Engine) Realize(hs []uint64, slice time.Duration) (pending bool, err *i
 	return e.hereOrJob("realize", key, slice, long, func(bool) *ir.Error { return e.realize(hs) })
 }
 
-// async reports a tensor on a device that runs behind: to wait for it takes time.
+// async reports that a tensor is on an asynchronous device, so that waiting takes time.
 func (e *Engine) async(hs []uint64) bool {
 	return slices.ContainsFunc(hs, func(h uint64) bool {
 		hv, err := e.session.Handle(h)
@@ -45,7 +45,7 @@ func (e *Engine) realize(hs []uint64) *ir.Error {
 			return err
 		}
 	}
-	values, err := e.compute(hs) // a tensor with a lost write that the user knows of is what it was before
+	values, err := e.compute(hs) // a tensor with a reported lost write has its former value
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (e *Engine) realize(hs []uint64) *ir.Error {
 	return e.takeFault()
 }
 
-// compute runs what the values of hs need, which it gives.
+// compute runs the window that the values of hs need, and returns these values.
 func (e *Engine) compute(hs []uint64) (values []uint32, err *ir.Error) {
 	var pending []uint32
 	effects := 0

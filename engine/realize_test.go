@@ -9,7 +9,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// realize waits as capi does.
+// realize waits like capi.
 func (r *rig) realize(ts ...T) *ir.Error {
 	var hs []uint64
 	for _, t := range ts {
@@ -23,7 +23,7 @@ func (r *rig) realize(ts ...T) *ir.Error {
 	}
 }
 
-// TestRealizeRunsOneWindow: values that share work are computed together, views of them without a copy.
+// TestRealizeRunsOneWindow: values that share work are computed together, and their views are not copied.
 func TestRealizeRunsOneWindow(t *testing.T) {
 	r := newRig(t)
 	x := r.floats(nil, 1, 2, 3, 4)
@@ -38,7 +38,7 @@ func TestRealizeRunsOneWindow(t *testing.T) {
 	require.Equal(t, []float32{-2, -6}, r.read(z))
 }
 
-// TestRealizeRunsWrites: of a base that was written to, the pending stores run too.
+// TestRealizeRunsWrites: the pending stores of a written base run too.
 func TestRealizeRunsWrites(t *testing.T) {
 	r := newRig(t)
 	x := r.floats(nil, 1, 2, 3, 4)
@@ -49,7 +49,7 @@ func TestRealizeRunsWrites(t *testing.T) {
 	require.Equal(t, []float32{1, 20, 3, 40}, r.read(x))
 }
 
-// TestRealizeRaises: data errors and unknown tensors.
+// TestRealizeRaises: data errors and unknown tensors raise.
 func TestRealizeRaises(t *testing.T) {
 	r := newRig(t)
 	x, i := r.floats(nil, 1, 2), r.do("add", r.ints(5), 0)

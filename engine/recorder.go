@@ -12,7 +12,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// A call of an operator, its numbers, and a call that is made again: see engine/dispatch.
+// Types of engine/dispatch that callers of the engine use.
 type (
 	Call         = dispatch.Call
 	Scalar       = dispatch.Scalar
@@ -22,31 +22,31 @@ type (
 // MaxDeferredTensors bounds the tensor operands of a deferred call.
 const MaxDeferredTensors = dispatch.MaxDeferredTensors
 
-// The modes of a Call.
+// Modes of Call.
 const (
 	ModeFunctional uint8 = iota
 	ModeInPlace
 	ModeOut
 )
 
-// recorder decodes operator calls and says where they come from.
+// recorder decodes operator calls and names their origin on the tape.
 type recorder struct {
 	sourceLocs  sourceLocs
 	args        op.Args
 	casts       bool              // autocast may cast the operands of the call
 	calls       uint64            // operator calls and labelled blocks so far
-	labels      []autograd.Source // of the labelled blocks around, the innermost last
+	labels      []autograd.Source // the open labelled blocks, innermost last
 	factories   []int             // by operator: its requires_grad parameter, -1 for none
 	decodings   [][]decoding
-	passThrough []uint32 // by operator: its numbers that Eval only passes on
+	passThrough []uint32 // by operator: mask of the numbers that its rule passes on unread
 }
 
-// readTables finds what decoding must know of all operators.
+// readTables fills the tables that decoding reads.
 func (r *recorder) readTables() {
 	r.factories, r.decodings, r.passThrough = factoryParams(), decodings(), passThroughNumbers()
 }
 
-// source is what the steps of operator call c come from.
+// source returns the autograd.Source of operator call c.
 func (r *recorder) source(c *Call, inPlace bool) autograd.Source {
 	if k := len(r.labels); k > 0 {
 		return r.labels[k-1]
@@ -60,13 +60,13 @@ func (r *recorder) source(c *Call, inPlace bool) autograd.Source {
 	return from
 }
 
-// begin makes what is recorded until end one function of that name.
+// begin groups all steps recorded until end into one function of that name.
 func (r *recorder) begin(name string) {
 	r.calls++
 	r.labels = append(r.labels, autograd.Source{Call: r.calls, Label: name})
 }
 
-// end ends the innermost begin.
+// end closes the innermost begin.
 func (r *recorder) end() {
 	if k := len(r.labels); k > 0 {
 		r.labels = r.labels[:k-1]
@@ -153,7 +153,7 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 	return len(vals), nil
 }
 
-// at makes sourceLoc the line that records.
+// at sets the line that later nodes are recorded at.
 func (e *Engine) at(sourceLoc uint32) {
 	e.session.SourceLoc = sourceLoc
 	if e.runtime.Profiling {
@@ -161,7 +161,7 @@ func (e *Engine) at(sourceLoc uint32) {
 	}
 }
 
-// eval calls the operator's rule, or replays what it recorded for like operands.
+// eval calls the operator's rule, or replays its cached trace for like operands.
 func (e *Engine) eval(c *Call, d *op.Def) []op.Val {
 	a, passThrough := &e.recorder.args, e.recorder.passThrough[d.ID]
 	key := e.dispatch.Key(uint64(d.ID) | uint64(len(a.In))<<16 | uint64(len(c.Ints))<<32)
@@ -178,7 +178,7 @@ func (e *Engine) eval(c *Call, d *op.Def) []op.Val {
 	return e.dispatch.CallWith(key, a.In, a.Scalars, passThrough, (*operatorRule)(e))
 }
 
-// operatorRule is the rule of the operator call that the recorder has decoded.
+// operatorRule is the rule of the call that the recorder has decoded.
 type operatorRule Engine
 
 // Apply implements op.Rule.
@@ -192,8 +192,8 @@ func (r *operatorRule) Apply(_ op.Builder, in []op.Val) []op.Val {
 	return vals
 }
 
-// returnsInput reports a result that is the first operand itself: the caller returns the
-// operand. A view operator's result is another tensor all the same, with a step on the tape.
+// returnsInput reports that the result is the first operand itself, so the caller returns the operand. The result of a
+// view operator is always another tensor, with a step on the tape.
 func (e *Engine) returnsInput(d *op.Def, v *op.Val) bool {
 	v.OwnWrites = d.OwnWrites
 	if len(e.recorder.args.In) == 0 {
@@ -212,7 +212,7 @@ func (e *Engine) returnsInput(d *op.Def, v *op.Val) bool {
 	return false
 }
 
-// numbersOnly reports operands of which some are numbers and none is a tensor.
+// numbersOnly reports that the operands are numbers, at least one, and no tensors.
 func numbersOnly(in []uint64) bool {
 	return slices.Contains(in, dispatch.ScalarOperand) && !slices.ContainsFunc(in, func(h uint64) bool {
 		return h != 0 &&
@@ -220,7 +220,7 @@ func numbersOnly(in []uint64) bool {
 	})
 }
 
-// numberDType is that of a tensor made of a number.
+// numberDType returns the dtype of a tensor made of a number.
 func numberDType(b op.Builder, v op.Val) ir.DType {
 	switch v.Kind {
 	case op.ScalarBool:
@@ -231,7 +231,7 @@ func numberDType(b op.Builder, v op.Val) ir.DType {
 	return b.DefaultDType()
 }
 
-// paramKind is what decode must know of a parameter; the others are integers.
+// paramKind classifies a parameter for decode; other parameters are integers.
 type paramKind uint8
 
 const (
@@ -240,8 +240,7 @@ const (
 	scalarParam
 )
 
-// decoding lists the operand and scalar parameters of an operator in order; at is the
-// parameter's number.
+// decoding lists the operand and scalar parameters of an operator in order; at is the index of the parameter.
 type decoding struct {
 	kind paramKind
 	at   int
@@ -266,7 +265,7 @@ func decodings() [][]decoding {
 	return out
 }
 
-// passThroughNumbers finds, by operator, which of its Scalar parameters Def.PassThrough names.
+// passThroughNumbers returns, by operator, the mask of the Scalar parameters in Def.PassThrough.
 func passThroughNumbers() []uint32 {
 	out := make([]uint32, len(op.Defs())+1)
 	for _, d := range op.Defs() {
@@ -283,8 +282,8 @@ func passThroughNumbers() []uint32 {
 	return out
 }
 
-// decode resolves the operands of a call. Operands that are numbers and Scalar
-// parameters share the list of scalars, in the signature's order.
+// decode resolves the operands of a call. Numbers as operands and Scalar parameters share the list of scalars, in the
+// signature's order.
 func (r *recorder) decode(b op.Builder, s *lazy.Session, c *Call, d *op.Def) *ir.Error {
 	a := &r.args
 	a.B, a.Op = b, d
@@ -349,8 +348,7 @@ func (r *recorder) operand(s *lazy.Session, c *Call, d *op.Def, ti, si *int) *ir
 	return nil
 }
 
-// intIndex finds the first integer of parameter i by walking those before it; -1 when
-// the call has too few.
+// intIndex returns the index of the first integer of parameter i, -1 if the call has too few integers.
 func intIndex(c *Call, d *op.Def, i int) int {
 	k := 0
 	for j := 0; j < i; j++ {
@@ -379,7 +377,7 @@ func intIndex(c *Call, d *op.Def, i int) int {
 	return k
 }
 
-// applyRequiresGrad, for operators that have the parameter, honours a factory's requires_grad argument.
+// applyRequiresGrad applies the requires_grad argument of a factory.
 func (e *Engine) applyRequiresGrad(c *Call, d *op.Def, hd uint64) *ir.Error {
 	if k := intIndex(c, d, e.recorder.factories[d.ID]); k >= 0 && c.Ints[k] != 0 {
 		return e.session.SetRequiresGrad(hd, true)
@@ -387,7 +385,7 @@ func (e *Engine) applyRequiresGrad(c *Call, d *op.Def, hd uint64) *ir.Error {
 	return nil
 }
 
-// factoryParams finds the requires_grad parameter of each operator, -1 for none.
+// factoryParams returns, by operator, the index of its requires_grad parameter, -1 for none.
 func factoryParams() []int {
 	out := make([]int, len(op.Defs())+1)
 	for i := range out {

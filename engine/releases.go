@@ -5,12 +5,12 @@ import (
 	"sync/atomic"
 )
 
-// releases are handles whose owners are gone. They are queued under a lock of their own, because finalizers run at any
-// time, and released at the next call.
+// releases queues handles whose owners are gone. Finalizers run at any time, so the queue has a lock of its own; the
+// next call releases the handles.
 type releases struct {
 	mu      sync.Mutex
 	queue   []uint64
-	drained []uint64    // of the last take; guarded by the engine's lock
+	drained []uint64    // result of the last take; guarded by the engine's lock
 	any     atomic.Bool // the queue is not empty
 }
 
@@ -22,7 +22,7 @@ func (r *releases) add(hs []uint64) {
 	r.any.Store(true)
 }
 
-// take gives what is queued. It is in a list of its own: more may be queued meanwhile.
+// take empties the queue into a list of its own, since more handles may be queued meanwhile.
 func (r *releases) take() []uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -31,14 +31,14 @@ func (r *releases) take() []uint64 {
 	return r.drained
 }
 
-// Release ends handles whose owners are gone. It never fails and never runs anything:
-// the handles are queued and released at the next safe point.
+// Release queues handles whose owners are gone; the next safe point releases them. It never fails and never runs
+// anything.
 func (e *Engine) Release(hs []uint64) {
 	e.releases.add(hs)
 	e.drainIfFree()
 }
 
-// drain releases the handles whose owners are gone: cleanup only, never execution.
+// drain releases the queued handles. It runs no work.
 func (e *Engine) drain() {
 	for _, h := range e.releases.take() {
 		e.session.Release(h)

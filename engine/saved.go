@@ -5,8 +5,9 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// NextPackHook gives the next saved value that waits for its hook, which is known as id from now on; id 0 says that
-// there is none. The value is the tensor of one of the handles given, operand being which, or, with operand -1, out.
+// NextPackHook returns the next saved value that waits for its pack hook; id names the hook from now on, 0: none is
+// left. If the value is the tensor of one of handles, operand is its index; otherwise operand is -1 and out holds the
+// value.
 func (e *Engine) NextPackHook(handles []uint64, out *Out) (id uint64, operand int, err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
@@ -30,14 +31,14 @@ func (e *Engine) NextPackHook(handles []uint64, out *Out) (id uint64, operand in
 	return id, -1, nil
 }
 
-// SkipPackHooks lets the saved values that wait for a hook stay where they are.
+// SkipPackHooks leaves the waiting saved values in their steps.
 func (e *Engine) SkipPackHooks() {
 	defer e.leave(nil)
 	e.enter()
 	e.tape.SkipPackHooks()
 }
 
-// SavedInfo describes a saved value of a function: how it is kept, which hook gives it, and PyTorch's name of it.
+// SavedInfo describes a saved value of a function: its state, its hook, and PyTorch's name for it.
 type SavedInfo struct {
 	State uint32 // an autograd.SavedState
 	_     uint32
@@ -45,11 +46,11 @@ type SavedInfo struct {
 	Name  [32]byte
 }
 
-// What Saved does besides describing.
+// Actions of Saved.
 const (
 	SavedDescribe int32 = iota
-	SavedRead           // makes a tensor of a value that is held
-	SavedPack           // lets a value that is held wait for its hook
+	SavedRead           // also makes a tensor of a held value
+	SavedPack           // also queues a held value for its pack hook
 )
 
 // Saved describes saved value i of function id.
@@ -79,8 +80,8 @@ func (e *Engine) Saved(id uint64, i int, action int32, info *SavedInfo, out *Out
 	return nil
 }
 
-// AttachHistory makes a tensor with the values of h and the history of saved value i of function id, or, with i below
-// 0, of its result -1-i.
+// AttachHistory makes a tensor with the value of h and the history of saved value i of function id; for i < 0, the
+// history of result -1-i.
 func (e *Engine) AttachHistory(h, id uint64, i int, out *Out) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()

@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// sourceLocs interns the lines of the user's program. It has a lock of its own, because lines are looked up without the
-// engine's.
+// sourceLocs interns the lines of the user's program. It has a lock of its own, because lines are read without the
+// engine's lock.
 type sourceLocs struct {
 	mu    sync.Mutex
 	byKey map[string]uint32
 	list  []string
 }
 
-// intern numbers a line.
+// intern returns the number of a line.
 func (t *sourceLocs) intern(line string) uint32 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -29,7 +29,7 @@ func (t *sourceLocs) intern(line string) uint32 {
 	return id
 }
 
-// line gives the line of a number, "" for none.
+// line returns the line of a number, "" for none.
 func (t *sourceLocs) line(id uint32) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -39,12 +39,12 @@ func (t *sourceLocs) line(id uint32) string {
 	return ""
 }
 
-// SourceLoc interns a source location; 0 is unknown.
+// SourceLoc interns a source location; 0 means unknown.
 func (e *Engine) SourceLoc(file, fn string, line int) uint32 {
 	return e.recorder.sourceLocs.intern(file + ":" + strconv.Itoa(line) + " in " + fn)
 }
 
-// SourceLocString gives "file:line in function".
+// SourceLocString returns "file:line in function".
 func (e *Engine) SourceLocString(id uint32) string {
 	return e.recorder.sourceLocs.line(e.profile.sourceLoc(id))
 }

@@ -10,31 +10,30 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// A run can be stopped between any two steps. What then becomes of the window follows from whether the run has written
-// to a buffer that was there before it (a store in place):
+// A run can be stopped between any two steps. The fate of its window depends on whether the run has overwritten an
+// older buffer (a store in place):
 //
-//   - It has not: the run is given up. All its values are pending as before, and a later read computes them anew.
-//   - It has: to run a step again would update a buffer twice. The window is held, and goes on from the very place
-//     where it stopped before anything else runs.
+//   - If not, the run is given up: all its values stay pending, and a later read computes them anew.
+//   - If so, the window is held, because a second run would update a buffer twice. It continues where it stopped before
+//     anything else runs.
 //
 // A pause holds the window in both cases.
 
-// heldWindow is a window whose run has stopped, with a reference to all that it reads and makes.
+// heldWindow is a stopped window with references to all its nodes and inputs.
 type heldWindow struct {
 	w *lazy.Window
 	p *compile.Plan
 }
 
 var (
-	// errPaused ends a run that has had the caller's thread for long: the caller makes a job of it.
+	// errPaused ends a run that has kept its caller's thread too long: the caller continues it as a job.
 	errPaused = ir.Errorf(ir.ErrInterrupted, "the run is paused")
 	// errBusyDevice ends a read that has waited for a device for its whole slice.
 	errBusyDevice  = ir.Errorf(ir.ErrInterrupted, "the device is busy")
 	errInterrupted = ir.Errorf(ir.ErrInterrupted, "interrupted")
 )
 
-// settle ends a run of plan p that gave res and err: it commits the window, or holds or gives up a run that was
-// stopped.
+// settle ends a run of plan p with its results or error: it commits the window, or holds or gives up a stopped run.
 func (e *Engine) settle(p *compile.Plan, res []uint32, err error, began time.Time) error {
 	for errors.Is(err, device.ErrStopped) {
 		if err = e.stopped(p); err == nil {
@@ -57,10 +56,10 @@ func (e *Engine) settle(p *compile.Plan, res []uint32, err error, began time.Tim
 	return nil
 }
 
-// stopped decides what becomes of a run that has stopped; nil: it is to go on at once.
+// stopped handles a stopped run; nil means that the run continues at once.
 func (e *Engine) stopped(p *compile.Plan) error {
 	if e.waiter.interrupted() {
-		e.failures.remember(e.graph, e.planner.window) // a data error that it has found is raised at the next boundary
+		e.failures.remember(e.graph, e.planner.window) // the next boundary raises a data error found so far
 		if !e.runtime.Overwrote() {
 			e.runtime.GiveUp()
 			return errInterrupted
@@ -86,7 +85,7 @@ func (e *Engine) keepWindow(p *compile.Plan) {
 	e.waiter.held = &heldWindow{w: w, p: p}
 }
 
-// dropWindow ends what keepWindow began.
+// dropWindow releases the references that keepWindow took.
 func (e *Engine) dropWindow(h *heldWindow) {
 	g := e.graph
 	for _, list := range [][]uint32{h.w.Nodes, h.w.Ext} {
@@ -97,7 +96,7 @@ func (e *Engine) dropWindow(h *heldWindow) {
 	g.CompactPending()
 }
 
-// resume runs what is left of the held window, if there is one, and gives the number of effects that it has committed.
+// resume runs the rest of the held window, if there is one, and returns the number of effects committed.
 func (e *Engine) resume() (effects int, err error) {
 	h := e.waiter.held
 	if h == nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/reference"
 )
 
-// trip is a reference program under interrupts: each call that one ends is made again.
+// trip is a reference program under interrupts; it repeats each call that an interrupt ended.
 type trip struct {
 	*rig
 	stops int
@@ -27,13 +27,13 @@ type trip struct {
 	live    []T
 }
 
-// askAt makes the n-th poll from now an interrupt.
+// askAt interrupts at the n-th poll from now.
 func (e *Engine) askAt(n int32) {
 	e.waiter.jobs.interrupt = true
 	e.waiter.jobs.stop.AskAt(n)
 }
 
-// again calls f until no interrupt ends it.
+// again calls f until it completes without an interrupt.
 func (j *trip) again(f func() *ir.Error) {
 	for {
 		err := f()
@@ -67,7 +67,7 @@ func (j *trip) values(x T) (v []float32) {
 	return v
 }
 
-// markStep is MarkStep as a job does it.
+// markStep is MarkStep inside a job.
 func (j *trip) markStep() (err *ir.Error) {
 	defer j.e.leave(&err)
 	j.e.enter()
@@ -78,7 +78,7 @@ func (j *trip) mark() { j.again(j.step) }
 
 func (j *trip) flush() { j.again(j.e.Flush) }
 
-// trips are programs whose windows store in place early, late, twice, through views and not at all.
+// trips are programs whose windows store in place early, late, twice, through views, or never.
 var trips = map[string]func(j *trip) [][]float32{
 	"pure": func(j *trip) [][]float32 {
 		a := j.leaf(1, 2, 3, 4)
@@ -88,7 +88,7 @@ var trips = map[string]func(j *trip) [][]float32{
 		}
 		return [][]float32{j.values(x), j.values(j.op("sum", x))}
 	},
-	"early store": func(j *trip) [][]float32 { // as a batch norm's statistics, which the rest of the window does not need
+	"early store": func(j *trip) [][]float32 { // as in a batch norm: the rest of the window ignores the statistics
 		stats, x := j.leaf(0.5, 0.25, 1, 2), j.leaf(1, 2, 3, 4)
 		j.mark()
 		j.ip("mul", stats, 0.9)
@@ -156,8 +156,8 @@ var trips = map[string]func(j *trip) [][]float32{
 	},
 }
 
-// meanwhile is what programs do after an interrupt: they make, drop and look at tensors, all of which could meet what a
-// window that is held still needs.
+// meanwhile lists what programs do after an interrupt. They make, drop and inspect tensors, which could affect what a
+// held window still needs.
 var meanwhile = map[string]func(j *trip){
 	"nothing": func(*trip) {},
 	"new tensors": func(j *trip) {
@@ -179,7 +179,7 @@ var meanwhile = map[string]func(j *trip){
 }
 
 func travel(t *testing.T, d device.Device, at int32) *trip {
-	runtime.LockOSThread() // the engine knows callers by their thread
+	runtime.LockOSThread() // the engine identifies callers by their thread
 	t.Cleanup(runtime.UnlockOSThread)
 	j := &trip{rig: &rig{t: t}}
 	j.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return d, nil }})
@@ -189,7 +189,7 @@ func travel(t *testing.T, d device.Device, at int32) *trip {
 	return j
 }
 
-// stopEverywhere runs every program with an interrupt at each poll, and compares bits.
+// stopEverywhere runs every program with an interrupt at each poll and compares bits with an uninterrupted run.
 func stopEverywhere(t *testing.T, open func() device.Device) {
 	held, given := 0, 0
 	for name, program := range trips {
@@ -242,7 +242,7 @@ func TestAWindowStoppedAnywhereGivesTheSameBitsOnTheCPU(t *testing.T) {
 	}
 }
 
-// Interrupts of a window that is being resumed.
+// A window can be interrupted again while it is resumed.
 func TestAHeldWindowCanBeStoppedAgain(t *testing.T) {
 	j := travel(t, reference.New(), 0)
 	j.e.planner.debug.Off = []string{"fuse"} // so that there is a step for each node
@@ -264,7 +264,7 @@ func TestAHeldWindowCanBeStoppedAgain(t *testing.T) {
 	assert.Equal(t, []float32{121, 202}, j.read(p))
 }
 
-// slow is a device whose run pauses: a clock asks for it at every step.
+// slow is a device that calls step before each run, to request a pause.
 type slow struct {
 	*reference.Device
 	step func()
@@ -288,7 +288,7 @@ func TestAPausedRunGoesOnAsAJobAndLosesNothing(t *testing.T) {
 	steps := 0
 	d.step = func() {
 		if steps++; steps == 1 {
-			j.e.waiter.jobs.stop.AskAt(4) // what the deadline does, after three steps
+			j.e.waiter.jobs.stop.AskAt(4) // stands in for the deadline, after three steps
 		}
 	}
 	assert.Equal(t, []float32{65, 130}, j.read(p))
@@ -309,7 +309,7 @@ func TestInterruptStopsTheJobOfItsThreadAlone(t *testing.T) {
 	go func() {
 		defer close(done)
 		<-began
-		j.e.Interrupt(time.Millisecond) // another thread's: no effect
+		j.e.Interrupt(time.Millisecond) // of another thread: no effect
 		assert.False(t, j.e.waiter.jobs.stop.Asked())
 		close(goOn)
 	}()
@@ -329,7 +329,7 @@ func TestInterruptEndsTheWaitAndTheNextReadComputes(t *testing.T) {
 	require.True(t, pending)
 	require.Nil(t, err)
 	<-began
-	j.e.Interrupt(time.Microsecond) // the step at hand is long: it does not wait for it
+	j.e.Interrupt(time.Microsecond) // does not wait for the end of the current step, which is long
 	require.NotNil(t, j.e.waiter.jobs.current())
 	pending, err = j.e.Force(uint64(x), time.Microsecond)
 	require.True(t, pending, "the work that is stopping is waited for")
@@ -342,7 +342,7 @@ func TestInterruptEndsTheWaitAndTheNextReadComputes(t *testing.T) {
 func TestAWindowStoppedAnywhereGivesTheSameBitsOnAGPU(t *testing.T) {
 	stopEverywhere(t, func() device.Device {
 		d := fake.New()
-		d.Kind = gpu.Software // small workgroups: the interpreter pays for every lane
+		d.Kind = gpu.Software // small workgroups, because the interpreter pays for every lane
 		d.Lag = 2
 		dev, err := gpu.Open(d, gpu.Options{AllowSoftware: true, CacheDir: "-", NoProbe: true, Part: 1})
 		require.NoError(t, err)
@@ -351,7 +351,7 @@ func TestAWindowStoppedAnywhereGivesTheSameBitsOnAGPU(t *testing.T) {
 	})
 }
 
-// What has been submitted when the interrupt comes ends; the rest is not submitted.
+// Work submitted before the interrupt completes; the rest is never submitted.
 func TestTheRestOfAWindowIsNotSubmittedToAGPU(t *testing.T) {
 	drv := fake.New()
 	drv.Kind = gpu.Software
@@ -380,7 +380,7 @@ func TestTheRestOfAWindowIsNotSubmittedToAGPU(t *testing.T) {
 	assert.Equal(t, want, j.read(x))
 }
 
-// A read of a GPU that is busy reports pending, leaves nothing behind, and can be made again.
+// A read of a busy GPU reports pending, leaves no state behind, and can be repeated.
 func TestAReadOfABusyGPUIsPending(t *testing.T) {
 	drv := fake.New()
 	drv.Kind = gpu.Software
@@ -388,7 +388,7 @@ func TestAReadOfABusyGPUIsPending(t *testing.T) {
 	require.NoError(t, err)
 	defer dev.Close()
 	j := travel(t, dev, 0)
-	x := j.op("select", j.op("mul", j.keep(j.floats([]int64{2, 2}, 1, 2, 3, 4)), 2.0), 1, 0) // a view: read through a copy
+	x := j.op("select", j.op("mul", j.keep(j.floats([]int64{2, 2}, 1, 2, 3, 4)), 2.0), 1, 0) // a view, read by a copy
 	drv.Lag = 1 << 30
 	pending, xerr := j.e.Force(uint64(x), time.Second)
 	require.False(t, pending)
@@ -408,8 +408,8 @@ func TestAReadOfABusyGPUIsPending(t *testing.T) {
 	assert.Equal(t, []byte{0, 0, 0, 64, 0, 0, 192, 64}, b)
 }
 
-// long is a program of steps of many tiles: maps, chains, reductions, products, sorts, and updates in place of all
-// elements, of rows, and by scattered additions, some of which are one long step.
+// long is a program of steps with many tiles: maps, chains, reductions, products and sorts, and in-place updates of all
+// elements, of rows, and by scattered additions. Some updates are one long step.
 func long(j *trip) [][]float32 {
 	const rows, cols = 300, 1000
 	data := make([]float32, rows*cols)
@@ -418,10 +418,10 @@ func long(j *trip) [][]float32 {
 	}
 	p, q := j.keep(j.floats([]int64{rows, cols}, data...)), j.keep(j.floats([]int64{rows, cols}, data...))
 	x := j.op("mul", p, 2.0)
-	j.ip("add", q, x) // q has its storage from here on
+	j.ip("add", q, x) // q has its own storage from here on
 	j.ip("mul", q, j.op("exp", x))
 	gram := j.op("matmul", x, j.op("transpose", x, 0, 1))
-	j.ip("add", q, j.op("matmul", gram, x)) // a product into the storage that it adds to
+	j.ip("add", q, j.op("matmul", gram, x)) // adds a product into its own storage
 	s := j.op("softmax", p, 1)
 	j.ip("sub", j.op("select", q, 0, 3), j.op("sum.dim", s, []int64{0}))
 	j.ip("mul", q, 1e-3)
@@ -470,7 +470,7 @@ func TestLongStepsStoppedMidwayGiveTheSameBits(t *testing.T) {
 	}
 }
 
-// watched is a device that tells of each run.
+// watched is a device that reports each run.
 type watched struct {
 	device.Device
 	run func(*device.Binding)
@@ -515,7 +515,7 @@ func TestARunThatKeepsItsCallerLongGoesOnAsAJob(t *testing.T) {
 	d.run = func(b *device.Binding) {
 		jobs = append(jobs, j.e.waiter.jobs.current() != nil)
 		if !b.Deadline.IsZero() {
-			b.Deadline = time.Now() // it is over
+			b.Deadline = time.Now() // already passed
 		}
 	}
 	x := j.leaf(1, 2)
@@ -560,7 +560,7 @@ func TestOneCallComputesAndCopiesAValue(t *testing.T) {
 	assert.Equal(t, []byte{0, 0, 0, 64, 0, 0, 192, 64}, b)
 }
 
-// A signal can end a read while the device is busy: the copy of a view that it has made is then of an old version.
+// A signal can end a read while the device is busy. The read's copy of a view must not serve a read of a later version.
 func TestAReadThatWasGivenUpIsForgottenAfterAWrite(t *testing.T) {
 	drv := fake.New()
 	drv.Kind = gpu.Software
@@ -571,7 +571,7 @@ func TestAReadThatWasGivenUpIsForgottenAfterAWrite(t *testing.T) {
 	x := j.op("select", j.op("mul", j.keep(j.floats([]int64{2, 2}, 1, 2, 3, 4)), 2.0), 1, 0)
 	drv.Lag = 1 << 30
 	b := make([]byte, 8)
-	for range 2 { // the first ends when the job has computed
+	for range 2 { // the first read ends when the job has computed
 		pending, xerr := j.e.ReadWithin(uint64(x), b, time.Microsecond)
 		require.Nil(t, xerr)
 		require.True(t, pending)

@@ -2,5 +2,5 @@ package engine
 
 import "syscall"
 
-// threadID names the calling OS thread; cgo callbacks stay on their thread.
+// threadID returns the number of the calling OS thread; a cgo callback stays on its thread.
 func threadID() int64 { return int64(syscall.Gettid()) }

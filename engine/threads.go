@@ -5,22 +5,22 @@ import (
 	"github.com/torchlette/torchlette/engine/lazy"
 )
 
-// threads keeps the modes of threads, which are each thread's own, as in PyTorch: gradient recording, inference,
-// autocast, the default device, hooks of saved values, labelled functions and tidy scopes. Those of the present thread
-// are where recording looks for them. A caller with several threads says by Thread whose calls follow, when that
-// changes; without it all calls are those of thread 0.
+// threads keeps the modes that PyTorch has per thread: gradient recording, inference, autocast, default device,
+// saved-tensor hooks, labelled functions and tidy scopes. The modes of the current thread lie where recording reads
+// them. A caller with several threads calls Thread whenever the calling thread changes; otherwise all calls belong to
+// thread 0.
 type threads struct {
 	present uint64
 	others  map[uint64]*thread
 }
 
-// thread is what the engine keeps of a thread whose calls are not the present ones.
+// thread holds the modes of a thread that is not the current one.
 type thread struct {
 	state  lazy.ThreadState
 	labels []autograd.Source
 }
 
-// Thread makes the calls that follow those of thread id.
+// Thread makes id the current thread: the calls that follow belong to it.
 func (e *Engine) Thread(id uint64) {
 	defer e.leave(nil)
 	e.enter()
@@ -29,7 +29,7 @@ func (e *Engine) Thread(id uint64) {
 	}
 }
 
-// switchTo makes thread id the present one.
+// switchTo makes thread id the current one.
 func (e *Engine) switchTo(id uint64) {
 	next := e.threads.others[id]
 	if next == nil {
@@ -45,7 +45,7 @@ func (e *Engine) switchTo(id uint64) {
 	e.threads.present = id
 }
 
-// EndThread forgets a thread that makes no more calls. The present one begins anew.
+// EndThread forgets a thread that makes no more calls. If it is the current one, thread 0 becomes current.
 func (e *Engine) EndThread(id uint64) {
 	defer e.leave(nil)
 	e.enter()

@@ -60,7 +60,7 @@ func TestScopesAndLabelsAreOfAThread(t *testing.T) {
 	require.Nil(t, err)
 	assert.Contains(t, string(f.Name[:]), "ExpBackward")
 	r.e.ReleaseFunction(f.ID)
-	r.e.EndThread(7) // the calls that follow are those of thread 0
+	r.e.EndThread(7) // later calls belong to thread 0
 	r.e.EndFunction()
 	r.e.TidyEnd(nil)
 	assert.Equal(t, []float32{2}, r.read(w), "another thread's tensors are not in the scope")

@@ -9,9 +9,9 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// AddCotangents is x + y. The cotangent of a slice, a gather or an embedding is zeros with a part
-// written or added. Where one of the two is that, and not on the tape, the part is added to the
-// other: an addition would read and write the zeros around it.
+// AddCotangents is x + y. The cotangent of a slice, a gather or an embedding is zeros with a part written or added. If
+// x or y is such a value, and off the tape, only its part is added to the other: a full addition would read and write
+// the zeros around it.
 func AddCotangents(g *ir.Graph, b op.Builder, x, y op.Val) op.Val {
 	if x.Tape == 0 && y.Tape == 0 {
 		if sum, ok := addPart(g, b, x, y); ok {
@@ -24,7 +24,7 @@ func AddCotangents(g *ir.Graph, b op.Builder, x, y op.Val) op.Val {
 	return prim.Add(b, x, y)
 }
 
-// addPart adds to x what y has beside its zeros.
+// addPart adds the part of y that is not zeros to x.
 func addPart(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 	n := g.Node(y.Value)
 	p := op.Of(n)
@@ -39,7 +39,7 @@ func addPart(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 	switch p.ID {
 	case prim.Known.StridedScatter, prim.Known.StridedScatterAdd:
 		if p.WritesView && ir.LayoutOf(ir.LayoutID(attr[0])).Overlap {
-			return op.Val{}, false // of several values written to one place one stays: they are not added
+			return op.Val{}, false // where values overlap, the last written one counts; there is no sum
 		}
 		if sum, ok := joinParts(g, b, x, y); ok {
 			return sum, true
@@ -47,7 +47,7 @@ func addPart(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 		l := ir.LayoutOf(ir.LayoutID(attr[0]))
 		return prim.StridedScatterAdd(b, x, edgeVal(g, e[1]), l, int64(g.Scalars(n)[0])), true
 	case prim.Known.Scatter:
-		if attr[1] == prim.ScatterSum { // y may view what was scattered in another shape
+		if attr[1] == prim.ScatterSum { // y may be a reshaped view of the scatter
 			sum = prim.Reshape(b, x, ir.AvalOf(n.Aval).Layout.Shape)
 			sum = prim.ScatterAdd(b, sum, edgeVal(g, e[1]), edgeVal(g, e[2]), attr[0])
 			return prim.Reshape(b, sum, x.Shape()), true
@@ -56,19 +56,19 @@ func addPart(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 	return op.Val{}, false
 }
 
-// part is what was scattered into a slice of a dense tensor, from start to end along a dim.
+// part is a value scattered into a slice of a dense tensor, from start to end along a dim.
 type part struct {
 	dim, start, end int64
-	value           op.Val // with the dim
+	value           op.Val // keeps the dim
 }
 
-// joinParts is the sum of y, zeros with a part, and x, zeros to which parts were added before, where the parts are the
-// pieces of a split or the items of an unbind: nothing is zero then, and they are laid beside each other.
+// joinParts computes x + y where x and y are zeros with parts, and all parts together are the pieces of a split or the
+// items of an unbind. No zero is left then, so a concatenation of the parts is the sum.
 func joinParts(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 	shape := ir.AvalOf(y.Aval).Layout.Shape
 	last, ok := partOf(g, b, g.Node(y.Value), shape)
 	if !ok || (last.start > 0) == (last.end < shape[last.dim]) || !slices.Equal(ir.AvalOf(x.Aval).Layout.Shape, shape) {
-		return op.Val{}, false // the last piece to come is mostly the first or the last one, and never all
+		return op.Val{}, false // the last piece to come is in general the first or the last one of the split
 	}
 	parts, rest := []part{last}, shape[last.dim]-(last.end-last.start)
 	for n := g.Node(x.Value); rest > 0; {
@@ -90,7 +90,7 @@ func joinParts(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 	at := int64(0)
 	for _, p := range parts {
 		if p.start != at {
-			return op.Val{}, false // two overlap
+			return op.Val{}, false // two parts overlap
 		}
 		at = p.end
 		values = append(values, p.value)
@@ -98,7 +98,7 @@ func joinParts(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 	return prim.Reshape(b, prim.Cat(b, values, last.dim), x.Shape()), true
 }
 
-// partOf describes what node n scatters, where that is a slice of its shape.
+// partOf returns the part that node n scatters, if it is a slice of shape.
 func partOf(g *ir.Graph, b op.Builder, n *ir.Node, shape []int64) (p part, ok bool) {
 	o := op.PrimID(n.Op)
 	if o != prim.Known.StridedScatter && o != prim.Known.StridedScatterAdd {
@@ -127,7 +127,7 @@ func partOf(g *ir.Graph, b op.Builder, n *ir.Node, shape []int64) (p part, ok bo
 	return p, false
 }
 
-// sameStrides reports that l has those strides, where its dims have more than one element.
+// sameStrides reports that l has the given strides in each dim of more than one element.
 func sameStrides(l *ir.Layout, strides []int64) bool {
 	for d, n := range l.Shape {
 		if n > 1 && l.Stride[d] != strides[d] {
@@ -137,7 +137,7 @@ func sameStrides(l *ir.Layout, strides []int64) bool {
 	return true
 }
 
-// isZeros reports an edge to a fill with zero that has not run.
+// isZeros reports that e is a fill with zero that has not run.
 func isZeros(g *ir.Graph, e ir.Edge) bool {
 	if e.Value == 0 {
 		return false

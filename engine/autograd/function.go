@@ -8,7 +8,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Name is the name of the function that made edge e: PyTorch's, where it has one.
+// Name returns the name of the function that made edge e, PyTorch's where PyTorch has one.
 func (t *Tape) Name(e uint32) string {
 	n := t.Node(e)
 	switch {
@@ -26,7 +26,7 @@ func (t *Tape) Name(e uint32) string {
 	return op.GradFnName(op.PrimOf(n.Prim).NameFor(ir.AttrOf(n.Attr)))
 }
 
-// operatorName names the function of an operator.
+// operatorName returns the name of an operator's function.
 func operatorName(d *op.Def, n *Node) string {
 	switch f := &d.GradFn; {
 	case f.Choose != nil:
@@ -50,8 +50,8 @@ func operatorName(d *op.Def, n *Node) string {
 	}
 }
 
-// Next lists the edges to the functions whose results the function of edge e took, in the
-// order of its operands; 0 stands for an operand that requires no gradient.
+// Next lists the edges to the functions that made the operands of edge e's function, in the operands' order; 0 stands
+// for an operand that requires no gradient.
 func (t *Tape) Next(e uint32) []uint32 {
 	var found []uint32
 	seen := map[uint32]bool{e >> 4: true}
@@ -78,8 +78,7 @@ func (t *Tape) Next(e uint32) []uint32 {
 	return found
 }
 
-// Leaves lists the handles that the history of the given edges ends in, in the order of a walk that goes
-// first where the first operand leads.
+// Leaves lists the leaf handles in the history of edges. The order is depth first, first operand first.
 func (t *Tape) Leaves(edges []uint32) []uint64 {
 	var found []uint64
 	seen := map[uint32]bool{}
@@ -103,15 +102,15 @@ func (t *Tape) Leaves(edges []uint32) []uint64 {
 	return found
 }
 
-// Close says of leaf e that the transform whose point it is has called its function: the leaf can be differentiated by,
-// but no history is kept for its sake.
+// Close marks leaf e as an argument of a transform that has finished its call: gradients by the leaf stay possible, but
+// no history is kept for it.
 func (t *Tape) Close(e uint32) { t.Node(e).Closed = true }
 
-// LeadsOutside tells of each edge whether its history ends in a leaf that is not closed. Results of a transform keep
-// such a history; one that ends in closed leaves only is of no use to anyone outside.
+// LeadsOutside reports for each edge whether its history ends in a leaf that is not closed. The results of a transform
+// keep such a history. A history that ends in closed leaves only is useless outside the transform.
 func (t *Tape) LeadsOutside(edges []uint32) []bool {
 	found := make([]bool, len(edges))
-	inside := map[uint32]bool{} // steps whose history was searched in vain
+	inside := map[uint32]bool{} // steps already searched without success
 	for i, e := range edges {
 		found[i] = t.leadsOutside(e, inside)
 	}
@@ -139,8 +138,8 @@ func (t *Tape) leadsOutside(edge uint32, inside map[uint32]bool) bool {
 	return false
 }
 
-// modified is the error of a saved value that was written to since; producer is the edge of what made it, 0 for
-// a leaf, sourceLoc the line that recorded the step that needs it.
+// modified makes the error of a saved value that was written to after it was saved. producer is the edge of the step
+// that made the value (0: a leaf), sourceLoc the line of the step that needs it.
 func (t *Tape) modified(v *Saved, producer uint32, now uint64, sourceLoc uint32) error {
 	from := ""
 	if producer != 0 && t.Node(producer).Kind != KindLeaf {

@@ -11,22 +11,22 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// rig records onto a tape what it computes at once. Values of Eager and of the graph have the same numbers, and the rig
-// holds one reference to each: a value with more is held by the tape or a walk.
+// rig records steps onto a tape and computes them at once. Eager and the graph number values alike. The rig holds one
+// reference to each value, so a further reference belongs to the tape or a walk.
 type rig struct {
 	*optest.Eager
 	t       *testing.T
 	g       *ir.Graph
 	tape    *Tape
 	taping  bool
-	loc     uint32         // source location of the next step; counts up
-	edges   []uint32       // steps whose reference the rig holds
+	loc     uint32         // source location of the last step; counts up
+	edges   []uint32       // steps that the rig holds a reference to
 	commits map[uint32]int // by base
 	gens    map[uint32]uint32
 	grads   map[uint64][]float64
 	kept    map[uint64][]float64
 	entered []uint32 // source locations of the steps whose rules ran
-	freed   []uint64 // hooks whose step is gone
+	freed   []uint64 // hooks whose step was freed
 }
 
 func newRig(t *testing.T) *rig {
@@ -42,7 +42,7 @@ func (r *rig) Commit(base uint32) (gen uint32, commits uint64) {
 	return r.gens[base], uint64(r.commits[base])
 }
 
-// enter gives new values their entries in the graph.
+// enter adds new values to the graph.
 func (r *rig) enter(v ...op.Val) {
 	for _, x := range v {
 		require.Equal(r.t, x.Value, r.g.AddLeaf(x.Aval, 1, 0))
@@ -51,7 +51,7 @@ func (r *rig) enter(v ...op.Val) {
 
 func (r *rig) own(e uint32) uint32 { r.edges = append(r.edges, e); return e }
 
-// leaf is a vector of float64 that accumulates into handle, with that number as its base.
+// leaf makes a vector of float64 that accumulates into handle; handle is also its base.
 func (r *rig) leaf(handle uint64, v ...float64) op.Val {
 	x := r.Tensor(ir.F64, []int64{int64(len(v))}, v...)
 	r.enter(x)
@@ -123,7 +123,7 @@ func (r *rig) Accumulate(handle uint64, cot op.Val) {
 // SetRetained implements Sink.
 func (r *rig) SetRetained(handle uint64, cot op.Val) { r.kept[handle] = r.Floats(cot) }
 
-// Key and Call implement Rules: every rule runs.
+// Key and Call implement Rules without cached traces.
 func (r *rig) Key(what uint64) []uint64 { return []uint64{what} }
 
 func (r *rig) Call(_ []uint64, operands []op.Val, rule op.Rule) []op.Val {
@@ -138,7 +138,7 @@ func (r *rig) begin(o Options, root op.Val) *Walk {
 	return r.tape.Begin(r, r, []op.Val{root}, []op.Val{cot}, o)
 }
 
-// walk goes on to the end; hook answers each event that is one.
+// walk runs a walk to its end; hook answers each event that asks.
 func (r *rig) walk(w *Walk, hook func(ev Event) op.Val) error {
 	answer := op.Val{}
 	for {
@@ -161,7 +161,7 @@ func (r *rig) backward(root op.Val, o Options) error {
 	return r.walk(w, nil)
 }
 
-// settled checks that nothing but the rig holds values and steps, and then that without the rig nothing is left.
+// settled checks that only the rig holds values and steps, and that releasing them leaves nothing.
 func (r *rig) settled() {
 	r.t.Helper()
 	for _, e := range r.edges {

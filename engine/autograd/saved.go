@@ -9,13 +9,13 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// place names a saved value: of the step of an edge, number i of its operands and then its results.
+// place names saved value i, operands before results, of the step at an edge.
 type place struct {
 	edge uint32
 	i    int
 }
 
-// saved gives saved value i of n, operands first.
+// saved returns saved value i of n; operands come before results.
 func (n *Node) saved(i int) *Saved {
 	if i < len(n.In) {
 		return &n.In[i]
@@ -23,7 +23,7 @@ func (n *Node) saved(i int) *Saved {
 	return &n.Out[i-len(n.In)]
 }
 
-// savedName is PyTorch's name of saved value i of the step of edge e, "" where it has none.
+// savedName returns PyTorch's name of saved value i of the step at edge e, "" for none.
 func (t *Tape) savedName(e uint32, i int) string {
 	n := t.Node(e)
 	names, ok := op.SavedNames(t.Name(e))
@@ -42,7 +42,7 @@ func (t *Tape) savedName(e uint32, i int) string {
 	return list[i]
 }
 
-// order lists the saved values of the step of edge e that pass, as PyTorch goes through them: operands by name, then
+// order lists the saved values of the step at edge e for which pass holds, in PyTorch's order: operands by name, then
 // results.
 func (t *Tape) order(e uint32, pass func(s *Saved) bool) []int {
 	n := t.Node(e)
@@ -63,7 +63,7 @@ func (t *Tape) order(e uint32, pass func(s *Saved) bool) []int {
 
 func isHeld(s *Saved) bool { return s.Held }
 
-// await lets the values that step n saves wait for their hooks.
+// await queues the values that step n saves for their pack hooks.
 func (t *Tape) await(id uint32, n *Node) {
 	for _, i := range t.order(Edge(id, 0), isHeld) {
 		t.pending = append(t.pending, place{Edge(id, 0), i})
@@ -71,10 +71,10 @@ func (t *Tape) await(id uint32, n *Node) {
 	}
 }
 
-// Awaits reports values that wait for their hooks.
+// Awaits reports that values wait for their pack hooks.
 func (t *Tape) Awaits() bool { return len(t.pending) > 0 }
 
-// unexpanded is operand v of step n before the step's call broadcast it.
+// unexpanded returns operand v of step n as it was before the step's call broadcast it.
 func (t *Tape) unexpanded(n *Node, v op.Val) op.Val {
 	if v.Tape != 0 {
 		if p := t.Node(v.Tape); p.Kind == KindView && p.View.Kind == op.ViewExpand && p.From.Call != 0 &&
@@ -97,10 +97,10 @@ func (t *Tape) unexpanded(n *Node, v op.Val) op.Val {
 	return v
 }
 
-// NextPackHook takes the next value that waits for its pack hook, which will be known as id, and the step's reference
-// to it: the value as it was saved, and as it was before the step's call broadcast it. An operand comes with its
-// history. A result comes without, since its history would hold the step, and the step holds the hook. ok is false at
-// the end.
+// NextPackHook takes the next value that waits for its pack hook, and the step's reference to it; id names the hook
+// from now on. v is the value as saved, compact the value before the step's call broadcast it. An operand keeps its
+// history. A result loses it, because the history holds the step and the step holds the hook, which would be a cycle.
+// ok is false if no value waits.
 func (t *Tape) NextPackHook(id uint64) (v, compact op.Val, ok bool) {
 	for len(t.pending) > 0 && !ok {
 		p := t.pending[0]
@@ -121,7 +121,7 @@ func (t *Tape) NextPackHook(id uint64) (v, compact op.Val, ok bool) {
 	return v, compact, ok
 }
 
-// SkipPackHooks lets values that wait for their hooks stay where they are.
+// SkipPackHooks leaves the waiting values in their steps.
 func (t *Tape) SkipPackHooks() {
 	for _, p := range t.pending {
 		t.Release(p.edge)
@@ -135,14 +135,14 @@ type SavedState uint32
 // The states.
 const (
 	SavedEnd    SavedState = iota // there is no such value
-	NotSaved                      // the rule does not read it
+	NotSaved                      // the gradient rule does not read it
 	SavedHeld                     // by the step
 	SavedPacked                   // by a hook
-	SavedFreed                    // it was, until a walk
+	SavedFreed                    // it was saved, and a walk has freed it
 )
 
-// SavedValue describes value i of the step of edge e: operands first, then results. Values that the rule never reads
-// have no name, and nothing is shown of a function of several steps.
+// SavedValue describes value i, operands before results, of the step at edge e. A value that the rule never reads has
+// no name. A function of several steps shows no values.
 func (t *Tape) SavedValue(e uint32, i int) (state SavedState, name string, hook uint64) {
 	n := t.Node(e)
 	if i < 0 || n.Kind != KindPrim || i >= len(n.In)+len(n.Out) {
@@ -173,7 +173,7 @@ func (t *Tape) SavedValue(e uint32, i int) (state SavedState, name string, hook 
 	return NotSaved, name, 0
 }
 
-// ReadSaved gives value i of the step of edge e, which is held.
+// ReadSaved returns held value i of the step at edge e.
 func (t *Tape) ReadSaved(e uint32, i int) (op.Val, error) {
 	n := t.Node(e)
 	s := n.saved(i)
@@ -188,13 +188,13 @@ func (t *Tape) ReadSaved(e uint32, i int) (op.Val, error) {
 	return v, nil
 }
 
-// Repack lets value i of the step of edge e, which is held, wait for its hook.
+// Repack queues held value i of the step at edge e for its pack hook.
 func (t *Tape) Repack(e uint32, i int) {
 	t.pending = append(t.pending, place{e, i})
 	t.Retain(e)
 }
 
-// HistoryOf gives the edge to what made value i of the step of edge e, below 0 of its result -1-i.
+// HistoryOf returns the edge of the step that made value i of the step at edge e; for i < 0, the edge of result -1-i.
 func (t *Tape) HistoryOf(e uint32, i int) uint32 {
 	n := t.Node(e)
 	if i >= len(n.In) {
@@ -206,7 +206,7 @@ func (t *Tape) HistoryOf(e uint32, i int) uint32 {
 	return t.unexpanded(n, n.In[i].Val).Tape
 }
 
-// unpack stops the walk for each packed value of the step in turn.
+// unpack stops the walk for each packed value of the current step in turn.
 func (s *Walk) unpack(n *Node) (ev Event, more bool) {
 	if s.packed == nil {
 		s.packed = s.t.order(Edge(s.cur, 0), func(v *Saved) bool { return v.Hook != 0 })
@@ -219,7 +219,7 @@ func (s *Walk) unpack(n *Node) (ev Event, more bool) {
 	return Event{Kind: Unpack, Hook: n.saved(s.packed[0]).Hook}, true
 }
 
-// unpackedAs takes what a hook gave for the value in turn.
+// unpackedAs takes the value that a hook returned for the current packed value.
 func (s *Walk) unpackedAs(v op.Val) error {
 	i := s.packed[0]
 	s.packed = s.packed[1:]
@@ -243,7 +243,7 @@ func (s *Walk) unpackedAs(v op.Val) error {
 	return nil
 }
 
-// dropUnpacked lets go of what hooks gave for the step in turn.
+// dropUnpacked releases the values that hooks returned for the current step.
 func (s *Walk) dropUnpacked() {
 	for _, v := range s.unpacked {
 		s.drop(v)

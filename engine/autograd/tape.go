@@ -5,10 +5,10 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Kind tells the three sorts of tape node.
+// Kind is the kind of a tape node.
 type Kind uint8
 
-// The kinds.
+// Kinds of tape nodes.
 const (
 	kindFree Kind = iota
 	KindPrim
@@ -16,8 +16,8 @@ const (
 	KindLeaf
 )
 
-// Saved is one input or output of a recorded step. Held entries own a reference to
-// their value; the others keep shape and dtype only. Of a packed one, hook Hook gives the value.
+// Saved is one operand or result of a recorded step. A held entry owns a reference to its value; other entries keep
+// shape and dtype only. For a packed entry, hook Hook returns the value.
 type Saved struct {
 	Val     op.Val
 	Commit  uint64
@@ -34,9 +34,9 @@ type Node struct {
 	Refs  int32
 	Kind  Kind
 	Freed bool // saved values were released by a backward
-	// Packed: a saved value was given to a hook.
+	// Packed: a hook holds one of the saved values.
 	Packed bool
-	// Closed: a leaf whose transform has called its function; see Close.
+	// Closed: the leaf's transform has finished its call; see Close.
 	Closed    bool
 	Prim      op.PrimID
 	Attr      uint32
@@ -51,46 +51,46 @@ type Node struct {
 	From Source
 	// Retain lists the handles that called retain_grad, by output.
 	Retain []Retain
-	// backward walk
+	// State of the backward walk.
 	session uint32
 	wanted  bool
 	cot     []op.Val
 }
 
-// Hook is a tensor hook on one output. ID 0: it was removed.
+// Hook is a tensor hook on one output. ID 0 marks a removed one.
 type Hook struct {
 	Out int
 	ID  uint64
 }
 
-// Source says which call of the user's recorded a step. Steps of one call are one function in
-// the graph that Next shows.
+// Source names the user's call that recorded a step. The steps of one call are one function in the graph that Next
+// shows.
 type Source struct {
 	Op   op.OpID // 0 for steps that a backward walk records
 	Call uint64  // 0: the step is a function by itself
 	// InPlace: the call stores its result through its first operand.
 	InPlace bool
-	// Number: an operand is a Python number. First is the call's first integer: of a list, its
-	// length; of a word, its index, -1 for none.
+	// Number: an operand is a Python number. First is the call's first integer; for a list it is the length, for a word
+	// its index, for none -1.
 	Number bool
 	First  int8
 	// Label names a function that Python code defines; "" otherwise.
 	Label string
 }
 
-// Retain asks that the cotangent of one output be kept as a handle's grad.
+// Retain makes a walk keep the cotangent of one output as a handle's grad.
 type Retain struct {
 	Out    int
 	Handle uint64
 }
 
-// Bases answers what the tape must know of alias identities.
+// Bases tells the tape about alias identities.
 type Bases interface {
-	// Commit gives the generation of base and its count of in-place mutations.
+	// Commit returns the generation of base and its count of in-place writes.
 	Commit(base uint32) (gen uint32, commits uint64)
 }
 
-// Tape is the slab of nodes. The engine's lock guards it.
+// Tape is a slab of nodes. The engine's lock guards it.
 type Tape struct {
 	G     *ir.Graph
 	Bases Bases
@@ -100,14 +100,14 @@ type Tape struct {
 	live  int
 	work  []uint32
 	sess  uint32
-	// OnHookFree is told of hooks whose step is gone.
+	// OnHookFree is called for each hook whose step is freed.
 	OnHookFree func(id uint64)
-	// From is what the steps recorded now come from.
+	// From is the source of the steps that are recorded now.
 	From Source
-	// AllowMutation: what the steps recorded now save may be written to. Values do not change, so there is nothing
-	// else to do than not to look.
+	// AllowMutation: values saved now may be written to later. The tape then skips the check; values are immutable, so
+	// the walk still reads what was saved.
 	AllowMutation bool
-	// Packing: what the steps recorded now save waits in pending for NextPackHook.
+	// Packing: values saved now are queued in pending for NextPackHook.
 	Packing bool
 	pending []place
 }
@@ -115,19 +115,19 @@ type Tape struct {
 // New makes an empty tape over g.
 func New(g *ir.Graph, b Bases) *Tape { return &Tape{G: g, Bases: b, nodes: make([]*Node, 1)} }
 
-// Continue numbers steps on from where old ended, so that its numbers name nothing here.
+// Continue continues the step numbers of old, so that a number of old names no step here.
 func (t *Tape) Continue(old *Tape) { t.seq = old.seq }
 
-// Live is the number of nodes in use.
+// Live returns the number of nodes in use.
 func (t *Tape) Live() int { return t.live }
 
-// Edge makes the edge to output k of node n.
+// Edge returns the edge to output k of node n.
 func Edge(n uint32, k int) uint32 { return n<<4 | uint32(k) }
 
-// Split gives the node and output of an edge.
+// Split returns the node and output of an edge.
 func Split(e uint32) (n uint32, k int) { return e >> 4, int(e & 15) }
 
-// Node gives the node of edge e.
+// Node returns the node of edge e.
 func (t *Tape) Node(e uint32) *Node { return t.nodes[e>>4] }
 
 func (t *Tape) alloc(k Kind, sourceLoc uint32) (uint32, *Node) {
@@ -147,7 +147,7 @@ func (t *Tape) alloc(k Kind, sourceLoc uint32) (uint32, *Node) {
 	return id, n
 }
 
-// save makes an entry for v; held entries keep the value alive.
+// save makes the entry for v; a held entry keeps the value alive.
 func (t *Tape) save(v op.Val, held bool) Saved {
 	s := Saved{Val: v, Held: held && v.IsTensor()}
 	if v.Overwritten || t.AllowMutation {
@@ -163,8 +163,8 @@ func (t *Tape) save(v op.Val, held bool) Saved {
 	return s
 }
 
-// Record notes a primitive step with one reference, held by the caller, and
-// returns its number. Parents are the Tape fields of in.
+// Record records a primitive step and returns its number, with one reference for the caller. Its parents are the Tape
+// fields of in.
 func (t *Tape) Record(p *op.Prim, attr, sourceLoc uint32, in, out []op.Val) uint32 {
 	id, n := t.alloc(KindPrim, sourceLoc)
 	n.Prim, n.Attr = p.ID, attr
@@ -191,7 +191,7 @@ func (t *Tape) Record(p *op.Prim, attr, sourceLoc uint32, in, out []op.Val) uint
 	return id
 }
 
-// RecordView notes a view step from in to out with one reference.
+// RecordView records a view step from in to out, with one reference.
 func (t *Tape) RecordView(step op.ViewOp, sourceLoc uint32, in, out op.Val) uint32 {
 	id, n := t.alloc(KindView, sourceLoc)
 	n.View = step
@@ -211,14 +211,14 @@ func (t *Tape) RecordLeaf(handle uint64, v op.Val) uint32 {
 	return id
 }
 
-// AdoptOutput tells output k of edge e that it became base: a saved output is then
-// guarded like any other saved value.
+// AdoptOutput notes that output k of edge e became the value of base. If the step saved the output, later writes to
+// base are detected.
 func (t *Tape) AdoptOutput(e, base uint32) {
 	if t.AllowMutation {
 		return
 	}
 	n, k := t.Node(e), int(e&15)
-	for n.Kind == KindView { // a view of the output is the output's storage
+	for n.Kind == KindView { // the view shares its input's storage
 		e = n.In[0].Val.Tape
 		n, k = t.Node(e), int(e&15)
 	}
@@ -236,7 +236,7 @@ func (t *Tape) Retain(e uint32) {
 	}
 }
 
-// Release drops a reference; at zero the step and what only it reached go.
+// Release drops a reference. The last one frees the step, and the steps that only it referred to.
 func (t *Tape) Release(e uint32) {
 	if e == 0 {
 		return
@@ -279,7 +279,7 @@ func (t *Tape) Release(e uint32) {
 	}
 }
 
-// freeSaved lets go of the saved values of n.
+// freeSaved releases the saved values of n.
 func (t *Tape) freeSaved(n *Node) {
 	for _, list := range [2][]Saved{n.In, n.Out} {
 		for i := range list {

@@ -10,13 +10,13 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// A step that saved a value checks that nobody wrote to its base since.
+// A step that saved a value detects later writes to its base.
 func TestSavedValuesAreCheckedAgainstCommits(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		save  func(r *rig, x op.Val) op.Val // what is differentiated
+		save  func(r *rig, x op.Val) op.Val // the function to differentiate
 		write func(r *rig, x op.Val)        // afterwards
-		want  string                        // "" when the walk is right
+		want  string                        // "" if the walk succeeds
 	}{
 		{"nobody wrote", func(r *rig, x op.Val) op.Val { return prim.Mul(r, x, x) }, func(*rig, op.Val) {}, ""},
 		{"written to", func(r *rig, x op.Val) op.Val { return prim.Mul(r, x, x) },
@@ -66,7 +66,7 @@ func TestSavedValuesAreCheckedAgainstCommits(t *testing.T) {
 	}
 }
 
-// What a rule reads is held, and nothing else; it goes with the walk, or with the step.
+// A step holds exactly the values that its rule reads, until a walk or the step's release.
 func TestStepsHoldWhatTheirRulesRead(t *testing.T) {
 	r := newRig(t)
 	x, c := r.leaf(1, 2), r.constant(5)
@@ -120,7 +120,7 @@ func TestStepsOfATapeThatContinuesAreNewer(t *testing.T) {
 	require.Equal(t, []int{77, 5}, []int{int(id), k})
 }
 
-// The graph that autograd shows has one function for each call of an operator, with PyTorch's name.
+// autograd's graph has one function per operator call, with PyTorch's name.
 func TestFunctionsOfTheGraph(t *testing.T) {
 	r := newRig(t)
 	x, y := r.leaf(1, 2, 3), r.leaf(2, 4, 5)
@@ -135,7 +135,7 @@ func TestFunctionsOfTheGraph(t *testing.T) {
 	r.tape.From = Source{Label: "MyFunctionBackward"}
 	require.Equal(t, "MyFunctionBackward", name(prim.Exp(r, x)))
 
-	// Steps of one call are one function: what it took are the edges that lead out of it.
+	// Steps of one call are one function: its operands are the edges that lead out of it.
 	r.tape.From = Source{Call: 1}
 	inner := prim.Mul(r, prim.Exp(r, x), y)
 	outer := prim.Add(r, inner, prim.Exp(r, x))
@@ -156,7 +156,7 @@ func TestFunctionsOfTheGraph(t *testing.T) {
 	r.settled()
 }
 
-// Under saved-tensor hooks values leave their steps: a walk asks for them back.
+// Under saved-tensor hooks, hooks hold the saved values, and a walk asks for them.
 func TestPackedValuesComeBackFromTheirHooks(t *testing.T) {
 	r := newRig(t)
 	x, y := r.leaf(1, 2, 3), r.leaf(2, 4, 5)
@@ -172,7 +172,7 @@ func TestPackedValuesComeBackFromTheirHooks(t *testing.T) {
 		}
 		require.Equal(t, v.Shape(), compact.Shape())
 		packed[id] = v
-		r.g.Release(v.Value) // the step's reference came with it
+		r.g.Release(v.Value) // NextPackHook handed over the step's reference
 	}
 	require.Len(t, packed, 2)
 	require.Equal(t, []float64{4, 5}, r.Floats(packed[10]), "PyTorch packs other before self")
@@ -226,7 +226,7 @@ func TestSavedValuesAreShown(t *testing.T) {
 	require.Equal(t, x.Tape, v.Tape, "with its history")
 	require.Equal(t, y.Tape, r.tape.HistoryOf(y.Tape, -1))
 
-	// A value that waits for its hook without a walk: it may stay where it is.
+	// Without a walk, a value that waits for its hook may stay in its step.
 	r.tape.Repack(y.Tape, 0)
 	require.True(t, r.tape.Awaits())
 	r.tape.SkipPackHooks()

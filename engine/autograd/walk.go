@@ -9,21 +9,21 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Sink is where a backward walk delivers.
+// Sink receives the results of a backward walk.
 type Sink interface {
-	// Accumulate adds cot to the grad of a leaf's handle.
+	// Accumulate adds cot to the grad of a leaf handle.
 	Accumulate(handle uint64, cot op.Val)
 	// SetRetained stores cot as the grad of a non-leaf handle.
 	SetRetained(handle uint64, cot op.Val)
 }
 
-// Rules is what a walk calls rules with. A rule that was called for like operands may be replayed instead.
+// Rules calls gradient rules for a walk. It may replay a cached trace of a rule for like operands.
 type Rules interface {
 	op.Builder
-	// Key begins the key of a call with the number of the rule. The caller appends what else the rule may look at
-	// besides its operands' elements.
+	// Key begins the key of a call with the number of the rule. The caller appends every other input of the rule except
+	// its operands' elements.
 	Key(what uint64) []uint64
-	// Call gives the results of rule for the operands. They are valid until the next call.
+	// Call returns the results of rule for the operands, valid until the next call.
 	Call(key []uint64, operands []op.Val, rule op.Rule) []op.Val
 }
 
@@ -32,29 +32,29 @@ type Options struct {
 	RetainGraph bool
 	CreateGraph bool
 	Accumulate  bool     // deliver to leaves and retained grads
-	Inputs      []uint32 // when given: edges whose cotangents are wanted; only paths to them are walked
-	// Enter, when given, is told where the operation was recorded whose rule comes next.
+	Inputs      []uint32 // optional: the edges whose cotangents are wanted; the walk takes only paths to them
+	// Enter, optional, is called before each rule with the line of the operation that it differentiates.
 	Enter func(sourceLoc uint32)
-	// Inspect: the walk stops at each gradient that a function hands to another.
+	// Inspect: the walk stops at each gradient that one function passes to another.
 	Inspect bool
-	// NoLeafHooks: hooks of leaves do not run.
+	// NoLeafHooks: leaf hooks do not run.
 	NoLeafHooks bool
 }
 
-// EventKind says what a walk stops for.
+// EventKind says why a walk stops.
 type EventKind uint32
 
-// The events.
+// Kinds of events.
 const (
 	Done    EventKind = iota
-	RunHook           // a tensor hook, whose answer may replace Grad
-	RunPost           // a hook of a leaf that has accumulated
+	RunHook           // a tensor hook; its answer may replace Grad
+	RunPost           // a hook of a leaf, after accumulation
 	Inspect           // Grad is gradient Index of the function of edge From
-	Unpack            // Hook, whose answer is a saved value
+	Unpack            // Hook; its answer is a saved value
 	Pack              // saved values wait for NextPackHook
 )
 
-// Event is what a walk stops for.
+// Event describes why a walk stops.
 type Event struct {
 	Kind  EventKind
 	Hook  uint64
@@ -63,9 +63,9 @@ type Event struct {
 	Index int
 }
 
-// Walk is a backward walk in progress. It stops where a tensor hook must run and
-// goes on with the hook's answer. Cotangents hold references to values and, under
-// CreateGraph, to tape nodes. A hook may begin another walk, which ends before this one goes on.
+// Walk is a backward walk in progress. It stops at each hook and continues with the hook's answer. Stored cotangents
+// hold references to values and, under CreateGraph, to tape nodes. A hook may begin another walk, which must end before
+// this one continues.
 type Walk struct {
 	t    *Tape
 	b    Rules
@@ -73,22 +73,23 @@ type Walk struct {
 	o    Options
 	id   uint32
 	heap seqHeap
-	// the step whose hooks are running
+	// The step whose hooks run.
 	cur   uint32
 	hook  int
 	phase bool
-	asked EventKind // what the answer is for: RunHook, with the cotangent at hook, Unpack, or Done for nothing
-	queue []Event   // what the last step makes the walk stop for; gradients among it are held
-	given op.Val    // the gradient of the queue's event in progress, held
-	// packed lists the values of the step in turn that hooks have still to give; unpacked has those they gave, held.
+	asked EventKind // what the answer is: of RunHook, the cotangent at hook; of Unpack, a saved value; of Done, nothing
+	queue []Event   // events of the last step still to report; their gradients are held
+	given op.Val    // the gradient of the current queue event, held
+	// packed lists the values of the current step that hooks still hold; unpacked has the values that hooks returned,
+	// held.
 	packed   []int
 	unpacked []op.Val
-	// shadowed is what an outer walk had noted on the nodes that this one visits too.
+	// shadowed saves an outer walk's state of the nodes that this walk visits too.
 	shadowed []shadow
 	// Results holds the cotangents of o.Inputs.
 	Results []op.Val
-	all     []uint32 // visited nodes, retained for the session's life
-	// scratch of prim and view
+	all     []uint32 // visited nodes, retained until Close
+	// Scratch of prim and view.
 	vals []op.Val
 	need []bool
 }
@@ -101,8 +102,8 @@ type shadow struct {
 	cot     []op.Val
 }
 
-// seqHeap orders node numbers by descending Seq. A parent's Seq is always smaller
-// than its child's, so a popped node has all its cotangents.
+// seqHeap orders node numbers by descending Seq. A parent's Seq is always smaller than its child's, so a popped node
+// has received all its cotangents.
 type seqHeap struct {
 	t  *Tape
 	id []uint32
@@ -118,7 +119,7 @@ func (h *seqHeap) Pop() any {
 	return x
 }
 
-// Begin starts a walk from roots (values with a Tape edge) with their cotangents.
+// Begin starts a walk from roots (values with a Tape edge) with the cotangents cots.
 func (t *Tape) Begin(b Rules, sink Sink, roots, cots []op.Val, o Options) *Walk {
 	t.sess++
 	s := &Walk{t: t, b: b, sink: sink, o: o, id: t.sess, heap: seqHeap{t: t},
@@ -132,7 +133,7 @@ func (t *Tape) Begin(b Rules, sink Sink, roots, cots []op.Val, o Options) *Walk 
 	return s
 }
 
-// markWanted marks the nodes on a path from a root to an input.
+// markWanted marks the nodes on paths from a root to an input.
 func (s *Walk) markWanted(roots []op.Val) {
 	target := map[uint32]bool{}
 	for _, e := range s.o.Inputs {
@@ -193,7 +194,7 @@ func (s *Walk) visit(id uint32, n *Node) {
 	}
 }
 
-// hold takes the references that a stored cotangent owns.
+// hold takes the references of a stored cotangent.
 func (s *Walk) hold(v op.Val) op.Val {
 	s.t.G.Retain(v.Value)
 	s.t.Retain(v.Tape)
@@ -207,7 +208,7 @@ func (s *Walk) drop(v op.Val) {
 	}
 }
 
-// deliver adds cot to the cotangent of edge e and schedules its node.
+// deliver adds cot to the cotangent of edge e and schedules the node.
 func (s *Walk) deliver(e uint32, cot op.Val) {
 	id, k := Split(e)
 	n := s.t.nodes[id]
@@ -228,7 +229,7 @@ func (s *Walk) deliver(e uint32, cot op.Val) {
 	n.cot[k] = sum
 }
 
-// scheduled reports whether n already has a cotangent, hence a place in the heap.
+// scheduled reports that n has a cotangent, hence a place in the heap.
 func (s *Walk) scheduled(n *Node) bool {
 	for i := range n.cot {
 		if n.cot[i].Kind != op.None {
@@ -238,8 +239,8 @@ func (s *Walk) scheduled(n *Node) bool {
 	return false
 }
 
-// Next walks until an event or the end. replacement is the answer of the hook that the last
-// event named, Kind None for unchanged.
+// Next walks to the next event or the end. replacement answers the last event's hook; Kind None leaves the gradient
+// unchanged.
 func (s *Walk) Next(replacement op.Val) (Event, error) {
 	s.drop(s.given)
 	s.given = op.Val{}
@@ -286,7 +287,7 @@ func (s *Walk) Next(replacement op.Val) (Event, error) {
 	}
 }
 
-// nextHook gives the event of the next hook of n that has a gradient to see; more is false after the last.
+// nextHook returns the event of n's next hook that has a gradient; more is false after the last hook.
 func (s *Walk) nextHook(n *Node) (ev Event, more bool) {
 	for s.hook < len(n.Hooks) && (n.Kind != KindLeaf || !s.o.NoLeafHooks) {
 		h := n.Hooks[s.hook]
@@ -299,7 +300,7 @@ func (s *Walk) nextHook(n *Node) (ev Event, more bool) {
 	return Event{}, false
 }
 
-// replace takes the answer of the hook in turn and goes on to the next.
+// replace takes the answer of the current hook and advances to the next.
 func (s *Walk) replace(answer op.Val) {
 	n := s.t.nodes[s.cur]
 	k := n.Hooks[s.hook].Out
@@ -361,8 +362,8 @@ func (s *Walk) wants(e uint32) bool {
 	return n.session == s.id && n.wanted
 }
 
-// leadsOn reports that a gradient of an operand of n is wanted. The rule of a step that only is an input of the walk
-// does not run, and what the step saved stays.
+// leadsOn reports that a gradient of an operand of n is wanted. If a step is only an input of the walk, its rule does
+// not run and its saved values stay.
 func (s *Walk) leadsOn(n *Node) bool {
 	if len(s.o.Inputs) == 0 {
 		return true
@@ -423,10 +424,10 @@ func (s *Walk) prim(n *Node) error {
 	return nil
 }
 
-// vjpRule is the gradient rule of the step in turn.
+// vjpRule is the gradient rule of the current step.
 type vjpRule Walk
 
-// Apply implements op.Rule: the operands are those, the results and the cotangents of the step.
+// Apply implements op.Rule. vals are the operands, results and cotangents of the step.
 func (r *vjpRule) Apply(b op.Builder, vals []op.Val) []op.Val {
 	n := r.t.nodes[r.cur]
 	ni, no := len(n.In), len(n.Out)
@@ -434,10 +435,10 @@ func (r *vjpRule) Apply(b op.Builder, vals []op.Val) []op.Val {
 		Out: vals[ni : ni+no : ni+no], Cot: vals[ni+no:], Need: r.need})
 }
 
-// viewRule reverses the view step in turn.
+// viewRule reverses the current view step.
 type viewRule Walk
 
-// Apply implements op.Rule: the operand is the cotangent.
+// Apply implements op.Rule. vals is the cotangent.
 func (r *viewRule) Apply(b op.Builder, vals []op.Val) []op.Val {
 	n := r.t.nodes[r.cur]
 	in, out := n.In[0].Val, n.Out[0].Val
@@ -445,14 +446,14 @@ func (r *viewRule) Apply(b op.Builder, vals []op.Val) []op.Val {
 	return vals
 }
 
-// The sorts of rules in a key, apart from operators.
+// Kinds of rules in a key, besides operators.
 const (
 	ruleVJP  = 1 << 63
 	ruleView = 1 << 62
 )
 
-// gather lays the saved operands, results and cotangents of n side by side in s.vals, as its rule
-// sees them, and which operands want a gradient in s.need.
+// gather fills s.vals with the saved operands, results and cotangents of n, in the order that the rule expects, and
+// s.need with the operands that want a gradient.
 func (s *Walk) gather(n *Node) error {
 	s.vals, s.need = s.vals[:0], s.need[:0]
 	for i := range n.In {
@@ -486,7 +487,7 @@ func (s *Walk) gather(n *Node) error {
 	return nil
 }
 
-// undo gives the cotangent of a view step's input.
+// undo returns the cotangent of a view step's input.
 func (s *Walk) undo(n *Node) op.Val {
 	in, out := n.In[0].Val, n.Out[0].Val
 	key := append(s.b.Key(ruleView|uint64(n.View.Kind)), uint64(in.Layout)<<32|uint64(out.Layout), uint64(in.Offset),
@@ -499,8 +500,8 @@ func (s *Walk) undo(n *Node) op.Val {
 	return s.b.Call(key, s.vals, (*viewRule)(s))[0]
 }
 
-// check compares a saved value's commit count with its base's; producer is the edge of what made it,
-// sourceLoc the line that recorded the step.
+// check compares the commit count of a saved value with the count of its base. producer is the edge of the step that
+// made the value, sourceLoc the line of the checked step.
 func (t *Tape) check(v *Saved, producer, sourceLoc uint32) error {
 	if !v.Held || v.Val.Base == 0 {
 		return nil
@@ -512,7 +513,7 @@ func (t *Tape) check(v *Saved, producer, sourceLoc uint32) error {
 	return t.modified(v, producer, commits, sourceLoc)
 }
 
-// value is what v saved, for a rule. A base that was freed since has no claim on it: another tensor may have its
+// value returns a saved value for a rule. It clears a base that was freed since, because another tensor may have its
 // number.
 func (t *Tape) value(v *Saved) op.Val {
 	val := v.Val
@@ -524,7 +525,7 @@ func (t *Tape) value(v *Saved) op.Val {
 	return val
 }
 
-// Close releases what the walk still holds; Results are released too.
+// Close releases all references of the walk, those of Results included.
 func (s *Walk) Close() {
 	for _, id := range s.all {
 		n := s.t.nodes[id]
@@ -554,7 +555,7 @@ func (s *Walk) Close() {
 	}
 }
 
-// RemoveHook takes hook id off the step. While a walk visits the step, its place stays.
+// RemoveHook removes hook id from the step. While a walk visits the step, the entry stays with ID 0.
 func (n *Node) RemoveHook(id uint64) {
 	n.Post = slices.DeleteFunc(n.Post, func(p uint64) bool { return p == id })
 	for i := range n.Hooks {

@@ -55,13 +55,13 @@ func TestCotangentsSumOverEveryPath(t *testing.T) {
 	}
 }
 
-// A rule runs once, after those of all steps that read its results: the reverse order of recording. Where inputs are
+// A rule runs once, after the rules of all steps that read its results: in reverse order of recording. With inputs
 // given, only the steps between run.
 func TestRulesRunOnceInReverseOrder(t *testing.T) {
 	for seed := range uint64(30) {
 		rnd, r := rand.New(rand.NewPCG(seed, 1)), newRig(t)
 		vals := []op.Val{r.leaf(1, 0.5), r.leaf(2, 0.25)}
-		below := []map[int]bool{{0: true}, {1: true}} // which values each reaches
+		below := []map[int]bool{{0: true}, {1: true}} // the values that each reaches
 		for range 25 {
 			i, j := rnd.IntN(len(vals)), rnd.IntN(len(vals))
 			reach := map[int]bool{len(vals): true}
@@ -113,8 +113,8 @@ func TestASecondWalkNeedsTheGraph(t *testing.T) {
 	r.settled()
 }
 
-// The gradient of an intermediate value is known before the rule of its own step: that rule neither runs nor loses what
-// it saved, nor asks whether that was modified.
+// The gradient of an intermediate input is complete before the rule of its own step. That rule does not run, keeps its
+// saved values, and skips the check for writes.
 func TestTheStepOfAnInputIsNotRun(t *testing.T) {
 	r := newRig(t)
 	x := r.leaf(1, 3)
@@ -134,7 +134,7 @@ func TestTheStepOfAnInputIsNotRun(t *testing.T) {
 	r.settled()
 }
 
-// Under create_graph gradients carry history: the third derivative of x**4 is 24 x.
+// Under create_graph gradients have a history: the third derivative of x**4 is 24 x.
 func TestGradientsOfGradients(t *testing.T) {
 	r := newRig(t)
 	x := r.leaf(1, 1.5)
@@ -157,13 +157,13 @@ func TestGradientsOfGradients(t *testing.T) {
 	r.settled()
 }
 
-// Hooks see the sum of all paths, in the order in which they were added; each sees what the one before gave. Retained
-// gradients are those after the hooks; hooks of leaves that run afterwards come last.
+// Hooks run in the order in which they were added, on the sum over all paths; each sees the previous hook's answer.
+// Retained gradients are taken after the hooks. Leaf hooks that run after accumulation come last.
 func TestHooksRunInOrderOnTheWholeGradient(t *testing.T) {
 	r := newRig(t)
 	x := r.leaf(1, 3)
 	m := prim.Mul(r, x, op.FloatVal(2))
-	y := prim.Mul(r, m, m) // its gradient comes by two paths: 2*m = 12
+	y := prim.Mul(r, m, m) // two paths lead to its gradient: 2*m = 12
 	node, leaf := r.tape.Node(m.Tape), r.tape.Node(x.Tape)
 	node.Hooks = []Hook{{ID: 10}, {ID: 11}}
 	node.Retain = []Retain{{Handle: 7}}
@@ -183,7 +183,7 @@ func TestHooksRunInOrderOnTheWholeGradient(t *testing.T) {
 	}
 	w := r.begin(Options{Accumulate: true, RetainGraph: true}, y)
 	require.NoError(t, r.walk(w, func(ev Event) op.Val {
-		if ev.Hook == 20 { // an answer that leaves the gradient
+		if ev.Hook == 20 { // the answer leaves the gradient unchanged
 			seen = append(seen, fmt.Sprintf("20 sees %v", r.Floats(ev.Grad)[0]))
 			return prim.Add(r, ev.Grad, op.FloatVal(1))
 		}
@@ -193,7 +193,7 @@ func TestHooksRunInOrderOnTheWholeGradient(t *testing.T) {
 	require.Equal(t, []string{"10 sees 12", "11 sees 12.5", "20 sees 25", "post 30"}, seen)
 	require.Equal(t, []float64{12.5}, r.kept[7])
 
-	// While the walk is at its step a hook can remove itself, and one that has still to run.
+	// While the walk is at its step, a hook can remove itself or a later one.
 	node.Hooks, leaf.Hooks, leaf.Post, seen = []Hook{{ID: 10}, {ID: 11}, {ID: 12}, {ID: 13}}, nil, nil, nil
 	w = r.begin(Options{RetainGraph: true}, y)
 	require.NoError(t, r.walk(w, func(ev Event) op.Val {
@@ -214,7 +214,7 @@ func TestHooksRunInOrderOnTheWholeGradient(t *testing.T) {
 	require.Equal(t, []uint64{12, 20}, slices.Sorted(slices.Values(r.freed)), "hooks go with their steps")
 }
 
-// A hook may walk the same steps; the outer walk goes on as if it had not.
+// A hook may walk the same steps without an effect on the outer walk.
 func TestAWalkWithinAHookLeavesTheOuterOne(t *testing.T) {
 	r := newRig(t)
 	x := r.leaf(1, 3)
@@ -240,7 +240,7 @@ func TestAWalkWithinAHookLeavesTheOuterOne(t *testing.T) {
 	r.settled()
 }
 
-// A walk that is given up at any event returns what it held.
+// A walk that is abandoned at any event releases everything that it held.
 func TestAWalkThatIsGivenUpHoldsNothing(t *testing.T) {
 	for stop := range 12 {
 		r := newRig(t)

@@ -21,18 +21,18 @@ type Call struct {
 	Deferred  []DeferredCall // deferred calls made before this one
 }
 
-// ScalarOperand in Call.In says that the next scalar is the operand.
+// ScalarOperand in Call.In means that the operand is the next scalar.
 const ScalarOperand = uint64(1) << 63
 
 // MaxDeferredTensors bounds the tensor operands of a deferred call.
 const MaxDeferredTensors = 4
 
-// DeferredCall repeats the call that got the number DeferID: the same operator on tensors of the same layouts, dtypes,
-// devices and gradient flags, with the same integers and numbers, in the same modes. It has the memory layout of
+// DeferredCall repeats call DeferID on other tensors. Operator, integers, numbers and modes are the same, and each
+// tensor has the same layout, dtype, device and gradient flag as in the first call. It has the memory layout of
 // tl_deferred.
 type DeferredCall struct {
 	DeferID   uint32
 	SourceLoc uint32
-	Handle    uint64 // reserved; it becomes the result's
+	Handle    uint64 // reserved for the result
 	In        [MaxDeferredTensors]uint64
 }

@@ -7,23 +7,23 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Deferral is a call that can be deferred: its cached trace, and what the operands of a like call look like.
+// Deferral is a deferrable call: its cached trace, and the description that operands of a repeat must match.
 type Deferral struct {
 	Def *op.Def
-	// Taped: steps of the tape are recorded.
+	// Taped: the call records tape steps.
 	Taped    bool
-	call     Call  // of the first such call; In names the tensors of the call in hand
-	at       []int // where the tensors are in call.In
+	call     Call  // the first such call; a repeat replaces the tensors of In
+	at       []int // positions of the tensors in call.In
 	trace    *cachedTrace
 	mode     uint64
-	operands []op.Val // operands and numbers; of tensors, what they must look like
-	tensors  int      // operands from here on are numbers
+	operands []op.Val // operands, then numbers; tensors serve as descriptions
+	tensors  int      // operands[tensors:] are numbers
 }
 
 const maxDeferrals = 1 << 13
 
-// deferrals are numbered by a generation and an index. A new generation begins when the list is full. Numbers of the
-// generation before still count, because callers may hold calls under them; older ones are void.
+// deferrals numbers deferred calls by generation and index. A full list starts a new generation. Numbers of the
+// previous generation stay valid, because callers may still hold such calls; older ones are void.
 type deferrals struct {
 	list       []Deferral
 	previous   []Deferral
@@ -38,7 +38,7 @@ func (p *deferrals) nextGeneration() {
 	p.generation = (p.generation + 1) & 0xFFFF
 }
 
-// forget voids every number.
+// forget voids all numbers.
 func (p *deferrals) forget() {
 	p.nextGeneration()
 	p.previous = nil
@@ -67,13 +67,13 @@ func (p *deferrals) add(hash uint64, q *Deferral) uint32 {
 	return n
 }
 
-// Deferred counts the deferred calls that were recorded by their cached traces.
+// Deferred counts the deferred calls recorded by replay.
 func (d *Dispatcher) Deferred() int64 { return d.deferred.replayed }
 
-// Deferral gives the call that a number names, nil where it names none.
+// Deferral returns the call of a number, nil for none.
 func (d *Dispatcher) Deferral(n uint32) *Deferral { return d.deferred.find(n) }
 
-// Defer gives the number under which calls like c, the functional call just made, can be deferred; 0: they cannot.
+// Defer returns a number under which calls like c, the functional call just made, can be deferred; 0 if they cannot.
 func (d *Dispatcher) Defer(c *Call, def *op.Def, operands, numbers []op.Val) uint32 {
 	if d.traces.last == nil || !canDefer(def) {
 		return 0
@@ -98,13 +98,13 @@ func (d *Dispatcher) Defer(c *Call, def *op.Def, operands, numbers []op.Val) uin
 	return 0
 }
 
-// canDefer reports operators with one result that their operands' layouts decide. as_strided looks at offsets too.
+// canDefer reports that d has one result, which follows from the operands' layouts. as_strided reads offsets too.
 func canDefer(d *op.Def) bool {
 	return len(d.Parsed.Results) == 1 && !d.Parsed.Results[0].List && !d.InPlaceOnly && !d.ReadsOffset
 }
 
-// deferral describes call c, whose cached trace was replayed last. It is nil where the call cannot be deferred: a
-// primitive checks the elements of indices when it is recorded, or there are too many tensors.
+// deferral describes call c, whose cached trace was replayed last. It returns nil for a call that cannot be deferred:
+// one with too many tensors, or with a primitive that checks index elements when it is recorded.
 func (d *Dispatcher) deferral(c *Call, def *op.Def, operands, numbers []op.Val) *Deferral {
 	t := d.traces.last
 	if slices.ContainsFunc(t.steps, func(st traceStep) bool { return st.prim != nil && st.prim.IndexInput > 0 }) {
@@ -124,7 +124,7 @@ func (d *Dispatcher) deferral(c *Call, def *op.Def, operands, numbers []op.Val) 
 	return q
 }
 
-// Call gives the call that c repeats, on the tensors of c. It is valid until the next one.
+// Call returns the call that c repeats, with the tensors of c. It is valid until the next Call.
 func (q *Deferral) Call(c *DeferredCall) *Call {
 	for k, i := range q.at {
 		q.call.In[i] = c.In[k]
@@ -133,8 +133,8 @@ func (q *Deferral) Call(c *DeferredCall) *Call {
 	return &q.call
 }
 
-// Repeat records the call on other tensors. ok is false when they, or the modes, differ from those of the first call:
-// the rule is then to be asked. The results are valid until the next call.
+// Repeat records the call on the tensors of c. ok is false if these or the modes differ from the first call's; the
+// caller then calls the rule. The results are valid until the next call.
 func (d *Dispatcher) Repeat(q *Deferral, c *DeferredCall) (outs []op.Val, ok bool, err *ir.Error) {
 	t, s := &d.traces, d.session
 	t.capture = nil
@@ -160,5 +160,5 @@ func (d *Dispatcher) Repeat(q *Deferral, c *DeferredCall) (outs []op.Val, ok boo
 	return d.replay(q.trace), true, nil
 }
 
-// Operands are the operands of the call that Repeat recorded.
+// Operands returns the tensor operands of the call that Repeat recorded.
 func (d *Dispatcher) Operands(q *Deferral) []op.Val { return d.traces.regs[:q.tensors] }

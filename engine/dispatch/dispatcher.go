@@ -17,16 +17,16 @@ type Dispatcher struct {
 	scalars  []uint64
 }
 
-// Start begins anew on a session: cached traces are forgotten, and numbers of deferred calls are void.
+// Start resets the dispatcher for a session: it drops all cached traces and voids the numbers of deferred calls.
 func (d *Dispatcher) Start(s *lazy.Session) {
 	d.session, d.traces = s, traces{}
 	d.deferred.forget()
 }
 
-// Abandon ends a capture that a panic has cut short.
+// Abandon ends a capture that a panic interrupted.
 func (d *Dispatcher) Abandon() { d.traces.capture = nil }
 
-// Replayed counts the calls whose cached traces were replayed.
+// Replayed counts the calls recorded by replay.
 func (d *Dispatcher) Replayed() int64 { return d.traces.replayed }
 
 // DefaultDType implements op.Builder.
@@ -60,7 +60,7 @@ func (d *Dispatcher) EmitN(p op.PrimID, attr []int64, in ...op.Val) []op.Val {
 	return append([]op.Val(nil), d.emit(p, attr, in)...)
 }
 
-// emit records a primitive; the results are valid until the next one.
+// emit records a primitive. The results are valid until the next one.
 func (d *Dispatcher) emit(p op.PrimID, attr []int64, in []op.Val) []op.Val {
 	e := d.session.Record(p, attr, in)
 	if d.traces.capture != nil {
@@ -96,20 +96,20 @@ func (d *Dispatcher) RNG() (seed, drawOffset op.Val) {
 	return seed, drawOffset
 }
 
-// Key begins the key of a call: what names the rule, with the modes that it may look at. The caller appends what else
-// the rule may look at besides its operands' elements.
+// Key begins the key of a call with the rule's number and the modes that rules may read. The caller appends every other
+// input of the rule except its operands' elements.
 func (d *Dispatcher) Key(what uint64) []uint64 {
 	return append(d.traces.key[:0], what, d.session.ModeKey())
 }
 
-// Call gives the results of rule for the operands, by its cached trace where there is one. They are valid until the
+// Call returns the results of rule for the operands, by replay if there is a cached trace. They are valid until the
 // next call.
 func (d *Dispatcher) Call(key []uint64, operands []op.Val, rule op.Rule) []op.Val {
 	return d.CallWith(key, operands, nil, 0, rule)
 }
 
-// CallWith is Call of a rule that takes numbers too. The rule only passes on those whose bit is set in passThrough:
-// their values are no part of the key.
+// CallWith is Call of a rule that also takes numbers. passThrough marks the numbers that the rule passes on unread:
+// their values stay out of the key.
 func (d *Dispatcher) CallWith(key []uint64, operands, numbers []op.Val, passThrough uint32, rule op.Rule) []op.Val {
 	t := &d.traces
 	if found := t.find(key); found != nil {

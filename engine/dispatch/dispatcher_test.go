@@ -13,7 +13,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// host is a device that stores everything and knows no index.
+// host is a device that stores every dtype and bounds no index.
 type host struct{}
 
 func (host) Default() ir.DeviceID                            { return ir.CPU }
@@ -158,7 +158,7 @@ func TestACaptureThatAPanicEndsIsNoTrace(t *testing.T) {
 	for range 4 {
 		assert.Panics(t, func() { r.call(rule, x) })
 		r.Abandon()
-		prim.Add(&r.Dispatcher, x, x) // recorded, and part of no trace
+		prim.Add(&r.Dispatcher, x, x) // recorded outside of every trace
 	}
 	fails = false
 	seq := r.graph.Seq()

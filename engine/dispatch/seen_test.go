@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestCallsThatShareASetAreBothMet: a loop of two calls whose hashes fall into one set knows both the second time.
+// TestCallsThatShareASetAreBothMet: two calls whose hashes share a set are both known at their second call.
 func TestCallsThatShareASetAreBothMet(t *testing.T) {
 	var s seenCalls
 	a, b, c := uint64(7), uint64(7+seenSets), uint64(7+2*seenSets)

@@ -8,18 +8,17 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// A rule is a function of its operands' abstract values: it never sees an element. What it records for one call is
-// therefore what it records for every call with equal abstract operands. A cached trace keeps that: the primitives,
-// views and draws in order, with operands named by register. Its replay needs no rule, no promotion, no broadcasting,
-// no inference of shapes and no interning.
+// A rule is a function of its operands' abstract values: it never sees an element. So all calls with equal abstract
+// operands record the same steps. A cached trace keeps these steps (primitives, views and draws, in order), with
+// operands named by register. A replay skips the rule, promotion, broadcasting, shape inference and interning.
 //
-// Registers 1 to n are the rule's operands; each step appends its results. op.Val.CaptureReg carries a value's register
-// during a capture. A tensor without a register makes the call uncacheable. A number without one is a constant, because
-// the key holds every number that the rule may look at.
+// Registers 1 to n are the rule's operands; each step appends its results. During a capture, op.Val.CaptureReg carries
+// a value's register. A tensor without a register makes the call uncacheable. A number without one is a constant,
+// because the key holds every number that the rule may read.
 type cachedTrace struct {
 	key   []uint64
 	steps []traceStep
-	outs  []op.Val // by CaptureReg; None where there is no result
+	outs  []op.Val // by CaptureReg; None for an absent result
 }
 
 type stepKind uint8
@@ -31,7 +30,7 @@ const (
 	stepDraw
 )
 
-// traceStep is one call of the Builder. in holds registers as CaptureReg; constants are encoded already, in bits.
+// traceStep is one call of the Builder. in names registers in CaptureReg; bits holds the constants, already encoded.
 type traceStep struct {
 	kind   stepKind
 	prim   *op.Prim
@@ -44,7 +43,7 @@ type traceStep struct {
 	taped  bool       // the primitive has a VJP
 	avals  []ir.AvalID
 	layout ir.LayoutID
-	offset int64 // of the view, past its source's
+	offset int64 // the view's offset relative to its source
 	view   op.ViewOp
 }
 
@@ -54,10 +53,10 @@ const (
 	seenSets     = 1 << 11
 )
 
-// seenCalls remembers hashes of calls, the newest two of each set: calls made once are forgotten when others come.
+// seenCalls is a set of call hashes with two entries per hash bucket, so that calls made once are soon forgotten.
 type seenCalls [seenSets][2]uint64
 
-// seenBefore notes a hash, and reports that it was there.
+// seenBefore adds a hash and reports whether it was present.
 func (s *seenCalls) seenBefore(hash uint64) bool {
 	set := &s[hash%seenSets]
 	if set[0] == hash || set[1] == hash {
@@ -67,22 +66,22 @@ func (s *seenCalls) seenBefore(hash uint64) bool {
 	return false
 }
 
-// traces are the cached traces, and the capture in progress.
+// traces holds the cached traces and the capture in progress.
 type traces struct {
 	byHash      map[uint64]*cachedTrace
 	seen        seenCalls // only calls made twice are captured
-	hash        uint64    // of the key in hand
+	hash        uint64    // of the current key
 	key         []uint64
-	capture     *cachedTrace // being made, nil otherwise
+	capture     *cachedTrace // nil: no capture
 	next        int          // registers in use by the capture
 	uncacheable bool
 	regs        []op.Val
 	in          []op.Val
-	last        *cachedTrace // the one that the last call replayed; nil when it called the rule
-	replayed    int64        // calls that were replayed
+	last        *cachedTrace // replayed by the last call; nil if that called the rule
+	replayed    int64        // number of replayed calls
 }
 
-// find gives the cached trace of a key, nil where there is none. The key is the one that begin and end are about.
+// find returns the cached trace of a key, nil for none. begin and end refer to the key of the last find.
 func (t *traces) find(key []uint64) *cachedTrace {
 	t.key, t.capture = key, nil
 	t.hash = op.HashWords(key)
@@ -93,7 +92,7 @@ func (t *traces) find(key []uint64) *cachedTrace {
 	return t.last
 }
 
-// replay does a cached trace's steps with the registers in hand.
+// replay records the steps of a cached trace on the current registers.
 func (d *Dispatcher) replay(c *cachedTrace) []op.Val {
 	d.traces.replayed++
 	for i := range c.steps {
@@ -102,8 +101,7 @@ func (d *Dispatcher) replay(c *cachedTrace) []op.Val {
 	return d.traces.fetch(c.outs)
 }
 
-// fetch gives the values that refs name: what is in their registers, and constants themselves. They are
-// valid until the next call.
+// fetch returns the values of refs: register contents, or constants. They are valid until the next call.
 func (t *traces) fetch(refs []op.Val) []op.Val {
 	if len(refs) == 1 && refs[0].CaptureReg != 0 {
 		return t.regs[refs[0].CaptureReg-1 : refs[0].CaptureReg]
@@ -119,8 +117,8 @@ func (t *traces) fetch(refs []op.Val) []op.Val {
 	return t.in
 }
 
-// begin starts a capture of what the rule records, if the call was made before. Tensors get registers, and so do the
-// numbers whose bit is set in passThrough. Other numbers are constants, because the key holds them.
+// begin starts a capture if the call was made once before. Tensors get registers, and so do the numbers marked in
+// passThrough. Other numbers are constants, because the key holds them.
 func (t *traces) begin(operands, numbers []op.Val, passThrough uint32) {
 	if !t.seen.seenBefore(t.hash) || len(operands)+len(numbers) > maxRegisters {
 		return
@@ -141,7 +139,7 @@ func (t *traces) begin(operands, numbers []op.Val, passThrough uint32) {
 	}
 }
 
-// end keeps what was captured, with the rule's results.
+// end stores the captured trace with the rule's results.
 func (t *traces) end(outs []op.Val) {
 	c := t.capture
 	t.capture = nil
@@ -164,7 +162,7 @@ func (t *traces) end(outs []op.Val) {
 	t.byHash[t.hash] = c
 }
 
-// newRegister names a new value of the captured rule.
+// newRegister allocates a register for a new value.
 func (t *traces) newRegister() uint8 {
 	if t.next++; t.next > maxRegisters {
 		t.uncacheable = true
@@ -173,7 +171,7 @@ func (t *traces) newRegister() uint8 {
 	return uint8(t.next)
 }
 
-// addEmission adds the step of a primitive just recorded, and names its results.
+// addEmission appends the step of the primitive just recorded and assigns registers to its results.
 func (t *traces) addEmission(e *lazy.Emission, in []op.Val) {
 	st := traceStep{prim: e.Prim, attr: slices.Clone(e.Attr), attrID: e.AttrID, in: slices.Clone(in),
 		types: slices.Clone(e.Types), bits: make([]uint64, len(in)), taped: e.Prim.VJP != nil}
@@ -213,7 +211,7 @@ func (t *traces) addDraw(seed, drawOffset *op.Val) {
 	drawOffset.CaptureReg = t.newRegister()
 }
 
-// replayStep does a step with the registers in hand.
+// replayStep records one step on the current registers.
 func (d *Dispatcher) replayStep(st *traceStep) {
 	t, s := &d.traces, d.session
 	switch st.kind {

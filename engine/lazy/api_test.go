@@ -6,7 +6,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// The tests reach into a session here, and nowhere else.
+// Only this file of the tests uses unexported parts of a session.
 
 func newSession(d testDevices) *Session { return New(ir.NewGraph(), d) }
 
@@ -22,7 +22,7 @@ func (r *rig) bases() int { return r.LiveBases() }
 
 func (r *rig) store(hd uint64, v op.Val) *ir.Error { return r.StoreThrough(hd, v) }
 
-// Key and Call implement autograd.Rules: every rule runs.
+// Key and Call implement autograd.Rules without cached traces.
 func (r *rig) Key(what uint64) []uint64 { return []uint64{what} }
 
 func (r *rig) Call(_ []uint64, operands []op.Val, rule op.Rule) []op.Val {

@@ -2,51 +2,51 @@ package lazy
 
 import "github.com/torchlette/torchlette/ir"
 
-// BindingKind says where the truth about a base lives.
+// BindingKind says where the current value of a base is.
 type BindingKind uint8
 
-// The bindings.
+// Kinds of bindings.
 const (
 	SSA        BindingKind = iota // the value Base.Value
 	PendingLoc                    // a loc whose first store is not committed
 	LocBound                      // a loc with a committed value
 )
 
-// String names the binding as explain prints it.
+// String returns the binding's name in explain.
 func (k BindingKind) String() string { return [...]string{"ssa", "pending_loc", "loc"}[k] }
 
-// Base is an alias identity: what a tensor and its views share.
+// Base is an alias identity: the storage that a tensor and its views share.
 type Base struct {
 	Gen     uint32
 	Pins    int32 // handles that name it
 	Aval    ir.AvalID
 	Binding BindingKind
-	// Value is the newest value in program order, executed or not; the base holds a
-	// reference. For a loc it is what an ordered load returns.
+	// Value is the newest value in program order, executed or not; the base holds a reference. An ordered load of a loc
+	// returns it.
 	Value uint32
 	Loc   uint32
 	// InitTok is the effect that initialises a pending loc.
 	InitTok        uint64
 	BindingVersion uint64
 	LogicalVersion uint64
-	// Scheduled counts base_commits in program order; Committed those executed.
+	// Scheduled counts the base_commits in program order, Committed the executed ones.
 	Scheduled uint64
 	Committed uint64
-	Aside     uint64 // those of Scheduled that are not for all to see: see ownWrites
-	firstTok  uint64 // no effect names the base before this token
-	born      uint64 // count of bases made when it was made, itself included
+	Aside     uint64 // commits in Scheduled that only some handles see: see ownWrites
+	firstTok  uint64 // no effect on the base has an earlier token
+	born      uint64 // births after this base was made
 }
 
-// Role classes a loc.
+// Role is the purpose of a loc.
 type Role uint8
 
-// The roles.
+// Roles of locs.
 const (
 	TensorState Role = iota
 	GradState
 )
 
-// String names the role as explain prints it.
+// String returns the role's name in explain.
 func (r Role) String() string {
 	return [...]string{"tensor_state", "grad_state"}[r]
 }
@@ -58,12 +58,11 @@ type Loc struct {
 	HasValue bool
 	Version  uint64 // committed stores
 	Logical  uint64 // scheduled semantic stores
-	// Committed is the leaf of the last committed store: the loc's strong storage. The loc
-	// holds a reference.
+	// Committed is the leaf of the last committed store. The loc holds a reference, which keeps the storage alive.
 	Committed uint32
 }
 
-// bases is the table of alias identities and of the locs that they are bound to. Entry 0 is none.
+// bases is the table of alias identities and of their locs. Entry 0 is unused.
 type bases struct {
 	list     []Base
 	free     []uint32
@@ -89,7 +88,7 @@ func (t *bases) make(value uint32, aval ir.AvalID) uint32 {
 	return id
 }
 
-// drop frees a base. What autograd saved of it can no longer be modified: its generation ends.
+// drop frees a base. Its generation ends, so later writes no longer concern values that autograd saved from it.
 func (t *bases) drop(id uint32) {
 	b := &t.list[id]
 	gen := b.Gen + 1
@@ -99,7 +98,7 @@ func (t *bases) drop(id uint32) {
 	t.count--
 }
 
-// bind gives a base a pending loc, whose stores come after token.
+// bind binds a base to a pending loc. Its stores come after token.
 func (t *bases) bind(id uint32, role Role, token uint64) *Loc {
 	loc := take(&t.locs, &t.freeLocs)
 	t.locs[loc] = Loc{Base: id, Role: role}
@@ -109,41 +108,41 @@ func (t *bases) bind(id uint32, role Role, token uint64) *Loc {
 	return &t.locs[loc]
 }
 
-// Base gives entry id.
+// Base returns entry id.
 func (s *Session) Base(id uint32) *Base { return s.bases.at(id) }
 
-// Loc gives entry id.
+// Loc returns entry id.
 func (s *Session) Loc(id uint32) *Loc { return s.bases.loc(id) }
 
-// Newest gives the newest value of a base in program order, executed or not.
+// Newest returns the newest value of a base in program order, executed or not.
 func (s *Session) Newest(base uint32) uint32 { return s.bases.at(base).Value }
 
-// AvalOf describes the values of a base.
+// AvalOf returns the abstract value of a base.
 func (s *Session) AvalOf(base uint32) *ir.Aval { return ir.AvalOf(s.bases.at(base).Aval) }
 
-// IsOrdered reports a base whose reads come after the stores that the log has.
+// IsOrdered reports that reads of a base must come after the stores in the log.
 func (s *Session) IsOrdered(base uint32) bool { return s.bases.at(base).Binding != SSA }
 
-// Generation tells a base from others that had its number before.
+// Generation distinguishes a base from earlier ones with the same number.
 func (s *Session) Generation(base uint32) uint32 { return s.bases.at(base).Gen }
 
-// LiveBases counts the bases.
+// LiveBases counts the live bases.
 func (s *Session) LiveBases() int { return s.bases.count }
 
-// Births counts the bases made so far. It is a mark: see BornSince.
+// Births counts the bases made so far; see BornSince.
 func (s *Session) Births() uint64 { return s.bases.births }
 
-// BornSince reports a base that was made after Births gave mark.
+// BornSince reports that a base was made after Births returned mark.
 func (s *Session) BornSince(base uint32, mark uint64) bool { return s.bases.at(base).born > mark }
 
-// Fence decides about writes.
+// Fence may refuse writes.
 type Fence interface {
-	// Refuse gives the error of a write to a base, nil where it is allowed. rebinding: a tensor is to name another base
-	// in the place of this one.
+	// Refuse returns the error of a write to a base, nil if the write is allowed. rebinding: the write replaces a
+	// tensor's base by another one.
 	Refuse(base uint32, rebinding bool) *ir.Error
 }
 
-// SetFence lets f decide about writes from now on; nil allows all.
+// SetFence makes f check all writes from now on; nil allows every write.
 func (s *Session) SetFence(f Fence) { s.fence = f }
 
 // Commit implements autograd.Bases.
@@ -152,14 +151,13 @@ func (s *Session) Commit(base uint32) (gen uint32, commits uint64) {
 	return b.Gen, b.Scheduled - b.Aside
 }
 
-// NewBase makes an SSA base over value, taking a reference of its own.
+// NewBase makes an SSA base over value, with its own reference.
 func (s *Session) NewBase(value uint32) uint32 {
 	s.graph.Retain(value)
 	return s.bases.make(value, s.graph.Node(value).Aval)
 }
 
-// dropBase frees a base that no handle names. Pending stores to it can no longer be
-// observed and go too.
+// dropBase frees a base that no handle names, and drops its pending stores, which nothing can observe.
 func (s *Session) dropBase(id uint32) {
 	b := s.bases.at(id)
 	if b.Loc != 0 {
@@ -173,8 +171,8 @@ func (s *Session) dropBase(id uint32) {
 	s.bases.drop(id)
 }
 
-// Promote makes locs of the pending locs whose first store is committed. An SSA base whose value is stored stays one:
-// its leaf holds the value as strongly as a loc does.
+// Promote turns pending locs whose first store is committed into locs. A stored SSA base stays SSA: its leaf holds the
+// value as strongly as a loc does.
 func (s *Session) Promote() {
 	for i := range s.bases.list {
 		b := &s.bases.list[i]

@@ -9,7 +9,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Mark is a moment of recording: what comes after it can be captured.
+// Mark is a point in the recording, the start of a capture.
 type Mark struct {
 	seq, realized uint64
 	births        uint64
@@ -17,14 +17,14 @@ type Mark struct {
 	draws         draws
 }
 
-// Mark gives the present moment.
+// Mark returns the current point.
 func (s *Session) Mark() Mark {
 	return Mark{seq: s.graph.Seq(), realized: s.graph.Realized(), births: s.Births(), token: s.effects.token(),
 		draws: s.draws}
 }
 
-// Placeholder makes a value that stands for an argument while a function is captured. It is never computed: reading
-// it, or what is made of it, is an error. It lives until the call's end unless something refers to it.
+// Placeholder makes a value that stands for an argument during a capture. It is never computed: reading it, or a value
+// made from it, is an error. It lives until the call's end unless something refers to it.
 func (s *Session) Placeholder(d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
 	av := ir.InternAval(d, dev, ir.DenseLayout(shape)).ID
 	id := s.graph.AddPlaceholder(av, s.SourceLoc)
@@ -32,20 +32,20 @@ func (s *Session) Placeholder(d ir.DType, dev ir.DeviceID, shape []int64) op.Val
 	return s.value(id, av)
 }
 
-// Captured is a program with what its constants and states are. It holds references: see Forget.
+// Captured is a program with the values of its constants and states. It holds references until Forget.
 type Captured struct {
 	Program *program.Program
-	args    int           // the first inputs are arguments
-	bound   []bound       // the other inputs
-	avals   [][]ir.AvalID // by node: of all its outputs, held or not
-	types   [][]ir.DType  // by node: of its numbers' slots
+	args    int           // inputs[:args] are arguments
+	bound   []bound       // the other inputs: constants and states
+	avals   [][]ir.AvalID // by node: all its outputs, held or not
+	types   [][]ir.DType  // by node: the dtypes of its number slots
 }
 
-// bound is what an input that is no argument stands for.
+// bound is the constant or state behind an input.
 type bound struct {
-	value  uint32 // of a constant
-	handle uint64 // of a state: an internal handle, which keeps its base
-	tape   uint32 // history of what was read, 0 for none; owned
+	value  uint32 // constant: its value
+	handle uint64 // state: an internal handle, which keeps its base
+	tape   uint32 // history of the value that was read, 0 for none; owned
 }
 
 // capture is a Capture in progress.
@@ -56,18 +56,18 @@ type capture struct {
 	p    *program.Program
 	refs map[uint32]program.Ref // by graph value
 	need map[uint32]bool        // graph nodes that are part of the program
-	// by graph value: the base of state whose version it was at the mark; 0 when there are two
+	// By graph value: the state's base that had this version at the mark; 0 if two bases had it.
 	owner map[uint32]uint32
-	stays map[uint32]program.Ref // by base: the input that stands for it
+	stays map[uint32]program.Ref // by base: its input
 }
 
-// Capture gives what was recorded since the mark as a function from args to results, which are views of recorded
-// values. Values from before the mark are constants, or, of bases that were written, state: each call reads the
-// newest value. Of the stores to each base that is older than the mark, or an argument's, the last one counts.
-// Offsets of draws count from the call's first.
+// Capture makes a program of the recording since the mark: a function from args to results, which are views of recorded
+// values. A value from before the mark is a constant; if its base is written, it is state, and each call reads the
+// newest value. Of the stores to a base that is older than the mark, or that is an argument's, only the last one is
+// kept. Offsets of draws are relative to the call's first draw.
 //
-// Each argument is a whole value; a Placeholder, usually. Nothing may have been computed since the mark. The
-// recording itself stays: see Rewind.
+// Each argument is a whole value, usually a Placeholder. Nothing may have been computed since the mark. The recording
+// itself stays: see Rewind.
 func (s *Session) Capture(m Mark, args, results []op.Val) (c *Captured, err *ir.Error) {
 	k := &capture{s: s, m: m, c: &Captured{Program: &program.Program{}, args: len(args)}, refs: map[uint32]program.Ref{},
 		need:  map[uint32]bool{},
@@ -108,7 +108,7 @@ func (s *Session) Capture(m Mark, args, results []op.Val) (c *Captured, err *ir.
 	return k.c, nil
 }
 
-// Forget releases what c refers to.
+// Forget releases the references of c.
 func (s *Session) Forget(c *Captured) {
 	for _, b := range c.bound {
 		s.graph.Release(b.value)
@@ -120,8 +120,8 @@ func (s *Session) Forget(c *Captured) {
 	c.bound = nil
 }
 
-// Rewind takes back the stores and draws recorded since the mark, so that the tensors of before hold what they held.
-// Nothing may have been computed since. Tensors made since then are for the caller to release.
+// Rewind undoes the stores and draws recorded since the mark, so that older tensors have their former values. Nothing
+// may have been computed since the mark. The caller releases the tensors made since then.
 func (s *Session) Rewind(m Mark) {
 	from := int(m.token - s.effects.first)
 	first, commits := map[uint32]*Effect{}, map[uint32]uint64{}
@@ -141,7 +141,7 @@ func (s *Session) Rewind(m Mark) {
 		}
 	}
 	for id, e := range first {
-		// An older effect, or the loc's committed value, holds the version before.
+		// A reference exists: an older effect, or the loc's committed value, holds the former version.
 		b := s.bases.at(id)
 		s.graph.Retain(e.Prev)
 		s.graph.Release(b.Value)
@@ -184,7 +184,7 @@ func (k *capture) argument(v *op.Val) {
 	}
 }
 
-// owners finds the bases of state, and their versions at the mark.
+// owners finds the bases that are state, and their versions at the mark.
 func (k *capture) owners() {
 	s := k.s
 	first := map[uint32]*Effect{} // by base: its first store since the mark
@@ -210,7 +210,7 @@ func (k *capture) owners() {
 	}
 }
 
-// lastStores gives the last store since the mark to each base that the caller can see.
+// lastStores returns the last store since the mark to each base that the caller can see.
 func (k *capture) lastStores() []*Effect {
 	s := k.s
 	last := map[uint32]*Effect{}
@@ -232,13 +232,13 @@ func (k *capture) lastStores() []*Effect {
 	return out
 }
 
-// inside reports a node that the function recorded.
+// inside reports that the function recorded the node.
 func (k *capture) inside(id uint32) bool {
 	n := k.s.graph.Node(id)
 	return n.Seq > k.m.seq && n.Op != ir.OpLeaf && k.refs[id] == 0
 }
 
-// nodes adds what results and stores need, in record order.
+// nodes adds the nodes that results and stores need, in record order.
 func (k *capture) nodes(results []op.Val, stores []*Effect) {
 	g := k.s.graph
 	want := func(id uint32) {
@@ -300,7 +300,7 @@ func (k *capture) node(id uint32) {
 	k.c.types = append(k.c.types, types)
 }
 
-// outputs gives the abstract values of all outputs of node i, held or not.
+// outputs returns the abstract values of all outputs of node i, held or not.
 func (k *capture) outputs(i int) []ir.AvalID {
 	x := &k.p.Nodes[i]
 	if x.Outputs == 1 {
@@ -317,7 +317,7 @@ func (k *capture) outputs(i int) []ir.AvalID {
 	return avals
 }
 
-// draw makes the offset of a draw relative to the function's first.
+// draw makes a draw's offset relative to the function's first draw.
 func (k *capture) draw(i int) {
 	x := &k.p.Nodes[i]
 	if !x.IsPrim() || k.p.Prim(i).Seed == nil {
@@ -335,7 +335,7 @@ func (k *capture) draw(i int) {
 	}
 }
 
-// ref names a value; one from outside becomes an input.
+// ref names a value; a value from outside becomes an input.
 func (k *capture) ref(id uint32) program.Ref {
 	if r, ok := k.refs[id]; ok {
 		return r
@@ -361,13 +361,13 @@ func (k *capture) ref(id uint32) program.Ref {
 	return r
 }
 
-// state holds a base by an internal handle over all of it.
+// state holds a base through an internal handle over all of it.
 func (k *capture) state(base uint32) bound {
 	av := ir.AvalOf(k.s.bases.at(base).Aval)
 	return bound{handle: k.s.NewHandle(base, av.Layout.ID, 0, FlagInternal)}
 }
 
-// stores adds the stores; a base that is only written becomes an input too.
+// stores adds the stores to the program; a base that is only written becomes an input too.
 func (k *capture) stores(list []*Effect) {
 	p := k.p
 	for i, e := range list {
@@ -400,7 +400,7 @@ func (k *capture) result(v *op.Val) {
 		Of: k.stays[v.Base]})
 }
 
-// histories marks the operands through which gradients flow, and keeps the history of what comes from outside.
+// histories marks the operands through which gradients flow, and keeps the history of values from outside.
 func (k *capture) histories(results []op.Val, stores []*Effect) {
 	k.p.History = make([]bool, len(k.p.Edges))
 	seen := map[uint32]bool{}
@@ -419,7 +419,7 @@ func (k *capture) histories(results []op.Val, stores []*Effect) {
 	}
 }
 
-// history walks the tape from an edge that makes a value.
+// history walks the tape from the edge of a value.
 func (k *capture) history(value, edge uint32, seen map[uint32]bool) {
 	for edge != 0 {
 		n := k.s.tape.Node(edge)

@@ -10,7 +10,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// realize makes a stored value of a recorded one, as a window that ran does.
+// realize turns a recorded value into a stored one, like a window that ran.
 func (r *rig) realize(id uint32) {
 	x := r.eval(op.Val{Kind: op.Tensor, Value: id, Layout: r.layout(id)}, map[uint32][]op.Val{})
 	r.graph().Realize(id, 1)
@@ -19,7 +19,7 @@ func (r *rig) realize(id uint32) {
 
 func (r *rig) layout(id uint32) ir.LayoutID { return ir.AvalOf(r.graph().Node(id).Aval).Layout.ID }
 
-// Committed effects leave the log from its begin: their stores are the locs' values then.
+// Committed effects are removed from the front of the log, and their stores become the values of the locs.
 func TestCommitsMoveValuesIntoLocs(t *testing.T) {
 	r := newRig(t)
 	x := r.vector(1, 2)
@@ -51,13 +51,12 @@ func TestCommitsMoveValuesIntoLocs(t *testing.T) {
 	r.settled(x)
 }
 
-// A store that fails takes back the update that it is part of, down to what the operator at fault came after. Stores
-// that do not depend on it stay.
+// A failed store takes back the update that it belongs to, back to the operator at fault. Independent stores stay.
 func TestFailedStoresAreTakenBack(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		record func(r *rig, x uint64) (fails []uint32) // values that cannot be computed
-		want   []float64                               // of x, which is 1, 2
+		want   []float64                               // of x, which starts as 1, 2
 		lost   int
 	}{
 		{"nothing fails", func(r *rig, x uint64) []uint32 { r.mulIn(x, 2); return nil }, []float64{2, 4}, 0},
@@ -93,7 +92,7 @@ func TestFailedStoresAreTakenBack(t *testing.T) {
 			for _, id := range tc.record(r, x) {
 				bad[id] = &ir.Failure{Err: ir.Errorf(ir.ErrOutOfMemory, "full"), Seq: r.graph().Node(id).Seq}
 			}
-			for _, f := range bad { // one operator is at fault: the first
+			for _, f := range bad { // the first is the operator at fault
 				for id := range bad {
 					f.Seq = min(f.Seq, r.graph().Node(id).Seq)
 				}
@@ -112,14 +111,14 @@ func TestFailedStoresAreTakenBack(t *testing.T) {
 	}
 }
 
-// newest is the value of a tensor's last store.
+// newest returns the value of a tensor's last store.
 func (r *rig) newest(hd uint64) uint32 {
 	h, err := r.Handle(hd)
 	require.Nil(r.t, err)
 	return r.Base(h.Base).Value
 }
 
-// Modes, scopes and packing belong to the thread that calls.
+// Each thread has its own modes, scopes and packing.
 func TestThreadsHaveTheirModes(t *testing.T) {
 	r := newRig(t)
 	r.TidyBegin()
@@ -132,7 +131,7 @@ func TestThreadsHaveTheirModes(t *testing.T) {
 	r.Inference = true
 	r.TapeUserCalls()
 	require.False(t, r.IsTaping())
-	r.TidyEnd(nil) // no scope of this thread is open
+	r.TidyEnd(nil) // this thread has no open scope
 	_, err := r.Handle(mine)
 	require.Nil(t, err)
 	r.SwapThread(old)

@@ -8,7 +8,7 @@ import (
 // draws is the random generator: a seed, and the Philox offset of the last draw.
 type draws struct{ seed, offset uint64 }
 
-// RNG implements op.Builder: one draw, reserved in program order.
+// RNG implements op.Builder. It reserves one draw in program order.
 func (s *Session) RNG() (seed, drawOffset op.Val) {
 	if s.RefuseDraws {
 		panic(ir.Errorf(ir.ErrRuntime, "vmap: called random operation while in randomness error mode. Please either use the "+
@@ -19,11 +19,11 @@ func (s *Session) RNG() (seed, drawOffset op.Val) {
 	return op.IntVal(int64(s.draws.seed)), op.IntVal(int64(s.draws.offset))
 }
 
-// Seed starts the generator anew.
+// Seed restarts the generator with a seed.
 func (s *Session) Seed(seed uint64) { s.draws = draws{seed: seed} }
 
-// RNGState gives what SetRNGState restores.
+// RNGState returns the state for SetRNGState.
 func (s *Session) RNGState() [4]uint64 { return [4]uint64{s.draws.seed, s.draws.offset, 0, 0} }
 
-// SetRNGState restores a state.
+// SetRNGState restores the generator's state.
 func (s *Session) SetRNGState(v [4]uint64) { s.draws = draws{seed: v[0], offset: v[1]} }

@@ -12,29 +12,29 @@ const (
 	StoreMaterialize
 	Commit
 	Draw    // a Philox offset reservation
-	Dropped // its base is gone: nothing can observe it
+	Dropped // its base is gone, so nothing can observe it
 )
 
-// IsStore reports an access that writes a loc.
+// IsStore reports that the access writes a loc.
 func (k EffectKind) IsStore() bool { return k == StoreSemantic || k == StoreMaterialize }
 
 // Effect is one entry of the log. Stores own a reference to Value.
 type Effect struct {
 	Kind  EffectKind
-	Aside bool // a Commit that the base counts in Aside
+	Aside bool // the base counts this Commit in Aside
 	Base  uint32
 	Gen   uint32 // of the base
 	Loc   uint32
 	Value uint32
-	// Prev is the version before, without a reference: it counts only while PrevSeq matches.
+	// Prev is the former version, without a reference: it is valid only while PrevSeq matches.
 	Prev      uint32
 	PrevSeq   uint64
 	Mut       uint64 // mutation id
 	SourceLoc uint32
 }
 
-// effects is the log of ordered accesses that have not run. All accesses are in one line, so a new one comes after
-// every other. A token is the index after an effect, counted from the session's begin.
+// effects is the log of ordered accesses that have not run. Every new access comes after all others. A token is the
+// index after an effect, counted from the session's begin.
 type effects struct {
 	list []Effect // list[0] has token first
 	// first counts the effects that have been committed.
@@ -42,7 +42,7 @@ type effects struct {
 	muts  uint64 // mutations so far
 }
 
-// token is the index after the last effect.
+// token returns the index after the last effect.
 func (t *effects) token() uint64 { return t.first + uint64(len(t.list)) }
 
 func (t *effects) nextMut() uint64 {
@@ -50,7 +50,7 @@ func (t *effects) nextMut() uint64 {
 	return t.muts
 }
 
-// dropBase drops the pending stores to base id, of which b is the entry, and their references to values.
+// dropBase drops the pending stores to base id, with entry b, and their references to values.
 func (t *effects) dropBase(id uint32, b *Base, g *ir.Graph) {
 	from := uint64(0)
 	if b.firstTok > t.first {
@@ -64,7 +64,7 @@ func (t *effects) dropBase(id uint32, b *Base, g *ir.Graph) {
 	}
 }
 
-// drop makes nothing of an effect.
+// drop turns an effect into Dropped.
 func (e *Effect) drop(g *ir.Graph) {
 	v := e.Value
 	e.Kind, e.Value, e.Prev = Dropped, 0, 0
@@ -77,7 +77,7 @@ func (t *effects) cut(n int) {
 	t.first += uint64(n)
 }
 
-// log appends an effect and gives the token after it.
+// log appends an effect and returns the token after it.
 func (s *Session) log(e Effect) uint64 {
 	if e.Base != 0 {
 		e.Gen = s.bases.at(e.Base).Gen
@@ -90,10 +90,10 @@ func (s *Session) log(e Effect) uint64 {
 // PendingEffects counts the entries of the log.
 func (s *Session) PendingEffects() int { return len(s.effects.list) }
 
-// LoggedEffects counts the effects so far, committed or not.
+// LoggedEffects counts the effects logged so far, committed or not.
 func (s *Session) LoggedEffects() uint64 { return s.effects.token() }
 
-// CommitEffects commits and removes the first n effects, whose values have been computed.
+// CommitEffects commits and removes the first n effects, whose values are computed.
 func (s *Session) CommitEffects(n int) {
 	for i := range s.effects.list[:n] {
 		e := &s.effects.list[i]
@@ -116,8 +116,8 @@ func (s *Session) CommitEffects(n int) {
 	}
 }
 
-// ReadyEffects counts the first entries of the log, limit at most, whose values are computed or were recorded up to
-// seq. None comes after a store of a value that was recorded after barrier.
+// ReadyEffects counts the entries at the front of the log, at most limit, whose values are computed or were recorded up
+// to seq. It stops before a store of a value recorded after barrier.
 func (s *Session) ReadyEffects(limit int, seq, barrier uint64) int {
 	for i := range s.effects.list[:limit] {
 		e := &s.effects.list[i]
@@ -131,23 +131,23 @@ func (s *Session) ReadyEffects(limit int, seq, barrier uint64) int {
 	return limit
 }
 
-// LostWrite is a store that failed, for the tensor of generation Gen of a base.
+// LostWrite is a failed store to the tensor that is generation Gen of a base.
 type LostWrite struct {
 	Base, Gen uint32
 	Why       *ir.Failure
 }
 
-// undoing is what is known of the stores to one loc of which some fail.
+// undoing is the state of UndoStores for one loc with failed stores.
 type undoing struct {
-	last int // of the failing stores: index in the log
+	last int // index in the log of the last failed store
 	why  *ir.Failure
 	kept uint32 // the value that the tensor goes back to
-	cut  bool   // stores from here to the last failing one are undone
+	cut  bool   // all further stores, up to the last failed one, are undone
 }
 
-// UndoStores takes failed stores out of the log and gives the writes that are lost so. Stores before a failed one, back
-// to the operator at fault, belong to the same update and go too; a later one that does not fail stays. failure says
-// why a value cannot be computed, nil: it can.
+// UndoStores removes failed stores from the log and returns the lost writes. Earlier stores back to the operator at
+// fault belong to the same update and are removed too. A later store that does not fail stays. failure returns why a
+// value cannot be computed, nil if it can.
 func (s *Session) UndoStores(failure func(value uint32) *ir.Failure) (lost []LostWrite) {
 	byLoc := map[uint32]*undoing{}
 	for i := range s.effects.list {
@@ -180,11 +180,11 @@ func (s *Session) UndoStores(failure func(value uint32) *ir.Failure) (lost []Los
 	return lost
 }
 
-// undoStore decides over store i of a loc that lost a write. It reports the last failing one.
+// undoStore keeps or removes store i of a loc with a lost write. It reports true for the last failed store.
 func (s *Session) undoStore(i int, e *Effect, u *undoing) (last bool) {
 	g, b := s.graph, s.bases.at(e.Base)
 	if i > u.last {
-		e.Prev, e.PrevSeq = 0, 0 // it may have been undone
+		e.Prev, e.PrevSeq = 0, 0 // the former version may have been undone
 		return false
 	}
 	if n := g.Node(e.Value); !u.cut && i < u.last && g.Failure(e.Value) == nil && n.Seq < u.why.Seq {
@@ -192,7 +192,7 @@ func (s *Session) undoStore(i int, e *Effect, u *undoing) (last bool) {
 		return false
 	}
 	u.cut = true
-	if i == u.last && b.Value == e.Value && u.kept != 0 { // no later store
+	if i == u.last && b.Value == e.Value && u.kept != 0 { // there is no later store
 		g.Retain(u.kept)
 		b.Value = u.kept
 		g.Release(e.Value)

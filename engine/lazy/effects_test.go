@@ -12,15 +12,15 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// alias is a view in the model of the next test: the places of its elements.
+// alias is a view in the model of the next test: the positions of its elements.
 type alias struct {
 	hd     uint64
 	shape  []int64
 	places []int
 }
 
-// Writes through any alias are seen through every other, and values that were computed before stay as they are: random
-// programs beside a model that is one array and lists of places.
+// A write through any alias is visible through every other, and values computed earlier keep their elements. Random
+// programs are compared with a model of one array and lists of positions.
 func TestAliasesShareTheirElements(t *testing.T) {
 	for seed := range uint64(60) {
 		rnd, r := rand.New(rand.NewPCG(seed, 1)), newRig(t)
@@ -73,7 +73,7 @@ func TestAliasesShareTheirElements(t *testing.T) {
 			case k == 4 && len(v.shape) == 1 && v.shape[0] > 1:
 				to := 1 + rnd.Int64N(v.shape[0]-1)
 				views = append(views, alias{r.slice(v.hd, 0, to), []int64{to}, v.places[:to]})
-			case k == 5 && len(views) > 1: // an alias that goes takes nothing with it
+			case k == 5 && len(views) > 1: // dropping an alias changes no other
 				i := rnd.IntN(len(views))
 				r.Release(views[i].hd)
 				views = slices.Delete(views, i, i+1)
@@ -94,8 +94,7 @@ func TestAliasesShareTheirElements(t *testing.T) {
 	}
 }
 
-// The first store makes an ordered location of a base; loads and stores of it are logged in order, each store with its
-// commit.
+// The first store makes a loc of a base. Loads and stores of it are logged in order, each store with its commit.
 func TestTheLogIsInProgramOrder(t *testing.T) {
 	r := newRig(t)
 	x, other := r.vector(1, 2), r.vector(3, 4)
@@ -111,7 +110,7 @@ func TestTheLogIsInProgramOrder(t *testing.T) {
 	require.Equal(t, "pending_loc", b.Binding.String())
 	r.mulIn(x, 2)
 	r.mul(x, 1)
-	r.mul(x, 1) // one event to whoever observes: only stores move versions
+	r.mul(x, 1) // consecutive loads are one entry: only stores change versions
 	r.Seed(5)
 	r.RNG()
 	r.mul(x, 1)
@@ -121,7 +120,7 @@ func TestTheLogIsInProgramOrder(t *testing.T) {
 	for _, e := range r.log() {
 		kinds = append(kinds, e.Kind)
 	}
-	// mulIn resolves its operand first: a load, where it is a location already.
+	// mulIn resolves its operand first, which is a load if the operand is already a loc.
 	require.Equal(t, []EffectKind{StoreSemantic, Commit, Load, StoreSemantic, Commit, Load, Draw, Load, Commit,
 		StoreSemantic, Commit}, kinds)
 	first, second := r.log()[0], r.log()[3]
@@ -195,7 +194,7 @@ func TestWritesThatPyTorchRefuses(t *testing.T) {
 	require.Equal(t, []float64{4, 4}, r.read(x))
 	r.Taping(true)
 
-	// A fence decides about writes, by base.
+	// A fence refuses writes by base.
 	h, _ := r.Handle(plain)
 	base := h.Base
 	r.SetFence(fenceAround(base))
@@ -210,7 +209,7 @@ func TestWritesThatPyTorchRefuses(t *testing.T) {
 	r.settled(x, plain, view, overlap, fresh)
 }
 
-// tensor.data = other: the handle becomes an alias, with its own place on the tape.
+// tensor.data = other makes the handle an alias with its own place on the tape.
 func TestSetDataMakesAnAlias(t *testing.T) {
 	r := newRig(t)
 	x, y := r.leaf(1, 2), r.vector(3, 4)

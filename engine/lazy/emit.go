@@ -8,30 +8,30 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// emitter has the scratch memory of recording, and its counts.
+// emitter holds the scratch memory and the counters of recording.
 type emitter struct {
 	in      [2]op.Val
 	last    Emission
 	edges   []ir.Edge
 	scalars []uint64
-	// recorded counts the nodes so far; pendingBytes estimates what the unexecuted ones will write.
+	// recorded counts all nodes; pendingBytes estimates the bytes that pending nodes will write.
 	recorded     uint64
 	pendingBytes int64
 }
 
-// Emission is a primitive just recorded.
+// Emission describes the primitive just recorded.
 type Emission struct {
 	Prim   *op.Prim
 	Attr   []int64
 	AttrID uint32
 	Types  []ir.DType // of numbers, by operand
-	Outs   []op.Val   // valid until the next one
+	Outs   []op.Val   // valid until the next emission
 }
 
 // Recorded counts the nodes recorded so far.
 func (s *Session) Recorded() uint64 { return s.emitter.recorded }
 
-// PendingBytes estimates what the unexecuted nodes will write.
+// PendingBytes estimates the bytes that pending nodes will write.
 func (s *Session) PendingBytes() int64 { return s.emitter.pendingBytes }
 
 // SetPendingBytes corrects the estimate.
@@ -65,7 +65,7 @@ func (s *Session) EmitN(p op.PrimID, attr []int64, in ...op.Val) []op.Val {
 	return append([]op.Val(nil), s.Record(p, attr, in).Outs...)
 }
 
-// Record records a primitive. What it gives is valid until the next one.
+// Record records a primitive. The emission is valid until the next one.
 func (s *Session) Record(id op.PrimID, attr []int64, in []op.Val) *Emission {
 	k := &s.emitter
 	p := op.PrimOf(id)
@@ -103,8 +103,8 @@ func (s *Session) value(id uint32, aval ir.AvalID) op.Val {
 	return op.Val{Kind: op.Tensor, Value: id, Aval: aval, Layout: ir.AvalOf(aval).Layout.ID}
 }
 
-// Add makes a node whose results have the given abstract values, and appends these results to list. They live until the
-// end of the call unless something refers to them.
+// Add makes a node with the given abstract results and appends the results to list. They live until the end of the call
+// unless something refers to them.
 func (s *Session) Add(list []op.Val, p *op.Prim, attrID uint32, avals []ir.AvalID, edges []ir.Edge,
 	scalars []uint64) []op.Val {
 	id := s.graph.Add(uint16(p.ID), attrID, s.SourceLoc, avals, edges, scalars)
@@ -124,7 +124,7 @@ func (s *Session) Add(list []op.Val, p *op.Prim, attrID uint32, avals []ir.AvalI
 	return list
 }
 
-// RecordStep puts a primitive whose operands have histories on the tape. Results that are no floats have none.
+// RecordStep records a primitive on the tape if an operand has a history. Results that are no floats get none.
 func (s *Session) RecordStep(p *op.Prim, attrID uint32, in, outs []op.Val) {
 	if len(outs) == 1 && !outs[0].DType().IsFloat() {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Grad gives the internal handle of a grad, 0 for None.
+// Grad returns the internal handle of a grad, 0 for None.
 func (s *Session) Grad(hd uint64) (uint64, *ir.Error) {
 	h, err := s.Handle(hd)
 	if err != nil {
@@ -16,7 +16,7 @@ func (s *Session) Grad(hd uint64) (uint64, *ir.Error) {
 	return h.Grad, nil
 }
 
-// SetGrad replaces the grad of hd by an alias of g, or by None.
+// SetGrad makes the grad of hd an alias of g, or None.
 func (s *Session) SetGrad(hd, g uint64) *ir.Error {
 	h, err := s.Handle(hd)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Session) SetGrad(hd, g uint64) *ir.Error {
 	return nil
 }
 
-// dup makes an internal handle of the same view and history as hd.
+// dup makes an internal handle with the view and history of hd.
 func (s *Session) dup(hd uint64) uint64 {
 	o, _ := s.Handle(hd)
 	tape := s.tapeOf(o)
@@ -62,7 +62,7 @@ func (s *Session) dup(hd uint64) uint64 {
 	return n
 }
 
-// Dup is dup for the user: the result of p.grad.
+// Dup makes a user handle with the view and history of hd: the result of p.grad.
 func (s *Session) Dup(hd uint64) uint64 {
 	n := s.dup(hd)
 	h := &s.handles.list[uint32(n)]
@@ -70,12 +70,12 @@ func (s *Session) Dup(hd uint64) uint64 {
 	return n
 }
 
-// accumulate adds a gradient to that of a leaf: the first one becomes the slot's value by a materialize store; later
-// ones are added in place.
+// accumulate adds a gradient to a leaf's grad. The first gradient becomes the value by a materialize store; later ones
+// are added in place.
 func (s *Session) accumulate(hd uint64, cot op.Val, create bool) {
 	h, err := s.Handle(hd)
 	if err != nil {
-		return // the leaf's handle is gone: nothing can read the grad
+		return // the leaf's handle is gone, so nothing can read the grad
 	}
 	if h.Grad == 0 {
 		s.setNewGrad(hd, cot, create)
@@ -88,7 +88,7 @@ func (s *Session) accumulate(hd uint64, cot op.Val, create bool) {
 		return
 	}
 	if create {
-		// PyTorch adds out of place here, so that the former grad keeps its history.
+		// Like PyTorch, add out of place, so that the former grad keeps its history.
 		s.setNewGrad(hd, autograd.AddCotangents(s.graph, s, old, cot), create)
 		return
 	}
@@ -117,7 +117,7 @@ func (s *Session) setNewGrad(hd uint64, cot op.Val, create bool) {
 	}
 }
 
-// GradSink delivers a backward walk's results to handles. Grads are dense, as PyTorch's are.
+// GradSink stores a backward walk's results in handles. Grads are dense, as in PyTorch.
 type GradSink struct {
 	Session *Session
 	Create  bool // grads keep their histories

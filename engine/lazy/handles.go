@@ -8,9 +8,9 @@ const (
 	FlagRetain
 	FlagKept
 	FlagDisposed
-	FlagInternal // held by the engine, not by the user
-	FlagReserved // given out ahead of its tensor: see Reserve
-	FlagView     // made as a view of another tensor, whose history it shares
+	FlagInternal // held by the engine rather than the user
+	FlagReserved // its tensor comes later: see Reserve
+	FlagView     // a view of another tensor, whose history it shares
 )
 
 // Handle is one tensor object: a view of a base, with its place on the tape.
@@ -19,32 +19,32 @@ type Handle struct {
 	Base      uint32
 	Layout    ir.LayoutID
 	Offset    int64
-	Group     uint32 // history group; 0: the handle's own Tape counts
+	Group     uint32 // history group; 0: Tape alone is the history
 	Tape      uint32 // cached edge, owned
-	TapeV     uint32 // group version that Tape is of
+	TapeV     uint32 // group version of Tape
 	Flags     uint16
 	SourceLoc uint32
 	Grad      uint64 // internal handle of the grad, 0 for None
-	Writes    uint32 // count of its own: see ownWrites; 0: the base counts
+	Writes    uint32 // index of its own write count: see ownWrites; 0: the base counts
 }
 
-// live marks the generation of a slot in use.
+// live is set in the generation of a slot in use.
 const live = 0x80000000
 
-// handles is the table of tensor objects. A handle's number is its slot with the slot's generation, so that a stale
-// number is known as such. Slot 0 is no handle.
+// handles is the table of tensor objects. A handle's number combines a slot and its generation, so a stale number is
+// detected. Slot 0 is unused.
 type handles struct {
 	list     []Handle
 	free     []uint32
-	reserved uint32     // slot that the next make fills; 0: a free one
-	scopes   [][]uint64 // of tidy, the innermost last
+	reserved uint32     // slot for the next make; 0: any free slot
+	scopes   [][]uint64 // of tidy, innermost last
 	count    int        // of tensors
 }
 
-// number gives the handle of a slot.
+// number returns the handle number of a slot.
 func (t *handles) number(id uint32) uint64 { return uint64(t.list[id].Gen)<<32 | uint64(id) }
 
-// slot takes a free slot and starts its next generation.
+// slot takes a free slot and begins its next generation.
 func (t *handles) slot() uint32 {
 	id := take(&t.list, &t.free)
 	h := &t.list[id]
@@ -52,7 +52,7 @@ func (t *handles) slot() uint32 {
 	return id
 }
 
-// known gives the slot that hd names; 0: it is stale or forged.
+// known returns the slot of hd; 0 if hd is stale or forged.
 func (t *handles) known(hd uint64) uint32 {
 	id := uint32(hd)
 	if int(id) >= len(t.list) || t.list[id].Gen != uint32(hd>>32) || t.list[id].Gen&live == 0 {
@@ -72,7 +72,7 @@ func (t *handles) find(hd uint64) (*Handle, *ir.Error) {
 	return nil, t.refuse(hd)
 }
 
-// refuse says why find gives no handle.
+// refuse returns the error of a handle that find cannot resolve.
 func (t *handles) refuse(hd uint64) *ir.Error {
 	id := t.known(hd)
 	switch {
@@ -84,7 +84,7 @@ func (t *handles) refuse(hd uint64) *ir.Error {
 	return ir.Errorf(ir.ErrRuntime, "the tensor does not exist: the operator that was to make it failed")
 }
 
-// make gives a new handle of a view of a base.
+// make makes a handle of a view of a base.
 func (t *handles) make(base uint32, l ir.LayoutID, off int64, flags uint16, sourceLoc uint32) uint64 {
 	id := t.reserved
 	if t.reserved = 0; id == 0 {
@@ -92,7 +92,7 @@ func (t *handles) make(base uint32, l ir.LayoutID, off int64, flags uint16, sour
 	}
 	h := &t.list[id]
 	gen := h.Gen
-	*h = Handle{} // then field by field: a literal would be made elsewhere and copied
+	*h = Handle{} // field by field, because a literal is built elsewhere and copied
 	h.Gen, h.Base, h.Layout, h.Offset, h.Flags, h.SourceLoc = gen, base, l, off, flags, sourceLoc
 	t.count++
 	hd := uint64(gen)<<32 | uint64(id)
@@ -112,7 +112,7 @@ func (t *handles) drop(id uint32) {
 	t.free = append(t.free, id)
 }
 
-// outdate makes every handle of old stale here: generations go on where old's ended.
+// outdate makes all handles of old stale in this table: its generations continue those of old.
 func (t *handles) outdate(old *handles) {
 	t.list = make([]Handle, len(old.list))
 	t.free = t.free[:0]
@@ -122,7 +122,7 @@ func (t *handles) outdate(old *handles) {
 	}
 }
 
-// Reserve gives out handles ahead of their tensors, which Fill then names. Until then using one is an error.
+// Reserve returns handles for future tensors; see Fill. Using one before that is an error.
 func (s *Session) Reserve(hs []uint64) {
 	for i := range hs {
 		id := s.handles.slot()
@@ -131,7 +131,7 @@ func (s *Session) Reserve(hs []uint64) {
 	}
 }
 
-// Fill makes the reserved handle hd that of the next tensor.
+// Fill makes the next new tensor take the reserved handle hd.
 func (s *Session) Fill(hd uint64) *ir.Error {
 	id := s.handles.known(hd)
 	if id == 0 || s.handles.list[id].Flags != FlagReserved {
@@ -141,7 +141,7 @@ func (s *Session) Fill(hd uint64) *ir.Error {
 	return nil
 }
 
-// NewHandle makes a handle for a view of base.
+// NewHandle makes a handle of a view of base.
 func (s *Session) NewHandle(base uint32, l ir.LayoutID, off int64, flags uint16) uint64 {
 	s.bases.at(base).Pins++
 	return s.handles.make(base, l, off, flags, s.SourceLoc)
@@ -153,7 +153,7 @@ func (s *Session) Handle(hd uint64) (*Handle, *ir.Error) { return s.handles.find
 // LiveHandles counts the tensors.
 func (s *Session) LiveHandles() int { return s.handles.count }
 
-// strip lets go of all that a handle owns but the slot itself.
+// strip releases everything that a handle owns; the slot stays.
 func (s *Session) strip(h *Handle) {
 	base, group, tape, grad, writes := h.Base, h.Group, h.Tape, h.Grad, h.Writes
 	h.Base, h.Group, h.Tape, h.Grad, h.Writes = 0, 0, 0, 0, 0
@@ -187,8 +187,8 @@ func (s *Session) Release(hd uint64) {
 	s.handles.drop(id)
 }
 
-// Dispose ends what a handle refers to; the handle stays, and using it is an error.
-// Idempotent; unknown handles are ignored.
+// Dispose frees the tensor of a handle. The handle stays, and using it is an error. It is idempotent; unknown handles
+// are ignored.
 func (s *Session) Dispose(hd uint64) {
 	if h, err := s.Handle(hd); err == nil {
 		h.Flags |= FlagDisposed
@@ -199,8 +199,8 @@ func (s *Session) Dispose(hd uint64) {
 // TidyBegin opens a scope.
 func (s *Session) TidyBegin() { s.handles.scopes = append(s.handles.scopes, nil) }
 
-// TidyEnd closes the innermost scope: its handles are disposed unless kept or returned.
-// Returned handles are kept: no scope around disposes of them either.
+// TidyEnd closes the innermost scope and disposes its handles, unless kept or returned. Returned handles survive the
+// outer scopes too.
 func (s *Session) TidyEnd(returned []uint64) {
 	n := len(s.handles.scopes)
 	if n == 0 {
@@ -209,7 +209,7 @@ func (s *Session) TidyEnd(returned []uint64) {
 	own := s.handles.scopes[n-1]
 	s.handles.scopes = s.handles.scopes[:n-1]
 	for _, r := range returned {
-		_ = s.Keep(r) // one that is disposed of stays so
+		_ = s.Keep(r) // fails for a disposed handle, which stays disposed
 	}
 	for _, hd := range own {
 		h, err := s.Handle(hd)

@@ -22,7 +22,7 @@ func TestOnlyLiveHandlesNameTensors(t *testing.T) {
 		name   string
 		handle uint64
 		code   ir.Code
-		want   string // "" for one that names a tensor
+		want   string // "" if the handle names a tensor
 	}{
 		{"live", h, ir.OK, ""},
 		{"released", gone, ir.ErrHandle, "is stale or was never made"},
@@ -48,7 +48,7 @@ func TestOnlyLiveHandlesNameTensors(t *testing.T) {
 	require.NotEqual(t, gone, again)
 	_, err := r.Handle(gone)
 	require.NotNil(t, err)
-	r.Release(gone) // nothing happens
+	r.Release(gone) // no effect
 	require.Equal(t, []float64{4}, r.read(again))
 
 	var seen []uint64
@@ -62,7 +62,7 @@ func TestOnlyLiveHandlesNameTensors(t *testing.T) {
 	r.settled(h, again, disposed, reserved[0])
 }
 
-// Deferred calls get their handles ahead of their tensors.
+// A deferred call gets its handle before its tensor exists.
 func TestAReservedHandleIsThatOfTheNextTensor(t *testing.T) {
 	r := newRig(t)
 	x := r.vector(1, 2)
@@ -103,7 +103,7 @@ func TestScopesDisposeOfWhatIsNotKept(t *testing.T) {
 	r.TidyEnd(nil)
 	require.Equal(t, []bool{false, false, true, false}, []bool{gone(outside), gone(kept), gone(dropped), gone(returned)},
 		"what an inner scope returned outlives the scopes around")
-	r.TidyEnd(nil) // none is open
+	r.TidyEnd(nil) // no scope is open
 	require.NotNil(t, r.Keep(dropped))
 	r.settled(outside, kept, dropped, returned, inner)
 }

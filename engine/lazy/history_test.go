@@ -11,11 +11,11 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// In-place writes move the history of all aliases: gradients are those of the program without aliases.
+// An in-place write moves the history of all aliases: gradients equal those of the same program without aliases.
 func TestGradientsThroughWritesAndViews(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		loss func(r *rig, x uint64) uint64 // of the leaf 2, 3; its elements are summed
+		loss func(r *rig, x uint64) uint64 // of the leaf (2, 3); its elements are summed
 		want []float64
 	}{
 		{"a write to a result", func(r *rig, x uint64) uint64 {
@@ -93,14 +93,14 @@ func TestGradientsThroughWritesAndViews(t *testing.T) {
 	}
 }
 
-// sine is the sine of a copy of the first n elements: what it saves nobody can write to.
+// sine returns the sine of a copy of the first n elements; nobody can write to the copy that it saves.
 func sine(r *rig, n int64) func(v ...op.Val) op.Val {
 	return func(v ...op.Val) op.Val {
 		return r.computed(prim.Sin(r, r.computed(prim.Copy(r, prim.Slice(r, v[0], 0, 0, n, 1)))))
 	}
 }
 
-// randomLoss runs a random program of views, products and in-place products on a leaf, and gives its loss.
+// randomLoss runs a random program of views, products and in-place products on a leaf and returns its loss.
 func randomLoss(r *rig, seed uint64, x uint64) uint64 {
 	rnd := rand.New(rand.NewPCG(seed, 3))
 	vals, size := []uint64{r.mul(x, 2)}, []int64{4}
@@ -113,7 +113,7 @@ func randomLoss(r *rig, seed uint64, x uint64) uint64 {
 			vals, size = append(vals, r.slice(vals[i], from, to)), append(size, to-from)
 		case 1:
 			r.mulIn(vals[i], 0.5+rnd.Float64())
-		case 2: // in place by what another holds
+		case 2: // in place, by the value of another handle
 			j := rnd.IntN(len(vals))
 			y := r.do(sine(r, 1), vals[j])
 			require.Nil(r.t, r.write(vals[i], func(v op.Val) op.Val {
@@ -132,7 +132,7 @@ func randomLoss(r *rig, seed uint64, x uint64) uint64 {
 	return loss
 }
 
-// The gradient of random programs with aliases and in-place writes is the difference quotient of what they compute.
+// The gradient of a random program with aliases and in-place writes equals its difference quotient.
 func TestGradientsOfRandomProgramsWithAliases(t *testing.T) {
 	for seed := range uint64(40) {
 		at := []float64{0.3, -0.2, 0.5, 0.1}
@@ -191,7 +191,7 @@ func TestGradSlots(t *testing.T) {
 	require.Nil(t, r.SetGrad(x, 0))
 	require.Nil(t, r.grad(x))
 	y4 := r.mul(x, 4)
-	r.Release(x) // before the walk: nothing can read its gradient
+	r.Release(x) // before the walk, so that nothing can read its gradient
 	r.backward(y4, false)
 	r.settled(y, y2, y3, y4, user, wrong, half)
 }
@@ -224,7 +224,7 @@ func TestRequiresGrad(t *testing.T) {
 	r.settled(x, y, ints, z, plain)
 }
 
-// A hook goes with the handle when nothing else keeps the step that it is on.
+// A hook dies with the handle if nothing else keeps the step of the hook.
 func TestOwnsStep(t *testing.T) {
 	r := newRig(t)
 	x := r.leaf(1, 2)
@@ -243,7 +243,7 @@ func TestOwnsStep(t *testing.T) {
 	r.settled(x)
 }
 
-// The result of an in-place step that its rule saves is guarded like any other saved value.
+// Writes to the saved result of an in-place step are detected like writes to any other saved value.
 func TestSavedResultsOfWritesAreGuarded(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		r := newRig(t)
@@ -268,7 +268,7 @@ func TestSavedResultsOfWritesAreGuarded(t *testing.T) {
 	}
 }
 
-// A lone result whose elements do not lie densely is replaced by a write: nobody can see its strides change.
+// A write replaces a lone non-dense result: nobody can observe that its strides change.
 func TestALoneResultIsReplaced(t *testing.T) {
 	r := newRig(t)
 	x := r.leaf(1, 2, 3, 4)

@@ -7,15 +7,14 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// fastKey names an elementwise primitive without attributes on one dtype: its
-// result type follows from these alone.
+// fastKey is an elementwise primitive without attributes on one dtype, which together decide its result type.
 type fastKey struct {
 	p  op.PrimID
 	d  ir.DType
 	sc uint8 // bit mask of scalar operands
 }
 
-// inference finds what primitives make. It remembers the result types of simple ones.
+// inference infers the results of primitives, with a cache for simple ones.
 type inference struct {
 	fast     map[fastKey]ir.DType
 	lastKey  fastKey
@@ -24,7 +23,7 @@ type inference struct {
 	specs    []op.OutSpec
 }
 
-// infer gives the outputs' avals (valid until the next call) and the dtype of scalars.
+// infer returns the abstract values of the outputs, valid until the next call, and the dtype of scalars.
 func (s *Session) infer(p *op.Prim, attr []int64, in []op.Val) ([]ir.AvalID, ir.DType) {
 	first := -1
 	simple := p.Elementwise && len(attr) == 0 && p.ScalarDType == nil
@@ -93,7 +92,7 @@ func (s *Session) inferSlow(p *op.Prim, attr []int64, in []op.Val, first int, si
 		dev = in[first].Device()
 		sdt = in[first].DType()
 	} else if len(attr) > 1 {
-		dev = ir.DeviceID(attr[1]) // creation primitives: [dtype, device, ...]
+		dev = ir.DeviceID(attr[1]) // creation primitives begin with [dtype, device, ...]
 	}
 	if p.Moves {
 		dev = ir.DeviceID(attr[0])
@@ -112,8 +111,8 @@ func (s *Session) inferSlow(p *op.Prim, attr []int64, in []op.Val, first int, si
 	return s.inference.avals, sdt
 }
 
-// CheckIndex raises for a host-made index tensor that leaves its dim. The bounds of its storage pass most tensors; a
-// view of a storage that holds other numbers too is judged by its own elements.
+// CheckIndex raises an error if a host-made index tensor has an element outside its dim. The bounds of the whole
+// storage settle most cases; otherwise the elements of the view decide.
 func (s *Session) CheckIndex(p *op.Prim, attr []int64, in []op.Val) {
 	if len(attr) == 0 || p.IndexInput >= len(in) {
 		return
@@ -132,10 +131,10 @@ func (s *Session) CheckIndex(p *op.Prim, attr []int64, in []op.Val) {
 	}
 }
 
-// badIndex gives an element of v, or with exact unset of its storage, that is known to leave a dim of that size.
+// badIndex returns an element outside a dim of that size: of view v with exact, else of its storage.
 func (s *Session) badIndex(p *op.Prim, attr []int64, v *op.Val, size int64, exact bool) (index int64, bad bool) {
 	lo, hi, ok := s.devices.IndexRange(v, exact)
-	if k := p.IgnoredIndex; k > 0 { // what lies between it and the dim is the kernel's to find
+	if k := p.IgnoredIndex; k > 0 { // the kernel checks elements between the ignored index and the dim
 		if lo == attr[k] {
 			lo = 0
 		}

@@ -17,18 +17,18 @@ type inlining struct {
 	c      *Captured
 	p      *program.Program
 	inputs []op.Val
-	dense  []op.Val // by input: its dense copy, once one was needed
+	dense  []op.Val // by input: its dense copy, made when first needed
 	nodes  []op.Val
 	first  uint64 // offset of the call's first draw
 	in     []op.Val
 	outs   []op.Val
 }
 
-// Inline records the program again on other arguments, with fresh draws, and gives its results, which are valid until
-// the end of the call. Gradients flow where they flowed when it was captured: each primitive has its step on the
-// tape.
+// Inline records the program again on other arguments, with fresh draws. The results are valid until the end of the
+// call. Gradients flow as in the captured recording: each primitive records its step on the tape.
 //
-// An argument that is a view is read through it where the program reads the whole argument, and else copied once.
+// If the program reads all of an argument that is a view, it reads through the view; otherwise the argument is copied
+// once.
 func (s *Session) Inline(c *Captured, args []op.Val) []op.Val {
 	k := &inlining{s: s, c: c, p: c.Program, first: s.draws.offset + 1}
 	k.bind(args)
@@ -41,7 +41,7 @@ func (s *Session) Inline(c *Captured, args []op.Val) []op.Val {
 			k.emit(i)
 		}
 	}
-	// Results are made before the stores: a view of what an argument held is not one of what it holds.
+	// Results come before the stores, so that a view of an argument sees the argument's value before its store.
 	outs := make([]op.Val, len(k.p.Results))
 	for i := range k.p.Results {
 		outs[i] = k.result(&k.p.Results[i])
@@ -72,7 +72,7 @@ func (k *inlining) bind(args []op.Val) {
 	}
 }
 
-// bound gives the present value of a constant or a state, with its history.
+// bound returns the current value of a constant or a state, with its history.
 func (k *inlining) bound(b *bound) op.Val {
 	s := k.s
 	var v op.Val
@@ -84,7 +84,7 @@ func (k *inlining) bound(b *bound) op.Val {
 	if b.tape == 0 {
 		return v
 	}
-	// The history is that of a view of the value, or of the whole.
+	// The history belongs to a view of the value, or to the whole value.
 	n, o := autograd.Split(b.tape)
 	root := &s.tape.Node(autograd.Edge(n, o)).Out[o].Val
 	v.Tape = b.tape
@@ -96,7 +96,7 @@ func (k *inlining) bound(b *bound) op.Val {
 	return v
 }
 
-// value gives what r names.
+// value returns the value of r.
 func (k *inlining) value(r program.Ref) op.Val {
 	if r.IsInput() {
 		return k.inputs[r.Index()]
@@ -104,7 +104,7 @@ func (k *inlining) value(r program.Ref) op.Val {
 	return k.nodes[r.Index()]
 }
 
-// view gives a view of what r names: layout and offset count from the beginning of the whole value.
+// view returns a view of the value of r; layout and offset are relative to the start of the whole value.
 func (k *inlining) view(r program.Ref, id ir.LayoutID, offset int64, history bool) op.Val {
 	v := k.value(r)
 	whole := ir.AvalOf(k.p.AvalID(r)).Layout
@@ -115,7 +115,7 @@ func (k *inlining) view(r program.Ref, id ir.LayoutID, offset int64, history boo
 		return v
 	}
 	if !v.L().Dense {
-		d := &k.dense[r.Index()] // only arguments are views
+		d := &k.dense[r.Index()] // only arguments can be views
 		if d.Kind == op.None {
 			*d = prim.Copy(k.s, v)
 		}
@@ -132,7 +132,7 @@ func (k *inlining) view(r program.Ref, id ir.LayoutID, offset int64, history boo
 	return k.s.View(v, l, v.Offset+offset, viewStep(v.L(), l))
 }
 
-// viewStep finds the simplest inverse of a view.
+// viewStep returns the simplest inverse of a view.
 func viewStep(from, to *ir.Layout) op.ViewOp {
 	if from.Dense && to.Dense && from.Numel == to.Numel {
 		return op.ViewOp{Kind: op.ViewReshape}
@@ -146,7 +146,7 @@ func viewStep(from, to *ir.Layout) op.ViewOp {
 	return op.ViewOp{Kind: op.ViewStrided}
 }
 
-// permutation finds dims of from that make to.
+// permutation returns the order of from's dims that makes to.
 func permutation(from, to *ir.Layout) (dims []int64, ok bool) {
 	if from.Rank() != to.Rank() {
 		return nil, false
@@ -167,7 +167,7 @@ func permutation(from, to *ir.Layout) (dims []int64, ok bool) {
 	return dims, true
 }
 
-// emit records node i, with its step on the tape where an operand has a history.
+// emit records node i, on the tape too if an operand has a history.
 func (k *inlining) emit(i int) {
 	s, p := k.s, k.p
 	x, prm := &p.Nodes[i], p.Prim(i)
@@ -209,7 +209,7 @@ func (k *inlining) emit(i int) {
 	}
 }
 
-// number gives the number of a slot: that of a draw counts on from the call's first.
+// number returns the number of a slot. A draw's offset continues from the call's first draw.
 func (k *inlining) number(slot int, d ir.DType) op.Val {
 	bits := k.p.Scalars[slot]
 	for _, x := range k.p.Draws {
@@ -253,7 +253,7 @@ func (k *inlining) store(st *program.Store) {
 	s.baseStore(into.Base, v.Value)
 }
 
-// result gives a result: a tensor of its own, or an alias of an input.
+// result returns a result: a new tensor, or an alias of an input.
 func (k *inlining) result(r *program.Result) op.Val {
 	v := k.view(r.Value, r.Layout, r.Offset, true)
 	v.Base = 0

@@ -6,9 +6,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// StoreThrough writes value (of the handle's dtype and shape) through the view of
-// handle hd: the functional update, then base_store. It moves the history when
-// taping is on.
+// StoreThrough writes value, of the handle's dtype and shape, through the view of handle hd: a functional update, then
+// base_store. While taping it moves the history too.
 func (s *Session) StoreThrough(hd uint64, value op.Val) *ir.Error {
 	h, err := s.Handle(hd)
 	if err != nil {
@@ -21,7 +20,7 @@ func (s *Session) StoreThrough(hd uint64, value op.Val) *ir.Error {
 	b := s.bases.at(h.Base)
 	whole := b.of(h.Layout, h.Offset).IsWhole()
 	if !whole && h.Group == 0 && b.Pins == 1 && tape != 0 {
-		// A lone non-dense result: nobody can see its strides change.
+		// The handle has no aliases and is not dense: nobody can observe that its strides change.
 		s.replace(hd, value)
 		return nil
 	}
@@ -45,13 +44,13 @@ func (s *Session) StoreThrough(hd uint64, value op.Val) *ir.Error {
 	return nil
 }
 
-// replace gives a handle without aliases a new dense value in place of its base. The new base goes on with the
-// versions of the old one, and with its commits that are still to run.
+// replace replaces the base of a handle without aliases by a new base with a dense value. The new base takes over the
+// versions of the old one and its pending commits.
 func (s *Session) replace(hd uint64, value op.Val) {
 	h, _ := s.Handle(hd)
 	old, tape := h.Base, h.Tape
 	if s.taping {
-		tape = value.Tape // else the write is none of the history's
+		tape = value.Tape // otherwise the history ignores the write
 	}
 	base := s.NewBase(value.Value)
 	s.tape.Retain(tape)
@@ -71,7 +70,7 @@ func (s *Session) replace(hd uint64, value op.Val) {
 	s.dropBase(old)
 }
 
-// mayMutate refuses what PyTorch refuses.
+// mayMutate returns PyTorch's error for a mutation that PyTorch refuses, else nil.
 func (s *Session) mayMutate(h *Handle, tape uint32) *ir.Error {
 	if err := s.mayWrite(h, tape); err != nil {
 		return err
@@ -83,8 +82,8 @@ func (s *Session) mayMutate(h *Handle, tape uint32) *ir.Error {
 	return nil
 }
 
-// SelfCopy is an in-place copy of a tensor to its own elements: the check of leaves and a
-// commit, as in PyTorch, but no store.
+// SelfCopy copies a tensor to its own elements in place. As in PyTorch it checks leaves and counts a commit, but it
+// stores nothing.
 func (s *Session) SelfCopy(hd uint64) *ir.Error {
 	h, err := s.Handle(hd)
 	if err != nil {
@@ -99,7 +98,7 @@ func (s *Session) SelfCopy(hd uint64) *ir.Error {
 	return nil
 }
 
-// mayWrite refuses leaves that require grad, and what a fence is before.
+// mayWrite refuses writes to leaves that require grad, and writes that a fence refuses.
 func (s *Session) mayWrite(h *Handle, tape uint32) *ir.Error {
 	if err := s.refuseLeaf(h, tape); err != nil || s.fence == nil {
 		return err
@@ -120,7 +119,7 @@ func (s *Session) refuseLeaf(h *Handle, tape uint32) *ir.Error {
 	return nil
 }
 
-// as views a whole dense value in another shape of the same size.
+// as reshapes a whole dense value to layout l of the same size.
 func (s *Session) as(v op.Val, l ir.LayoutID) op.Val {
 	if v.Layout == l {
 		return v
@@ -128,16 +127,16 @@ func (s *Session) as(v op.Val, l ir.LayoutID) op.Val {
 	return s.View(v, ir.LayoutOf(l), 0, op.ViewOp{Kind: op.ViewReshape})
 }
 
-// of gives the view of a base's newest value.
+// of returns a view of the base's newest value.
 func (b *Base) of(l ir.LayoutID, offset int64) op.Val {
 	return op.Val{Kind: op.Tensor, Value: b.Value, Aval: b.Aval, Layout: l, Offset: offset}
 }
 
-// whole gives all of a base's newest value.
+// whole returns all of the base's newest value.
 func (b *Base) whole() op.Val { return b.of(ir.AvalOf(b.Aval).Layout.ID, 0) }
 
-// recordedBase is base with the history of the group's root, or of a lone handle, whose edge
-// is tape. A root that is part of the base only is written into it: the other elements have no history.
+// recordedBase returns base with the history of the group's root or, for a lone handle, with history tape. If the root
+// is only a part of the base, it is written into base, and the other elements have no history.
 func (s *Session) recordedBase(h *Handle, tape uint32, base op.Val) op.Val {
 	root := base
 	root.Layout, root.Offset, root.Tape = h.Layout, h.Offset, tape
@@ -155,8 +154,8 @@ func (s *Session) recordedBase(h *Handle, tape uint32, base op.Val) op.Val {
 	return base
 }
 
-// moveHistory makes v, the base's new value, the history of the group (or of the lone
-// handle) of h, in the shape of its root.
+// moveHistory makes v, the base's new value, the history of h's group or of the lone handle h, in the shape of the
+// root.
 func (s *Session) moveHistory(h *Handle, v op.Val, whole bool) {
 	if h.Group == 0 && whole {
 		edge := s.as(v, h.Layout).Tape
@@ -182,9 +181,8 @@ func (s *Session) moveHistory(h *Handle, v op.Val, whole bool) {
 	}
 }
 
-// baseStore writes a base: value becomes the base's newest version, an
-// ordered semantic store and its base_commit are logged. An SSA base moves to a
-// pending loc whose initialiser is this very store.
+// baseStore writes a base: value becomes its newest version, and the log gets an ordered semantic store and its
+// base_commit. An SSA base becomes a pending loc, with this store as initialiser.
 func (s *Session) baseStore(id, value uint32) {
 	b := s.bases.at(id)
 	if b.Binding == SSA {
@@ -195,7 +193,7 @@ func (s *Session) baseStore(id, value uint32) {
 	l.Logical++
 	prev := b.Value
 	s.graph.Retain(value)
-	s.graph.Retain(value) // one for the effect, one for the base
+	s.graph.Retain(value) // one reference for the effect, one for the base
 	tok := s.log(Effect{Kind: StoreSemantic, Base: id, Loc: b.Loc, Value: value, Prev: prev,
 		PrevSeq: s.graph.Node(prev).Seq, Mut: s.effects.nextMut()})
 	if b.Binding == PendingLoc && b.InitTok == 0 {
@@ -204,21 +202,20 @@ func (s *Session) baseStore(id, value uint32) {
 	b.Value = value
 	b.Scheduled++
 	s.log(Effect{Kind: Commit, Base: id, Loc: b.Loc, Mut: s.effects.muts})
-	// The former version stays only for those who refer to it: the loc's committed
-	// value and recorded consumers.
+	// The loc's committed value and recorded consumers hold their own references to the former version.
 	s.graph.Release(prev)
 }
 
-// bindLoc moves an SSA base to a pending loc. When its present value is already
-// stored, that value is the loc's committed one.
+// bindLoc turns an SSA base into a pending loc. If the base's value is already stored, it becomes the loc's committed
+// value.
 func (s *Session) bindLoc(id uint32, role Role) {
 	l := s.bases.bind(id, role, s.effects.token())
 	l.Committed = s.bases.at(id).Value
 	s.graph.Retain(l.Committed)
 }
 
-// Materialize gives a fresh SSA base a loc of the given role whose initialiser is its
-// present value (loc_store with kind materialize): the grad slots' first value.
+// Materialize turns a new SSA base into a loc with the given role. Its initialiser stores the present value (loc_store,
+// kind materialize): the first value of a grad slot.
 func (s *Session) Materialize(id uint32, role Role) {
 	b := s.bases.at(id)
 	if b.Binding != SSA {

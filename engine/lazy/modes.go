@@ -5,41 +5,41 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Modes are the settings that recording looks at.
+// Modes are the settings that recording reads.
 type Modes struct {
 	ThreadModes
-	// Deterministic: primitives that are op.Prim.Unordered are recorded with op.Deterministic.
+	// Deterministic: primitives with op.Prim.Unordered are recorded with op.Deterministic.
 	Deterministic bool
-	// RefuseDraws: a draw of random numbers is an error, as in a function that vmap maps without a randomness.
+	// RefuseDraws: a random draw is an error, as under vmap with randomness "error".
 	RefuseDraws bool
 	// Default is the dtype of new floating-point tensors.
 	Default ir.DType
-	// SourceLoc is the line that records.
+	// SourceLoc is the line of the current call.
 	SourceLoc uint32
-	taping    bool // primitives of the present recording are taped
+	taping    bool // the tape records primitives
 }
 
-// ThreadModes are the modes of a thread.
+// ThreadModes are the modes that each thread has for itself.
 type ThreadModes struct {
 	GradMode  bool
 	Inference bool
-	// Autocast is the dtype that operators cast to on the CPU and on GPUs; InvalidDType outside of such a context.
+	// Autocast is the dtype that autocast casts to, on the CPU and on GPUs; InvalidDType outside of autocast.
 	Autocast [2]ir.DType
-	// DefaultDev is the device of new tensors. Unless the thread has set it, it is what Devices chooses.
+	// DefaultDev is the device of new tensors: the thread's setting, else the choice of Devices.
 	DefaultDev ir.DeviceID
 	DeviceSet  bool
 }
 
-// Taping sets whether primitives are taped and returns the former setting.
+// Taping turns the tape on or off for primitives and returns the former setting.
 func (m *Modes) Taping(on bool) (old bool) {
 	old, m.taping = m.taping, on
 	return old
 }
 
-// TapeUserCalls lets primitives be taped as the user's modes say.
+// TapeUserCalls sets taping from the user's modes.
 func (m *Modes) TapeUserCalls() { m.taping = m.GradMode && !m.Inference }
 
-// IsTaping reports that primitives are taped.
+// IsTaping reports that the tape records primitives.
 func (m *Modes) IsTaping() bool { return m.taping }
 
 // NeedsGrad implements op.Builder.
@@ -48,7 +48,7 @@ func (m *Modes) NeedsGrad(v op.Val) bool { return m.taping && v.Tape != 0 }
 // DefaultDType implements op.Builder.
 func (m *Modes) DefaultDType() ir.DType { return m.Default }
 
-// ModeKey is a word of all modes that a rule may look at.
+// ModeKey encodes in one word all modes that a rule may read.
 func (m *Modes) ModeKey() uint64 {
 	key := uint64(m.Default)<<8 | uint64(m.DefaultDev)
 	if m.taping {
@@ -60,15 +60,14 @@ func (m *Modes) ModeKey() uint64 {
 	return key | uint64(m.Autocast[0])<<24 | uint64(m.Autocast[1])<<32
 }
 
-// ThreadState is what a session keeps of a thread: its modes, whether its saved tensors wait for hooks, and its tidy
-// scopes.
+// ThreadState is the state of one thread: modes, packing of saved tensors, and tidy scopes.
 type ThreadState struct {
 	ThreadModes
 	Packing bool
 	scopes  [][]uint64
 }
 
-// SwapThread makes next the present thread's state and gives the former one.
+// SwapThread installs the state of the next thread and returns the former one.
 func (s *Session) SwapThread(next ThreadState) ThreadState {
 	old := ThreadState{ThreadModes: s.ThreadModes, Packing: s.tape.Packing, scopes: s.handles.scopes}
 	s.ThreadModes, s.tape.Packing, s.handles.scopes = next.ThreadModes, next.Packing, next.scopes

@@ -1,21 +1,21 @@
 package lazy
 
-// Tensor.data is an alias whose writes backward does not see in the tensor: it counts them for itself, and its aliases
-// count with it. The base counts them in Aside, too, so that what is left are the writes of the others.
+// Tensor.data is an alias with a write count of its own: backward ignores its writes when it checks the tensor. Aliases
+// of the alias share this count. The base counts such writes in Aside too, so Scheduled - Aside counts the others.
 
-// ownWrites is a count that some handles share.
+// ownWrites is a write count shared by some handles.
 type ownWrites struct {
 	refs int32
 	n    uint64
 }
 
-// ownCounts is the table of such counts. Entry 0 is none: the base counts.
+// ownCounts is the table of such counts. Entry 0 means that the base counts.
 type ownCounts struct {
 	list []ownWrites
 	free []uint32
 }
 
-// shareWrites lets h count with f, or for itself if own.
+// shareWrites makes h share the write count of f, or have a new one with own.
 func (s *Session) shareWrites(h, f *Handle, own bool) {
 	h.Writes = f.Writes
 	if own {
@@ -37,7 +37,7 @@ func (s *Session) dropWrites(id uint32) {
 	}
 }
 
-// countAside counts the commit that was logged last for h alone, if h was made by Tensor.data.
+// countAside counts the last logged commit for h alone, if h has its own count.
 func (s *Session) countAside(h *Handle) {
 	if h.Writes != 0 {
 		s.ownCounts.list[h.Writes].n++
@@ -46,7 +46,7 @@ func (s *Session) countAside(h *Handle) {
 	}
 }
 
-// Version counts the writes that h sees as its own.
+// Version returns the number of writes that h sees.
 func (s *Session) Version(h *Handle) uint64 {
 	if h.Writes != 0 {
 		return s.ownCounts.list[h.Writes].n

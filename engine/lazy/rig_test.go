@@ -12,7 +12,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// testDevices is a CPU, and a device 1 that stores no float64. Index tensors of indexRange are known.
+// testDevices has a CPU, and a device 1 without float64. indexRange holds the bounds of known index tensors.
 type testDevices struct{ indexRange map[uint32][2]int64 }
 
 func (testDevices) Default() ir.DeviceID { return ir.CPU }
@@ -24,13 +24,13 @@ func (d testDevices) IndexRange(v *op.Val, _ bool) (lo, hi int64, ok bool) {
 	return bounds[0], bounds[1], ok
 }
 
-// rig is a session whose recording is evaluated node by node on the host: nothing is planned, and nothing ever runs.
+// rig is a session without plans or runs: reads evaluate its graph node by node on the host.
 type rig struct {
 	*Session
 	t      *testing.T
 	d      testDevices
 	eager  *optest.Eager
-	leaves map[uint32]op.Val // stored values, in eager
+	leaves map[uint32]op.Val // stored values, as numbered in eager
 }
 
 func newRig(t *testing.T) *rig {
@@ -64,7 +64,7 @@ func (r *rig) resolve(hd uint64) op.Val {
 	return v
 }
 
-// do records f as one call of the user's.
+// do records f as one user call.
 func (r *rig) do(f func(x ...op.Val) op.Val, hs ...uint64) uint64 {
 	defer r.Drain()
 	var in []op.Val
@@ -83,14 +83,14 @@ func (r *rig) add(x, y uint64) uint64 {
 	return r.do(func(x ...op.Val) op.Val { return r.computed(prim.Add(r, x[0], x[1])) }, x, y)
 }
 
-// computed is a result that is no view of an operand.
+// computed returns v as a result that is not a view of an operand.
 func (r *rig) computed(v op.Val) op.Val { v.Base = 0; return v }
 
 func (r *rig) slice(hd uint64, from, to int64) uint64 {
 	return r.do(func(x ...op.Val) op.Val { return prim.Slice(r, x[0], 0, from, to, 1) }, hd)
 }
 
-// write stores f of hd's value through it.
+// write stores f of hd's value through hd.
 func (r *rig) write(hd uint64, f func(x op.Val) op.Val) *ir.Error {
 	defer r.Drain()
 	x := r.resolve(hd)
@@ -179,7 +179,7 @@ func (r *rig) grad(hd uint64) []float64 {
 	return r.read(g)
 }
 
-// settled releases the tensors and checks that nothing is left but the log.
+// settled releases the tensors and checks that only the log is left.
 func (r *rig) settled(hs ...uint64) {
 	r.t.Helper()
 	for _, h := range hs {

@@ -6,19 +6,18 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Devices answers what recording must know of devices, and of what is stored on them.
+// Devices answers questions of recording about devices and their storages.
 type Devices interface {
-	// Default is the device of tensors that name none, in threads that have set none. It may be chosen at the first
-	// question.
+	// Default returns the default device for threads that have set none. The first call may choose it.
 	Default() ir.DeviceID
-	// Stores reports that a device has a representation of a dtype.
+	// Stores reports that a device can store a dtype.
 	Stores(dev ir.DeviceID, d ir.DType) bool
-	// IndexRange bounds the elements of an index tensor that came from the host, so that a bad index raises at the
-	// user's line: with exact these are the least and the greatest element of the view, else of all its storage.
+	// IndexRange bounds the elements of an index tensor from the host, so that a bad index raises at the user's line.
+	// With exact it returns the least and greatest element of the view, else bounds of the whole storage.
 	IndexRange(v *op.Val, exact bool) (lo, hi int64, ok bool)
 }
 
-// Session is everything the user's program has made. The engine's lock guards it. It implements op.Builder.
+// Session is the recorded state of the user's program. The engine's lock guards it. It implements op.Builder.
 type Session struct {
 	Modes
 	devices   Devices
@@ -33,7 +32,7 @@ type Session struct {
 	inference inference
 	held      held
 	emitter   emitter
-	fence     Fence // nil: all writes are allowed
+	fence     Fence // nil: every write is allowed
 	// Epoch counts the steps that mark_step has ended.
 	Epoch uint64
 }
@@ -49,10 +48,10 @@ func New(g *ir.Graph, d Devices) *Session {
 	return s
 }
 
-// Tape gives the tape that the session records on.
+// Tape returns the tape that the session records on.
 func (s *Session) Tape() *autograd.Tape { return s.tape }
 
-// Outdate makes every handle of old stale here, and goes on with the numbers of old's tape.
+// Outdate makes all handles of old stale in this session and continues the step numbers of old's tape.
 func (s *Session) Outdate(old *Session) {
 	s.handles.outdate(&old.handles)
 	s.tape.Continue(old.tape)
@@ -66,13 +65,13 @@ func (s *Session) DefaultDevice() ir.DeviceID {
 	return s.DefaultDev
 }
 
-// held are the references of the call in progress.
+// held lists the references of the call in progress.
 type held struct {
 	values []uint32
 	edges  []uint32
 }
 
-// Drain releases what the call in progress held.
+// Drain releases the references of the call in progress.
 func (s *Session) Drain() {
 	s.handles.reserved = 0
 	for _, v := range s.held.values {
@@ -85,7 +84,7 @@ func (s *Session) Drain() {
 	s.held.edges = s.held.edges[:0]
 }
 
-// take gives a free entry of a table.
+// take returns a free entry of a table.
 func take[T any](list *[]T, free *[]uint32) uint32 {
 	if k := len(*free); k > 0 {
 		id := (*free)[k-1]

@@ -6,8 +6,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// group is a history shared by a tensor and its views; a detached alias has another
-// group over the same base.
+// group is the history that a tensor and its views share; a detached alias has another group over the same base.
 type group struct {
 	refs    int32
 	version uint32
@@ -17,7 +16,7 @@ type group struct {
 	leaf    bool // the root is a leaf that requires grad
 }
 
-// groups is the table of shared histories. Entry 0 is none.
+// groups is the table of shared histories. Entry 0 is unused.
 type groups struct {
 	list []group
 	free []uint32
@@ -25,8 +24,8 @@ type groups struct {
 
 func (t *groups) at(id uint32) *group { return &t.list[id] }
 
-// tapeOf gives the tape edge of a handle: its own, or, once its group's history has
-// moved on, the view of the group's newest history.
+// tapeOf returns a handle's tape edge. If the group's history has moved on, it records a view of the group's newest
+// history.
 func (s *Session) tapeOf(h *Handle) uint32 {
 	if h.Group == 0 {
 		return h.Tape
@@ -43,7 +42,7 @@ func (s *Session) tapeOf(h *Handle) uint32 {
 		out := root
 		out.Layout, out.Offset = h.Layout, h.Offset
 		from := s.tape.From
-		s.tape.From = autograd.Source{} // whichever call it is that asks
+		s.tape.From = autograd.Source{} // the step belongs to no call
 		n := s.tape.RecordView(op.ViewOp{Kind: op.ViewStrided}, s.SourceLoc, root, out)
 		s.tape.From = from
 		edge = autograd.Edge(n, 0)
@@ -68,7 +67,7 @@ func (s *Session) dropGroup(id uint32) {
 	}
 }
 
-// shareGroup puts h in a group (made when needed) and returns it.
+// shareGroup puts h in a group, made if needed, and returns the group.
 func (s *Session) shareGroup(h *Handle) uint32 {
 	if h.Group == 0 {
 		id := take(&s.groups.list, &s.groups.free)
@@ -79,13 +78,13 @@ func (s *Session) shareGroup(h *Handle) uint32 {
 	return h.Group
 }
 
-// Resolve reads a handle as an operand. Reading a loc is an ordered load.
+// Resolve returns a handle's value as an operand. Reading a loc is an ordered load.
 func (s *Session) Resolve(hd uint64) (v op.Val, err *ir.Error) {
 	err = s.ResolveTo(hd, &v)
 	return v, err
 }
 
-// ResolveTo is Resolve into v, which is zero.
+// ResolveTo is Resolve into v, which must be zero.
 func (s *Session) ResolveTo(hd uint64, v *op.Val) *ir.Error {
 	h, err := s.Handle(hd)
 	if err != nil {
@@ -100,17 +99,17 @@ func (s *Session) ResolveTo(hd uint64, v *op.Val) *ir.Error {
 	return nil
 }
 
-// load is loc_load: it takes a fresh token.
+// load logs a loc_load with a fresh token.
 func (s *Session) load(base uint32) {
-	// Consecutive loads are one event to anyone who can observe: only stores move versions.
+	// Consecutive loads need one entry, because only stores change versions.
 	if n := len(s.effects.list); n > 0 && s.effects.list[n-1].Kind == Load {
 		return
 	}
 	s.log(Effect{Kind: Load, Base: base, Loc: s.bases.at(base).Loc})
 }
 
-// Wrap makes handles of results. A result that still names a base is an alias of it:
-// a view, or an operand handed through; src are the operands' handles.
+// Wrap makes handles of results. A result with a base is an alias: a view, or an operand returned as it is. src holds
+// the operands' handles.
 func (s *Session) Wrap(v *op.Val, src []uint64) uint64 {
 	if v.Base != 0 {
 		return s.alias(v, src)
@@ -144,7 +143,7 @@ func (s *Session) alias(v *op.Val, src []uint64) uint64 {
 	f, _ := s.Handle(src[from])
 	s.shareWrites(h, f, v.OwnWrites)
 	if v.Detached || v.Tape == 0 && s.tapeOf(f) != 0 {
-		return hd // detached: a history of its own
+		return hd // detached: it has its own history
 	}
 	g := s.shareGroup(f)
 	s.groups.at(g).refs++
@@ -155,8 +154,8 @@ func (s *Session) alias(v *op.Val, src []uint64) uint64 {
 	return hd
 }
 
-// OwnsStep reports that handle hd, alone or as the only one of its group, keeps the step of edge e: its own step, or
-// one before in-place operations on it.
+// OwnsStep reports that handle hd, alone or as the only member of its group, keeps the step at edge e: its own step, or
+// one before its in-place operations.
 func (s *Session) OwnsStep(hd uint64, e uint32) bool {
 	h, err := s.Handle(hd)
 	if err != nil {
@@ -181,16 +180,16 @@ func (s *Session) OwnsStep(hd uint64, e uint32) bool {
 	return false
 }
 
-// RequiresGrad reports whether a handle is on the tape.
+// RequiresGrad reports that a handle is on the tape.
 func (s *Session) RequiresGrad(h *Handle) bool { return s.tapeOf(h) != 0 }
 
-// IsLeaf reports a handle without a recorded history.
+// IsLeaf reports that a handle has no recorded history.
 func (s *Session) IsLeaf(h *Handle) bool {
 	e := s.tapeOf(h)
 	return e == 0 || s.tape.Node(e).Kind == autograd.KindLeaf
 }
 
-// SetRequiresGrad makes a leaf require grad, or no longer.
+// SetRequiresGrad sets or clears requires_grad of a leaf.
 func (s *Session) SetRequiresGrad(hd uint64, on bool) *ir.Error {
 	h, err := s.Handle(hd)
 	if err != nil {
@@ -230,7 +229,7 @@ func (s *Session) SetRequiresGrad(hd uint64, on bool) *ir.Error {
 	return nil
 }
 
-// RetainGrad asks a non-leaf to keep its grad.
+// RetainGrad makes a non-leaf keep its grad.
 func (s *Session) RetainGrad(hd uint64) *ir.Error {
 	h, err := s.Handle(hd)
 	if err != nil {

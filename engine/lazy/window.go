@@ -8,22 +8,22 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// needed is Node.Mark of a node in the closure that has no number yet. A numbered node's mark is its program.Ref.
+// needed is the Node.Mark of a node in the closure without a number. A numbered node's mark is its program.Ref.
 const needed = 0x7FFFFFFF
 
-// Window is work to run: a program, and what its nodes and inputs are in the graph. Its slices are reused.
+// Window is a unit of work: a program, and the graph ids of its nodes and inputs. Its slices are reused.
 type Window struct {
-	// Program is what is to run. Nodes are live outside where something else refers to their results.
+	// Program is the work. A node is live outside if something else refers to its results.
 	Program program.Program
-	Nodes   []uint32 // by node of Program: its graph id
+	Nodes   []uint32 // by node of Program: graph id
 	Ext     []uint32 // by input of Program: the leaf that is read
-	Effects int      // length of the effect prefix that the window runs
+	Effects int      // length of the log prefix that the window runs
 
 	s       *Session
 	reverse []uint32
 	bases   map[uint32]uint32
 	lastOf  map[uint32]int
-	// stored names by store its effect in State.Effects.
+	// stored maps each store to its index in State.Effects.
 	stored []int
 }
 
@@ -32,8 +32,8 @@ func NewWindow(s *Session) *Window {
 	return &Window{s: s, bases: map[uint32]uint32{}, lastOf: map[uint32]int{}}
 }
 
-// Collect gathers what the values and the first effects entries of the log need. Values that are computed, or gone,
-// need nothing. It reports false when nothing is left to run and no store is pending.
+// Collect gathers the work that values and the first effects entries of the log need. Values that are computed or gone
+// need none. It reports false if there are no nodes to run and no pending stores.
 func (w *Window) Collect(values []uint32, effects int) bool {
 	g := w.s.graph
 	w.reset(effects)
@@ -87,7 +87,7 @@ func (w *Window) close(need int) {
 	}
 }
 
-// visit appends a node, after its further outputs that nobody asked for but someone holds.
+// visit appends a node, after those of its further outputs that are held but not requested.
 func (w *Window) visit(id uint32, need *int) {
 	g := w.s.graph
 	n := g.Node(id)
@@ -112,7 +112,7 @@ func (w *Window) visit(id uint32, need *int) {
 	}
 }
 
-// replaced gives the versions that the window's stores replace, nil for none.
+// replaced returns the versions that the window's stores replace, nil for none.
 func (w *Window) replaced() (prevs map[uint32]bool) {
 	for i := 0; i < w.Effects; i++ {
 		e := &w.s.effects.list[i]
@@ -127,8 +127,8 @@ func (w *Window) replaced() (prevs map[uint32]bool) {
 	return prevs
 }
 
-// adoptReaders lets unexecuted pure readers of a version that a store replaces join
-// the window, so that they do not pin the old version.
+// adoptReaders adds to the window the pending pure readers of a version that a store replaces. Outside of the window
+// they would keep the old version alive.
 func (w *Window) adoptReaders() {
 	g := w.s.graph
 	if len(g.Pending) <= len(w.reverse) {
@@ -156,7 +156,7 @@ func (w *Window) adoptReaders() {
 	if !found {
 		return
 	}
-	// Collect anew with the readers as further roots.
+	// Collect again, with the readers as additional roots.
 	for _, id := range w.reverse {
 		g.Node(id).Mark = needed
 	}
@@ -180,7 +180,7 @@ var viewWriter = func() uint16 {
 	panic("BUG: no primitive writes through a view")
 }()
 
-// number makes the program's nodes in record order, and counts uses inside the window: all in one walk over the edges.
+// number makes the program's nodes in record order and counts uses inside the window, in one walk over the edges.
 func (w *Window) number() {
 	g, p := w.s.graph, &w.Program
 	count := len(w.reverse)
@@ -192,7 +192,7 @@ func (w *Window) number() {
 		n := g.Node(id)
 		ids[i], locs[i] = id, n.SourceLoc
 		n.Mark, n.Uses = uint32(i+1), 0
-		x := &nodes[i] // field by field: a literal is made elsewhere and copied by wider words, which waits for its stores
+		x := &nodes[i] // field by field: a literal is built elsewhere, and its wider copy stalls on the stores
 		x.Op, x.Operands, x.Outputs, x.Live, x.SameView = n.Op, n.NEdge, n.NProj+1, program.Dead, 0
 		x.Attr, x.Aval, x.Edge, x.Scalar = n.Attr, n.Aval, uint32(len(edges)), uint32(len(scalars))
 		for _, e := range g.Edges(n) {
@@ -214,7 +214,7 @@ func (w *Window) number() {
 	w.Nodes, p.SourceLocs, p.Nodes, p.Edges, p.Offsets, p.Scalars = ids, locs, nodes, edges, offsets, scalars
 }
 
-// ref numbers an external at first touch.
+// ref numbers an input when it is first met.
 func (w *Window) ref(id uint32) *ir.Node {
 	m := w.s.graph.Node(id)
 	if m.Mark == 0 {
@@ -256,8 +256,8 @@ func (w *Window) stores() {
 	}
 }
 
-// liveness marks the nodes to whose results something outside refers, and the stores whose old version nothing else
-// holds.
+// liveness marks the nodes with results that something outside refers to, and the stores that replace a version held by
+// nothing else.
 func (w *Window) liveness() {
 	g, p := w.s.graph, &w.Program
 	for i := range p.Stores {
@@ -277,8 +277,8 @@ func (w *Window) liveness() {
 	}
 }
 
-// exclusive reports that the version which store i replaces is held by its loc and the window alone. Of a version
-// made in the window the outside-live bit tells.
+// exclusive reports that only its loc and the window hold the version that store i replaces. For a version made in the
+// window, the live-outside bit decides.
 func (w *Window) exclusive(i int) bool {
 	prev := w.Program.Stores[i].Prev
 	if !prev.IsInput() {
@@ -293,7 +293,7 @@ func (w *Window) exclusive(i int) bool {
 	return n.Refs == n.Uses+own
 }
 
-// Clear takes the window's marks off the graph.
+// Clear removes the window's marks from the graph.
 func (w *Window) Clear() {
 	g := w.s.graph
 	for _, id := range w.Nodes {
@@ -306,7 +306,7 @@ func (w *Window) Clear() {
 	}
 }
 
-// Abandon is Clear after a panic, wherever it came.
+// Abandon is Clear after a panic at any point of the collection.
 func (w *Window) Abandon() {
 	w.s.graph.ClearMarks()
 	w.reset(0)

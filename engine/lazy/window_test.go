@@ -10,8 +10,9 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// A window has what the asked values and the stores need, and the readers of versions that these replace. A node is
-// live where something outside refers to its result; a store is exclusive where nothing else holds the old version.
+// A window has the work that the requested values and the stores need, and the readers of versions that the stores
+// replace. A node is live if something outside refers to its result. A store is exclusive if nothing else holds the old
+// version.
 func TestWindowsHoldWhatIsNeeded(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -116,14 +117,14 @@ store %1 over $1 base 1 last exclusive
 				n = len(r.log())
 			}
 			w := NewWindow(r.Session)
-			for range 2 { // Clear takes every mark off
+			for range 2 { // Clear removes every mark
 				require.Equal(t, tc.want != "", w.Collect(values, n))
 				require.Equal(t, tc.want, w.Program.String())
 				require.NoError(t, w.Program.Verify())
 				w.Clear()
 			}
 			w.Collect(values, n)
-			w.Abandon() // after a panic, wherever it came
+			w.Abandon() // as after a panic
 			w.Collect(values, n)
 			require.Equal(t, tc.want, w.Program.String())
 			w.Clear()
@@ -131,13 +132,13 @@ store %1 over $1 base 1 last exclusive
 	}
 }
 
-// A captured function called again gives what the function gives: it reads its constants as they were, its states as
-// they are, and draws anew.
+// An inlined function gives the results of the original function: its constants have their captured values, its states
+// their current ones, and its draws are new.
 func TestACapturedFunctionIsTheFunction(t *testing.T) {
 	r := newRig(t)
 	r.Seed(1)
 	constant, state := r.vector(1, 10), r.vector(0, 0)
-	r.mulIn(state, 1) // a location
+	r.mulIn(state, 1) // a loc from here on
 	m := r.Mark()
 	arg := r.Placeholder(ir.F64, ir.CPU, []int64{2})
 	seed, offset := r.RNG()
@@ -170,7 +171,7 @@ func TestACapturedFunctionIsTheFunction(t *testing.T) {
 	r.settled(constant, state, x, y, wide, column)
 }
 
-// bare is a tensor's value without the handle's base.
+// bare returns a tensor's value without its base.
 func (r *rig) bare(hd uint64) op.Val { return r.computed(r.resolve(hd)) }
 
 func TestGradientsFlowThroughACapturedFunction(t *testing.T) {

@@ -12,16 +12,16 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// DeviceStorage is memory that holds a value beyond a plan. Leaves of the graph count as
-// references; several versions may pass through one storage, one after the other.
+// DeviceStorage is memory that holds a value beyond one run. Each graph leaf on it is a reference; several versions may
+// use one storage in turn.
 type DeviceStorage struct {
 	Buf     device.Buffer
 	Dev     ir.DeviceID
 	Bytes   int64
 	Refs    int32
 	Version uint64 // in-place stores committed to it
-	Plan    int64  // number of the plan that wrote it last, 0 for none
-	Window  int64  // and of that run, counted over all plans
+	Plan    int64  // number of the plan that last wrote it, 0 for none
+	Window  int64  // number of that run, counted over all plans
 }
 
 // DeviceState is a device with its pool.
@@ -44,10 +44,10 @@ type Executor struct {
 	Limit    int64 // of each pool; 0 for none
 	// Stop ends runs and waits early; see Run.
 	Stop *device.Stop
-	// Deadline ends runs as Stop does; the zero time: none.
+	// Deadline ends runs like Stop; the zero time: never.
 	Deadline time.Time
-	run      *stopped // the run that was stopped, until Resume ends it or GiveUp drops it
-	// Profiling makes Run note in Timings when each step ran.
+	run      *stopped // the stopped run, until Resume completes it or GiveUp drops it
+	// Profiling makes Run record in Timings when each step ran.
 	Profiling bool
 	Timings   []Timing
 	// Counters.
@@ -55,7 +55,7 @@ type Executor struct {
 	LiveStorages         int
 }
 
-// maxInFlight windows may run ahead on an asynchronous device.
+// maxInFlight is how many windows may run ahead on an asynchronous device.
 const maxInFlight = 2
 
 // New makes an executor without devices.
@@ -64,7 +64,7 @@ func New() *Executor {
 		Timeout: 120 * time.Second}
 }
 
-// AddDevice enters a device.
+// AddDevice adds an open device.
 func (x *Executor) AddDevice(id ir.DeviceID, d device.Device) *DeviceState {
 	p := &DeviceState{Dev: d, Pool: NewPool(d, x.Timeout)}
 	p.Pool.Limit = x.Limit
@@ -73,10 +73,10 @@ func (x *Executor) AddDevice(id ir.DeviceID, d device.Device) *DeviceState {
 	return p
 }
 
-// Storage gives entry id.
+// Storage returns entry id.
 func (x *Executor) Storage(id uint32) *DeviceStorage { return &x.storages[id] }
 
-// NewStorage enters a buffer with one reference.
+// NewStorage adds a buffer with one reference.
 func (x *Executor) NewStorage(buf device.Buffer, dev ir.DeviceID, bytes int64) uint32 {
 	x.LiveStorages++
 	s := DeviceStorage{Buf: buf, Dev: dev, Bytes: bytes, Refs: 1}
@@ -90,7 +90,7 @@ func (x *Executor) NewStorage(buf device.Buffer, dev ir.DeviceID, bytes int64) u
 	return uint32(len(x.storages) - 1)
 }
 
-// Mapped gives the memory of a storage where the host can read it, nil elsewhere.
+// Mapped returns the host address of a storage, nil if the host cannot read it.
 func (x *Executor) Mapped(id uint32) unsafe.Pointer {
 	if b, ok := x.storages[id].Buf.(device.Mapped); ok {
 		return b.Pointer()
@@ -101,7 +101,7 @@ func (x *Executor) Mapped(id uint32) unsafe.Pointer {
 // Caps describes an open device.
 func (x *Executor) Caps(id ir.DeviceID) *device.Caps { return x.Devices[id].Dev.Caps() }
 
-// TileFuser gives a device that works steps together, nil for another.
+// TileFuser returns the device as a fuser of tiled steps, nil if it is none.
 func (x *Executor) TileFuser(id ir.DeviceID) device.TileFuser {
 	c, _ := x.Devices[id].Dev.(device.TileFuser)
 	return c
@@ -113,7 +113,7 @@ func (x *Executor) Upload(id uint32, d ir.DType, data []byte) error {
 	return x.Devices[s.Dev].Dev.Upload(s.Buf, d, 0, data)
 }
 
-// SetLimit bounds the bytes that each device hands out; 0: no bound.
+// SetLimit bounds the bytes in use on each device; 0: no bound.
 func (x *Executor) SetLimit(n int64) {
 	x.Limit = n
 	for _, pl := range x.Devices {
@@ -121,14 +121,14 @@ func (x *Executor) SetLimit(n int64) {
 	}
 }
 
-// ResetPeak lets the peak of each device count from now on.
+// ResetPeak restarts the peak of each device.
 func (x *Executor) ResetPeak() {
 	for _, pl := range x.Devices {
 		pl.Pool.ResetPeak()
 	}
 }
 
-// Trim gives free buffers of all devices back.
+// Trim frees the unused buffers of all devices.
 func (x *Executor) Trim() error {
 	for _, pl := range x.Devices {
 		if err := pl.Pool.Trim(); err != nil {
@@ -148,7 +148,7 @@ func (x *Executor) Close() {
 // Retain adds a reference.
 func (x *Executor) Retain(id uint32) { x.storages[id].Refs++ }
 
-// Drop takes one away; the last returns the buffer to the pool.
+// Drop removes a reference; the last one returns the buffer to the pool.
 func (x *Executor) Drop(id uint32) {
 	s := &x.storages[id]
 	if s.Refs--; s.Refs > 0 {
@@ -160,7 +160,7 @@ func (x *Executor) Drop(id uint32) {
 	x.free = append(x.free, id)
 }
 
-// Allocate gives a new storage of that many bytes.
+// Allocate makes a storage of that many bytes.
 func (x *Executor) Allocate(dev ir.DeviceID, bytes int64) (uint32, error) {
 	pl := x.Devices[dev]
 	b, err := pl.Pool.Acquire(bytes)
@@ -178,7 +178,7 @@ func (x *Executor) wrap(pl *DeviceState, bytes int64, err error) error {
 	return outOfMemory(pl.Dev, bytes, pl.Pool, err)
 }
 
-// Prepare builds the device programs of a new plan. A plan with a buffer that its device never gives has none.
+// Prepare builds the device programs of a new plan. A plan with a buffer larger than its device allows gets none.
 func (x *Executor) Prepare(p *compile.Plan) error {
 	for i := range p.Slots {
 		s := &p.Slots[i]
@@ -202,7 +202,7 @@ func (x *Executor) Prepare(p *compile.Plan) error {
 	return nil
 }
 
-// ReleasePlan gives back the device programs of p.
+// ReleasePlan frees the device programs of p.
 func (x *Executor) ReleasePlan(p *compile.Plan) {
 	for i := range p.Segments {
 		if s := &p.Segments[i]; s.Program != nil {
@@ -212,19 +212,18 @@ func (x *Executor) ReleasePlan(p *compile.Plan) {
 	}
 }
 
-// ErrAdmission marks a failure before the first submit: nothing has run.
+// ErrAdmission is a failure before the first submit: nothing has run.
 type ErrAdmission struct{ Err error }
 
-// Error gives the cause's text.
+// Error returns the cause's text.
 func (e *ErrAdmission) Error() string { return e.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *ErrAdmission) Unwrap() error { return e.Err }
 
-// Run runs p over the externals' storages and returns the storages of its results, in
-// their order; each result owns one reference. A failure before the first submit is an
-// *ErrAdmission and leaves everything as it was. device.ErrStopped says that Stop ended the
-// run early: Resume does the rest, and no other plan runs before.
+// Run runs p on the storages ext and returns the storages of its results in order, each with one reference. A failure
+// before the first submit is an *ErrAdmission and changes nothing. After device.ErrStopped (Stop ended the run early),
+// Resume or GiveUp must come before another Run.
 func (x *Executor) Run(p *compile.Plan, ext []uint32, offsets []int64, scalars []uint64, results []uint32) ([]uint32,
 	error) {
 	if err := x.admit(p); err != nil {
@@ -247,7 +246,7 @@ func (x *Executor) Run(p *compile.Plan, ext []uint32, offsets []int64, scalars [
 	return x.from(p, ext, 0, results)
 }
 
-// from runs p from a segment on.
+// from runs p from the given segment on.
 func (x *Executor) from(p *compile.Plan, ext []uint32, segment int, results []uint32) ([]uint32, error) {
 	x.bind.Deadline = x.Deadline
 	at, err := x.segments(p, segment)
@@ -266,7 +265,7 @@ func (x *Executor) from(p *compile.Plan, ext []uint32, segment int, results []ui
 	return x.settle(p, ext, results), nil
 }
 
-// settle makes storages of the outputs that results name; the rest return to the pool.
+// settle makes storages of the outputs that results names; the other outputs return to the pool.
 func (x *Executor) settle(p *compile.Plan, ext, results []uint32) []uint32 {
 	x.made = append(x.made[:0], make([]uint32, p.Outputs)...) // by output: its storage, 0 for none
 	for _, r := range p.Results {
@@ -293,13 +292,13 @@ func (x *Executor) settle(p *compile.Plan, ext, results []uint32) []uint32 {
 	return results
 }
 
-// wrote notes which run made the value of a storage.
+// wrote notes which run wrote a storage.
 func (x *Executor) wrote(id uint32, p *compile.Plan) {
 	s := &x.storages[id]
 	s.Plan, s.Window = p.Number, x.Runs
 }
 
-// admit acquires every buffer of the plan, or none.
+// admit acquires all buffers of the plan, or none.
 func (x *Executor) admit(p *compile.Plan) error {
 	x.outs, x.temps = cleared(x.outs, p.Outputs), cleared(x.temps, p.Temps)
 	x.again(p)
@@ -328,8 +327,7 @@ func (x *Executor) admit(p *compile.Plan) error {
 	return nil
 }
 
-// again gives slots the buffers that they had before, as far as those are free: the
-// device keeps bind groups for them.
+// again assigns slots their former buffers where these are free, because the device keeps bind groups for them.
 func (x *Executor) again(p *compile.Plan) {
 	for i := range p.Slots {
 		s := &p.Slots[i]
@@ -345,14 +343,14 @@ func (x *Executor) again(p *compile.Plan) {
 	}
 }
 
-// cleared gives n empty entries in the memory of list.
+// cleared returns n empty entries in the memory of list.
 func cleared(list []device.Buffer, n int) []device.Buffer {
 	list = slices.Grow(list[:0], n)[:n]
 	clear(list)
 	return list
 }
 
-// held is where the buffer of an output or a temporary is kept during a run.
+// held returns the place of an output's or temporary's buffer during a run.
 func (x *Executor) held(s *compile.Slot) *device.Buffer {
 	if s.Kind == compile.Output {
 		return &x.outs[s.Index]
@@ -374,7 +372,7 @@ func (x *Executor) giveBack(p *compile.Plan, kind compile.SlotKind) {
 	}
 }
 
-// segments runs the plan's parts in order from one on, and gives the one that it has come to.
+// segments runs the plan's segments in order from one on, and returns the one that it reached.
 func (x *Executor) segments(p *compile.Plan, from int) (int, error) {
 	for i := from; i < len(p.Segments); i++ {
 		s := &p.Segments[i]
@@ -440,7 +438,7 @@ func (x *Executor) transfer(s *compile.Segment) error {
 	return x.Devices[s.Dev].Dev.Upload(x.bind.Bufs[s.To], s.DType, 0, data)
 }
 
-// RunsBehind reports a device that works while the host goes on: to wait for it takes time.
+// RunsBehind reports that some device is asynchronous, so that waiting takes time.
 func (x *Executor) RunsBehind() bool {
 	for _, pl := range x.Devices {
 		if pl.Dev.Caps().Async {
@@ -461,7 +459,7 @@ func (x *Executor) Wait() error {
 	return nil
 }
 
-// TakeFault returns a data error of the completed runs of any device.
+// TakeFault returns and clears a data error of a completed run on any device.
 func (x *Executor) TakeFault() (device.Fault, bool, error) {
 	for _, pl := range x.Devices {
 		if f, ok, err := pl.Dev.TakeFault(); ok || err != nil {
@@ -471,8 +469,8 @@ func (x *Executor) TakeFault() (device.Fault, bool, error) {
 	return device.Fault{}, false, nil
 }
 
-// Read copies elements of a storage to dst. On a device that works while the host goes on, it waits for slice at most
-// and then gives ErrInterrupted; slice 0: to the end.
+// Read copies elements of a storage to dst. On an asynchronous device it waits at most slice, then returns
+// ErrInterrupted; with slice 0 it waits to the end.
 func (x *Executor) Read(id uint32, d ir.DType, off int64, dst []byte, slice time.Duration) error {
 	s := &x.storages[id]
 	dev := x.Devices[s.Dev].Dev

@@ -17,7 +17,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/reference"
 )
 
-const second = ir.DeviceID(1) // a device beside the CPU
+const second = ir.DeviceID(1) // a second device
 
 // rig is an executor over reference devices.
 type rig struct {
@@ -74,10 +74,10 @@ func inPlace(x, y int) device.Step {
 	return device.Step{Op: b.Kernel(), Bufs: []int{x, y}, Params: []device.Param{{Bits: 4}}, Event: 2}
 }
 
-// Slots of the plan that most tests run: 0 is input a, 1 input b, 2 a temporary, 3 an output.
+// Slots of the plan in most tests: 0 and 1 are the inputs a and b, 2 is a temporary, 3 an output.
 const slotA, slotB, slotTemp, slotOut = 0, 1, 2, 3
 
-// threeSteps computes temp = a + a and out = temp + a, and adds out to b in place. Results: out, and b's new value.
+// threeSteps computes temp = a + a and out = temp + a, and adds out to b in place. Its results are out and the new b.
 func threeSteps() *compile.Plan {
 	return &compile.Plan{Slots: []compile.Slot{{Kind: compile.External, Index: 0, Bytes: 16},
 		{Kind: compile.External, Index: 1, Bytes: 16}, {Kind: compile.Temp, Bytes: 16}, {Kind: compile.Output, Bytes: 16}},
@@ -128,21 +128,21 @@ func TestResultsOfOneSlotShareAStorage(t *testing.T) {
 	require.NotNil(t, r.Storage(got[1]).Buf)
 }
 
-// A failure at each allocation, and the limit of the pool: before the first submit, so that nothing was changed.
+// Each allocation fails in turn, and the pool's limit is reached: both before the first submit, so nothing has changed.
 func TestAFailedAdmissionLeavesEverythingAsItWas(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		fail func(r *rig)
 		heal func(r *rig)
 	}{
-		// A failed allocation is tried again after the free buffers are gone, so the device must fail twice.
+		// The pool retries a failed allocation after it has freed its buffers, so the device must fail twice.
 		{"the device is full", func(r *rig) { r.d.Faults.Alloc = 5 }, func(r *rig) { r.d.Faults.Alloc = 0 }},
 		{"the limit is reached", func(r *rig) { r.pool().Limit = r.pool().Live + 2*device.SizeClass(16) },
 			func(r *rig) { r.pool().Limit = 0 }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r, p := newRig(t), threeSteps()
-			p.Slots = append(p.Slots, compile.Slot{Kind: compile.Temp, Index: 1, Bytes: 16}) // the one that fails
+			p.Slots = append(p.Slots, compile.Slot{Kind: compile.Temp, Index: 1, Bytes: 16}) // its allocation fails
 			p.Temps = 2
 			var full device.Device = &fullDevice{r.d}
 			r.Devices[ir.CPU].Dev, r.pool().dev = full, full
@@ -206,8 +206,8 @@ func TestAPlanThatNoDeviceCanHoldIsRefusedAtOnce(t *testing.T) {
 	require.Zero(t, r.d.Programs, "the first segment's program was released")
 }
 
-// A run can be stopped before each step. Resumed, it gives the values of a run that nobody stopped; given up, it leaves
-// none, which is allowed until it has overwritten something.
+// A run can be stopped before each step. When resumed, it computes the values of an uninterrupted run. When given up,
+// which is allowed until it has overwritten something, it leaves no values.
 func TestARunStopsBetweenStepsAndGoesOn(t *testing.T) {
 	for step := int32(1); step <= 3; step++ {
 		for _, resume := range []bool{true, false} {
@@ -238,7 +238,7 @@ func TestARunStopsBetweenStepsAndGoesOn(t *testing.T) {
 	}
 }
 
-// A run that was stopped after it wrote to a buffer of the program's must be resumed.
+// A run that stopped after it wrote to an input must be resumed.
 func TestAStoppedRunSaysThatItOverwrote(t *testing.T) {
 	p := threeSteps()
 	p.Segments[1].Steps = append(p.Segments[1].Steps, add(slotA, slotA, slotOut))
@@ -279,7 +279,7 @@ func TestTransfersMoveAViewBetweenDevices(t *testing.T) {
 	require.Error(t, err)
 }
 
-// On a device that works while the host goes on, at most two windows are in flight; the wait for one can be stopped.
+// On an asynchronous device at most two windows are in flight, and the wait for one can be stopped.
 func TestWindowsInFlightAreBounded(t *testing.T) {
 	r := newRig(t)
 	r.d.Lag = true
@@ -373,7 +373,7 @@ func TestErrorsOfOtherKindsKeepTheirClass(t *testing.T) {
 	require.ErrorContains(t, r.wrap(pl, 8, errors.New("no room")), "out of memory on interpreter")
 }
 
-// A limit is for every device, also one that is added later; peaks and free buffers are those of all.
+// A limit holds for every device, also one added later; ResetPeak and Trim act on all devices.
 func TestLimitsAndTrimsAreForEveryDevice(t *testing.T) {
 	r := newRig(t)
 	r.SetLimit(1000)

@@ -8,27 +8,26 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// Pool keeps a device's free buffers by size class. A device works in the order of the calls,
-// so a buffer can be handed out again while its last user still runs; only to free it is a
-// wait for that.
+// Pool keeps a device's free buffers by size class. A device runs its calls in order, so a buffer can be reused while
+// its last user still runs. Only freeing a buffer waits for that user.
 //
-// Invariant: pooled + live bytes <= peak, the high-water mark of live bytes since
-// the last reset. A miss that would break it evicts first.
+// Invariant: pooled + live bytes <= peak, the high-water mark of live bytes since the last reset. A miss that would
+// break it evicts first.
 type Pool struct {
 	dev  device.Device
 	free map[int64][]freeBuffer
-	// at is the place of a free buffer in its list; nil where runs end before the next begins:
-	// the last buffer to come back is then the best.
+	// at is the index of a free buffer in its list. It is nil on synchronous devices, where the buffer returned last is
+	// the best choice.
 	at      map[device.Buffer]int
-	done    device.Fence // the last that is known to have completed
+	done    device.Fence // the last fence known to have completed
 	Live    int64        // bytes handed out
-	Pooled  int64        // bytes kept
+	Pooled  int64        // bytes in free buffers
 	Peak    int64
 	Count   int // buffers handed out
 	Hits    int64
 	Misses  int64
 	timeout time.Duration
-	// Limit, when not 0, bounds the live bytes: beyond it Acquire fails as a full device would.
+	// Limit, if not 0, bounds the live bytes: Acquire then fails like a full device.
 	Limit int64
 }
 
@@ -47,7 +46,7 @@ func NewPool(d device.Device, timeout time.Duration) *Pool {
 	return p
 }
 
-// Acquire gives a buffer of at least bytes.
+// Acquire returns a buffer of at least bytes.
 func (p *Pool) Acquire(bytes int64) (device.Buffer, error) {
 	c := device.SizeClass(max(bytes, 1))
 	if p.Limit > 0 && p.Live+c > p.Limit {
@@ -73,7 +72,7 @@ func (p *Pool) Acquire(bytes int64) (device.Buffer, error) {
 	return b, nil
 }
 
-// Reacquire gives b, which was handed out for as many bytes before, if it is free.
+// Reacquire takes b, which was handed out before for as many bytes, if it is free.
 func (p *Pool) Reacquire(b device.Buffer, bytes int64) bool {
 	c := device.SizeClass(max(bytes, 1))
 	i, ok := p.at[b]
@@ -86,7 +85,7 @@ func (p *Pool) Reacquire(b device.Buffer, bytes int64) bool {
 	return true
 }
 
-// remove takes entry i out of a free list.
+// remove removes entry i from a free list.
 func (p *Pool) remove(c int64, i int) device.Buffer {
 	f := p.free[c]
 	b, last := f[i].Buffer, f[len(f)-1]
@@ -128,8 +127,8 @@ func (p *Pool) makeRoom(c int64) error {
 	return nil
 }
 
-// evictOne frees one buffer of the largest class that has one whose last user has ended, or else waits for the first
-// that will end.
+// evictOne frees a buffer of the largest class with one whose last user has ended. If no user has ended, it only waits
+// for the first that will; the caller calls again.
 func (p *Pool) evictOne() error {
 	if f := p.dev.Submitted(); p.dev.Done(f) {
 		p.done = f
@@ -168,7 +167,7 @@ func (p *Pool) Release(b device.Buffer, bytes int64) {
 	p.free[c] = append(p.free[c], freeBuffer{b, p.dev.Submitted()})
 }
 
-// Trim waits for the last users of the free buffers and frees every one.
+// Trim waits for the last users of the free buffers and frees all of them.
 func (p *Pool) Trim() error {
 	for p.Pooled > 0 {
 		if err := p.evictOne(); err != nil {
@@ -178,10 +177,10 @@ func (p *Pool) Trim() error {
 	return nil
 }
 
-// ResetPeak starts the high-water mark anew.
+// ResetPeak restarts the high-water mark.
 func (p *Pool) ResetPeak() { p.Peak = p.Live }
 
-// outOfMemory is the text of an allocation failure.
+// outOfMemory returns the error of a failed allocation.
 func outOfMemory(d device.Device, bytes int64, p *Pool, cause error) *ir.Error {
 	return ir.Errorf(ir.ErrOutOfMemory, "out of memory on %s: got a request of %d bytes with %d in use, want less (%v)",
 		d.Caps().Name, bytes, p.Live, cause)

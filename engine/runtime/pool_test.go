@@ -12,7 +12,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/reference"
 )
 
-// TestReacquire: a buffer comes back to who had it while nobody else has it, also while its last user runs.
+// TestReacquire: a buffer returns to its former user if nobody else has taken it, even while its last use runs.
 func TestReacquire(t *testing.T) {
 	d := reference.New()
 	d.Lag = true
@@ -52,8 +52,8 @@ func TestReacquire(t *testing.T) {
 	assert.True(t, p.Reacquire(bufs[1], 1000))
 }
 
-// TestPoolInvariant: whatever is acquired and released, memory kept and handed out stays below the peak of what was
-// handed out, and counts are those of the buffers.
+// TestPoolInvariant: after any sequence of calls, bytes kept plus bytes handed out are at most the peak of bytes handed
+// out, and all counts match the buffers.
 func TestPoolInvariant(t *testing.T) {
 	type held struct {
 		device.Buffer
@@ -92,7 +92,7 @@ func TestPoolInvariant(t *testing.T) {
 	}
 }
 
-// TestAFullDeviceIsTriedAgain: a failed allocation frees what the pool keeps, and is tried once more.
+// TestAFullDeviceIsTriedAgain: after a failed allocation the pool frees its buffers and retries once.
 func TestAFullDeviceIsTriedAgain(t *testing.T) {
 	d := reference.New()
 	p := NewPool(d, time.Minute)
@@ -111,8 +111,8 @@ func TestAFullDeviceIsTriedAgain(t *testing.T) {
 	require.ErrorContains(t, err, "the memory limit of")
 }
 
-// TestEviction: of what has ended the largest goes first; where nothing has, the pool waits for who ends next, not for
-// all.
+// TestEviction: the largest buffer without a running user goes first; if all users run, the pool waits only for the
+// first to end.
 func TestEviction(t *testing.T) {
 	d := reference.New()
 	d.Lag = true

@@ -8,18 +8,18 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// Timing is one step that ran while profiling.
+// Timing is one executed step of a profiled run.
 type Timing struct {
-	Event    uint32 // of the step: 1 + the local number of its node
+	Event    uint32 // of the step: 1 + its node's local number
 	Device   string
 	Kernel   string
 	Start    time.Time
 	Duration time.Duration
-	// Flops counts arithmetic on floats; Bytes what the step must read and write at least once.
+	// Flops counts floating-point operations. Bytes counts each byte that the step must read or write once.
 	Flops, Bytes int64
 }
 
-// SetProfiling turns timing on or off, also for devices opened later.
+// SetProfiling turns profiling on or off, for later devices too.
 func (x *Executor) SetProfiling(on bool) {
 	x.Profiling = on
 	x.Timings = x.Timings[:0]
@@ -28,15 +28,15 @@ func (x *Executor) SetProfiling(on bool) {
 	}
 }
 
-// profile tells a device whether to time; one that cannot gives no times.
+// profile turns a device's timing on or off; a device without timing is skipped.
 func (x *Executor) profile(d device.Device) {
 	if p, ok := d.(device.Profiler); ok {
 		_ = p.Profile(x.Profiling)
 	}
 }
 
-// note takes the times of a segment that began to run at began. A device's clock is
-// its own: its first step counts as having begun then.
+// note records the times of a segment that started at began. A device has its own clock, so its first step counts as
+// starting then.
 func (x *Executor) note(s *compile.Segment, d device.Device, began time.Time) {
 	p, ok := d.(device.Profiler)
 	if !ok {

@@ -4,31 +4,31 @@ import (
 	"github.com/torchlette/torchlette/engine/compile"
 )
 
-// stopped is a run that Stop ended early. The executor's binding and buffers stay as they are.
+// stopped is a run that Stop ended early. The executor keeps its bindings and buffers.
 type stopped struct {
 	plan    *compile.Plan
 	ext     []uint32
-	segment int // where it goes on, from x.bind.At on
+	segment int // the segment to resume, at x.bind.At
 }
 
-// Stopped reports a run that waits for Resume or GiveUp.
+// Stopped reports that a run waits for Resume or GiveUp.
 func (x *Executor) Stopped() bool { return x.run != nil }
 
-// Overwrote reports that the stopped run may have written to a buffer that it did not make. Such a run must be
-// resumed; any other one can be given up and run anew.
+// Overwrote reports that the stopped run may have written to a buffer older than itself. Such a run must be resumed;
+// any other may be given up and repeated.
 func (x *Executor) Overwrote() bool {
 	at, r := x.run.plan.Overwrites, x.run
 	return r.segment > at.Segment || r.segment == at.Segment && x.bind.At.Begun > at.Step
 }
 
-// Resume goes on with the stopped run; it returns what Run does.
+// Resume continues the stopped run; it returns what Run returns.
 func (x *Executor) Resume() ([]uint32, error) {
 	r := x.run
 	x.run = nil
 	return x.from(r.plan, r.ext, r.segment, nil)
 }
 
-// GiveUp drops the stopped run: its values were never computed.
+// GiveUp drops the stopped run; its values stay uncomputed.
 func (x *Executor) GiveUp() {
 	x.giveBack(x.run.plan, compile.Temp)
 	x.giveBack(x.run.plan, compile.Output)
