@@ -35,7 +35,7 @@ def fftfreq(n: int, d: float = 1.0, **options: Any) -> _C.Tensor:
 
 
 def rfftfreq(n: int, d: float = 1.0, **options: Any) -> _C.Tensor:
-    """Return the frequencies of a transform of ``n`` real samples ``d`` apart: 0 to ``n // 2``, divided by ``n * d``."""
+    """Return the frequencies of a transform of ``n`` real samples ``d`` apart: 0 to ``n // 2``, over ``n * d``."""
     return _C.arange(n // 2 + 1, **{"dtype": _C.get_default_dtype(), **options}) / (n * d)
 
 

@@ -65,7 +65,7 @@ class RefusedNameError(NotSupportedError, AttributeError):
 
 
 class OutOfMemoryError(TorchletteError, RuntimeError):
-    """A device has too little memory for a value. Values that do not depend on it are intact, and the engine goes on."""
+    """A device has too little memory for a value. Values that do not depend on it are intact; the engine goes on."""
 
 
 class ValueLostError(TorchletteError, RuntimeError):
@@ -125,7 +125,7 @@ class CheckpointError(TorchletteError, RuntimeError):
 
 
 class CheckpointImpureRegionError(CheckpointError):
-    """The second run of a checkpointed function writes to an older tensor, and so would repeat the first run's write."""
+    """The second run of a checkpointed function writes to an older tensor: it would repeat the first run's write."""
 
 
 class GradcheckError(TorchletteError, RuntimeError):

@@ -18,7 +18,7 @@ Tensor = _C.Tensor
 
 
 def _dims_like(value: Any, dims: Any) -> list[int | None]:
-    """Return the batch dim of each tensor of nested ``value``; ``dims`` is a prefix of its nesting, or one dim for all."""
+    """Return the batch dim of each tensor of nested ``value``; ``dims`` is a prefix of its nesting or one dim."""
     if dims is None or isinstance(dims, int):
         return [dims] * len(tensors_in(value))
     items = list(value.values()) if isinstance(value, dict) else value

@@ -71,7 +71,7 @@ def _jacobian(
 
 
 def _jacobian_by_columns(func: Callable[..., Any], argnums: Argnums, args: tuple[Any, ...], has_aux: bool) -> Any:
-    """Return the Jacobian by one call of ``func`` for each element of the arguments: each call draws its own numbers."""
+    """Return the Jacobian by one call of ``func`` for each element of the arguments; each call draws anew."""
     numbers = argument_numbers(argnums, len(args))
     wanted = tuple(args[n] for n in numbers)
     inputs = tensors_in(wanted)

@@ -92,7 +92,7 @@ class Transform:
     def call(
         self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], has_aux: bool, given: Any = ()
     ) -> tuple[Any, Any]:
-        """Return the result of ``func`` and its auxiliary result. It may write to tensors it creates and to ``given``."""
+        """Return the result of ``func`` and its auxiliary result. It may write to new tensors and to ``given``."""
         writable = tensors_in(given)
         plain = [t for t in writable if not t.requires_grad]
         try:
