@@ -1,8 +1,8 @@
 """``torch._foreach_*``: one operator over lists of tensors, used by third-party optimizers.
 
 Each call is a loop: the engine merges the similar operations that it records. A second list gives each tensor its own
-    operand; a number or a 0-dim tensor is the operand of all tensors. The underscored forms write to the first list and
-    return None.
+operand; a number or a 0-dim tensor is the operand of all tensors. The underscored forms write to the first list and
+return None.
 """
 
 from __future__ import annotations

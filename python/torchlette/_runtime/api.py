@@ -260,7 +260,7 @@ def realize(*tensors: Any) -> None:
     """Compute tensors and wait for their values: for timing, and before work outside of the library.
 
     Ordinary programs need no such call: a read computes what it needs. All tensors are computed together, so shared
-        work runs once; nothing is copied to the host.
+    work runs once; nothing is copied to the host.
 
     Args:
         tensors: Tensors, nested lists, tuples, sets and dicts of them, and modules, whose parameters and buffers count.

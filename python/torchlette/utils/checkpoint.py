@@ -204,8 +204,7 @@ def checkpoint(
         debug: Accepted for compatibility.
         early_stop: Accepted for compatibility: unneeded values are never computed.
         **kwargs: Keyword arguments of ``function``; and ``preserve_rng_state`` (True): whether the second run draws the
-        numbers of
-            the first.
+            numbers of the first.
     """
     if use_reentrant is None:
         warnings.warn(

@@ -1,8 +1,8 @@
 """Attention whose scores and mask are functions, under the names of ``torch.nn.attention.flex_attention``.
 
 A mask or score function is called once, with index tensors that broadcast: batches of shape (B, 1, 1, 1), heads (1, H,
-    1, 1), queries (1, 1, Q, 1) and keys (1, 1, 1, K). Functions made of operators, ``where`` and tensor indexing then
-    compute all elements at once.
+1, 1), queries (1, 1, Q, 1) and keys (1, 1, 1, K). Functions made of operators, ``where`` and tensor indexing then
+compute all elements at once.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ class DataLoader:
     """Batches of a dataset.
 
     Worker processes are always spawned: a forked child cannot use its parent's engine. They cannot start if the dataset
-        cannot be pickled or the program's entry is not under ``if __name__ == "__main__":``; the loader then warns and
-        loads the same batches in this process.
+    cannot be pickled or the program's entry is not under ``if __name__ == "__main__":``; the loader then warns and
+    loads the same batches in this process.
 
     Args:
         dataset: A :class:`Dataset` or :class:`IterableDataset`.
