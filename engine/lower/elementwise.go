@@ -34,7 +34,8 @@ func init() {
 	register(rules)
 }
 
-// operandType is the dtype of scalars: that of the last tensor operand, since a condition comes first.
+// operandType returns the dtype of the scalars of n: the dtype of the last tensor operand, as the first may be a
+// condition.
 func operandType(n *Node) ir.DType {
 	for i := len(n.In) - 1; i >= 0; i-- {
 		if !n.In[i].Scalar {
