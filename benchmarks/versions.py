@@ -154,20 +154,24 @@ def _small_net(lib: ModuleType, device: str) -> Callable[[], float]:
 
 def cases(device: str) -> dict[str, Callable[[], Callable[[], float]]]:
     """Return the cases by name; each gives, when called, a function that returns the seconds of one round."""
-    import torchlette as lib
+
+    def library() -> ModuleType:
+        import torchlette
+
+        return torchlette
 
     host = {
-        "record a + b": lambda: _record(lib, False),
-        "record a + b, tape": lambda: _record(lib, True),
-        "(x + 1).item()": lambda: _items(lib),
-        "window of 3,000 nodes: key per node": lambda: _window(lib, "key"),
-        "window of 3,000 nodes: run per node": lambda: _window(lib, "run"),
+        "record a + b": lambda: _record(library(), False),
+        "record a + b, tape": lambda: _record(library(), True),
+        "(x + 1).item()": lambda: _items(library()),
+        "window of 3,000 nodes: key per node": lambda: _window(library(), "key"),
+        "window of 3,000 nodes: run per node": lambda: _window(library(), "run"),
     }
     both = {
-        "100 small ops, forward and backward": lambda: _small_ops(lib, device),
-        "AdamW step of a 16-wide net": lambda: _small_net(lib, device),
-        "gelu(linear) 64x128x512": lambda: _product(lib, device, (64, 128, 512)),
-        "gelu(linear) 512x768x3072": lambda: _product(lib, device, (512, 768, 3072)),
+        "100 small ops, forward and backward": lambda: _small_ops(library(), device),
+        "AdamW step of a 16-wide net": lambda: _small_net(library(), device),
+        "gelu(linear) 64x128x512": lambda: _product(library(), device, (64, 128, 512)),
+        "gelu(linear) 512x768x3072": lambda: _product(library(), device, (512, 768, 3072)),
         "demo step": lambda: _demo(device),
         "DistilGPT-2 step, B1 T128": lambda: _gpt2(device),
     }
@@ -226,7 +230,6 @@ def main() -> None:
     if len(options.sites) != 2:
         parser.error("name two folders: the base's and the change's")
     base, changed = (Side(site, options.device) for site in options.sites)
-    sys.path.insert(0, options.sites[0])
     for name in cases(options.device):
         if options.only and options.only not in name:
             continue

@@ -7,10 +7,6 @@ import "C"
 
 import (
 	"errors"
-	"fmt"
-	"runtime"
-	"runtime/debug"
-	"strings"
 	"unsafe"
 
 	"github.com/torchlette/torchlette/engine/op"
@@ -36,30 +32,8 @@ func caught(r any, what string, id op.OpID) ir.Code {
 	if d := op.DefOf(id); id != 0 && d != nil {
 		what = d.Parsed.Full
 	}
-	msg := fmt.Sprintf("%s: internal error: %v", what, r)
-	if getenv("TORCHLETTE_DEBUG") != "" {
-		msg += "\n" + string(debug.Stack())
-	} else if file, line, ok := panicLocation(); ok {
-		msg += fmt.Sprintf(" (at %s:%d)", file, line)
-	}
-	fail(ir.ErrInternal, 0, msg)
+	fail(ir.ErrInternal, 0, what+": "+ir.PanicText(r, getenv("TORCHLETTE_DEBUG") != ""))
 	return ir.ErrInternal
-}
-
-// panicLocation returns the line that panicked: the first frame below the guard outside the Go runtime.
-func panicLocation() (file string, line int, ok bool) {
-	const guards = 4 // Callers, panicLocation, caught, guard
-	var pcs [24]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(guards, pcs[:])])
-	for {
-		f, more := frames.Next()
-		if !strings.HasPrefix(f.Function, "runtime.") {
-			return f.File, f.Line, f.File != ""
-		}
-		if !more {
-			return "", 0, false
-		}
-	}
 }
 
 // failed stores err, if any, as the thread's last failure and returns its status.

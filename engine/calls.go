@@ -1,11 +1,6 @@
 package engine
 
 import (
-	"fmt"
-	"runtime"
-	"runtime/debug"
-	"strings"
-
 	"github.com/torchlette/torchlette/engine/autograd"
 	"github.com/torchlette/torchlette/ir"
 )
@@ -85,35 +80,12 @@ func (e *Engine) mend(r any) {
 	}
 }
 
-// caught makes an error of a recovered panic. The deferred function that recovered must call it directly.
+// caught makes an error of a recovered panic.
 func caught(r any) *ir.Error {
 	if x, ok := r.(*ir.Error); ok {
 		return x
 	}
-	text := fmt.Sprintf("internal error: %v", r)
-	if stacks != nil && stacks() {
-		return ir.Errorf(ir.ErrInternal, "%s\n%s", text, debug.Stack())
-	}
-	if file, line, ok := panicLine(); ok {
-		text += fmt.Sprintf(" (at %s:%d)", file, line)
-	}
-	return ir.Errorf(ir.ErrInternal, "%s", text)
-}
-
-// panicLine finds the line that panicked: the first frame below the deferred function outside the Go runtime.
-func panicLine() (file string, line int, ok bool) {
-	const here = 4 // Callers, panicLine, caught, the deferred function
-	var pcs [24]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(here, pcs[:])])
-	for {
-		f, more := frames.Next()
-		if !strings.HasPrefix(f.Function, "runtime.") {
-			return f.File, f.Line, f.File != ""
-		}
-		if !more {
-			return "", 0, false
-		}
-	}
+	return ir.Errorf(ir.ErrInternal, "%s", ir.PanicText(r, stacks != nil && stacks()))
 }
 
 // recovered, deferred, turns a panic into the error of a function that no enter and leave surround.

@@ -57,7 +57,7 @@ func (e *Engine) runWindow(values []uint32, effects int) error {
 		return err
 	}
 	e.stats.windows++
-	if p == nil {
+	if e.planner.steady = p != nil; p == nil {
 		var err error
 		if p, err = e.build(); err != nil {
 			w.Clear()

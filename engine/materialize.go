@@ -93,9 +93,10 @@ func (e *Engine) fromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byt
 	return nil
 }
 
-// heavy reports much pending work, which then runs in time slices.
+// heavy reports that the work may keep its thread for long: there is much of it, and it may lack a plan. A run pauses
+// in time, but compiling does not. Work with a plan stays in the thread that recorded it and has it in its caches.
 func (e *Engine) heavy() bool {
-	return e.session.PendingBytes() > 4*heavyElements || len(e.graph.Pending) > 4096
+	return !e.planner.steady && (e.session.PendingBytes() > 4*heavyElements || len(e.graph.Pending) > 4096)
 }
 
 // Force computes the value of h. It reports pending when slice has passed; call it again.

@@ -20,6 +20,8 @@ type planner struct {
 	// nothing.
 	verify bool
 	trap   func(string) // for tests: called before each pass of planning
+	// steady: the last window had a plan. In a loop the next one has too.
+	steady bool
 }
 
 const maxPlans = 256

@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/torchlette/torchlette/ir"
@@ -58,4 +60,34 @@ func TestRealizeRaises(t *testing.T) {
 	require.Equal(t, ir.ErrIndex, err.Code)
 	require.Nil(t, r.realize(r.do("neg", x)), "the error was raised once")
 	require.NotNil(t, r.realize(T(1<<40)))
+}
+
+func TestMuchWorkWithAPlanRunsInTheThreadThatReads(t *testing.T) {
+	r := newRig(t)
+	x, self := r.floats(nil, 1), threadID()
+	elsewhere := func() (n int) {
+		y := x
+		for range 4200 {
+			z := r.do("add", y, x)
+			if y != x {
+				r.drop(y)
+			}
+			y = z
+		}
+		var mu sync.Mutex
+		r.e.trap = func() {
+			mu.Lock()
+			defer mu.Unlock()
+			if threadID() != self {
+				n++
+			}
+		}
+		assert.Equal(t, []float32{4201}, r.read(y))
+		r.e.trap = nil
+		r.drop(y)
+		return n
+	}
+	assert.Positive(t, elsewhere(), "it has no plan")
+	elsewhere()
+	assert.Zero(t, elsewhere(), "the last window had a plan")
 }

@@ -380,15 +380,21 @@ func TestTheRestOfAWindowIsNotSubmittedToAGPU(t *testing.T) {
 	assert.Equal(t, want, j.read(x))
 }
 
-// A read of a busy GPU reports pending, leaves no state behind, and can be repeated.
-func TestAReadOfABusyGPUIsPending(t *testing.T) {
-	drv := fake.New()
+// lateGPU gives an engine on a GPU whose work ends when the test says so (Lag), and a view there, which is read by a
+// copy.
+func lateGPU(t *testing.T) (drv *fake.Driver, j *trip, x T) {
+	drv = fake.New()
 	drv.Kind = gpu.Software
 	dev, err := gpu.Open(drv, gpu.Options{AllowSoftware: true, CacheDir: "-", NoProbe: true})
 	require.NoError(t, err)
-	defer dev.Close()
-	j := travel(t, dev, 0)
-	x := j.op("select", j.op("mul", j.keep(j.floats([]int64{2, 2}, 1, 2, 3, 4)), 2.0), 1, 0) // a view, read by a copy
+	t.Cleanup(func() { dev.Close() })
+	j = travel(t, dev, 0)
+	return drv, j, j.op("select", j.op("mul", j.keep(j.floats([]int64{2, 2}, 1, 2, 3, 4)), 2.0), 1, 0)
+}
+
+// A read of a busy GPU reports pending, leaves no state behind, and can be repeated.
+func TestAReadOfABusyGPUIsPending(t *testing.T) {
+	drv, j, x := lateGPU(t)
 	drv.Lag = 1 << 30
 	pending, xerr := j.e.Force(uint64(x), time.Second)
 	require.False(t, pending)
@@ -562,13 +568,7 @@ func TestOneCallComputesAndCopiesAValue(t *testing.T) {
 
 // A signal can end a read while the device is busy. The read's copy of a view must not serve a read of a later version.
 func TestAReadThatWasGivenUpIsForgottenAfterAWrite(t *testing.T) {
-	drv := fake.New()
-	drv.Kind = gpu.Software
-	dev, err := gpu.Open(drv, gpu.Options{AllowSoftware: true, CacheDir: "-", NoProbe: true})
-	require.NoError(t, err)
-	defer dev.Close()
-	j := travel(t, dev, 0)
-	x := j.op("select", j.op("mul", j.keep(j.floats([]int64{2, 2}, 1, 2, 3, 4)), 2.0), 1, 0)
+	drv, j, x := lateGPU(t)
 	drv.Lag = 1 << 30
 	b := make([]byte, 8)
 	for range 2 { // the first read ends when the job has computed

@@ -36,7 +36,7 @@ def run(name: str, lib: str, arguments: list[str]) -> tuple[str, float]:
 
 
 def main() -> None:
-    """Run the example that is named."""
+    """Run the named example under both libraries."""
     names = sorted(
         p.stem for p in HERE.glob("*.py") if p != Path(__file__).resolve() and "beside PyTorch:" in p.read_text()
     )

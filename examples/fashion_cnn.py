@@ -32,7 +32,7 @@ class Net(nn.Module):
 
 
 def accuracy(model, x, y):
-    """Return the share of pictures whose kind is found."""
+    """Return the fraction of pictures classified correctly."""
     model.eval()
     with torch.no_grad():
         right = sum((model(x[i : i + 500]).argmax(1) == y[i : i + 500]).sum().item() for i in range(0, len(x), 500))

@@ -1,6 +1,6 @@
 """Fashion-MNIST for the examples: 70,000 grey pictures of 28 by 28, ten kinds of clothing (MIT licence).
 
-Debian has it as the package ``dataset-fashion-mnist``; any folder with its four IDX files will do.
+Any folder with its four IDX files works, such as that of Debian's package ``dataset-fashion-mnist``.
 """
 
 from __future__ import annotations

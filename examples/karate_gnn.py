@@ -1,7 +1,7 @@
 """A graph convolution net (Kipf and Welling, 2017) on Zachary's karate club, by ``index_add``.
 
-34 members, 78 friendships (W. W. Zachary, 1977). Two members' sides are known: the instructor's and the
-president's; the net finds those of the others.
+34 members, 78 friendships (W. W. Zachary, 1977). The sides of two members, the instructor and the president, are known;
+the net predicts the others.
 
 python examples/karate_gnn.py [--device wgpu]; beside PyTorch: python examples/beside.py karate_gnn
 """

@@ -195,7 +195,7 @@ func (b *Builder) lower(i int, outs []int) error {
 	return nil
 }
 
-// local is a slot's number among those of the node being lowered.
+// local returns the number that a slot has in the node being lowered.
 func (b *Builder) local(slot int) int {
 	if l := slices.Index(b.lowering.slots, slot); l >= 0 {
 		return l

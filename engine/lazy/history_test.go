@@ -11,7 +11,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// An in-place write moves the history of all aliases: gradients equal those of the same program without aliases.
+// An in-place write moves the history of all aliases. A program with aliases and one without have equal gradients.
 func TestGradientsThroughWritesAndViews(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -164,9 +164,9 @@ func (p *program) productOver(g launch.Gemm, d ir.DType, batch []int64, size [3]
 	p.res.Launches = append(p.res.Launches, device.Step{Op: &g, Bufs: bufs, Params: append(params, rest...)})
 }
 
-// windowUnit names the dim along which windows are read: strides and sizes are those of the last dims of depth and
-// columns. A load of 8 along the depth, or of 32 along the columns, touches one more cache line wherever a contiguous
-// run ends.
+// windowUnit returns the dim along which a product reads windows: 'k' (depth), 'n' (columns) or 0 (neither). It takes
+// strides and sizes of the last dim of each. Reading touches fewer cache lines where contiguous runs are longer; one
+// load takes 8 elements along the depth, or 32 along the columns.
 func windowUnit(kStride, kSize, nStride, nSize int64) byte {
 	apart := func(stride, size, most int64) float64 {
 		run := min(size, most)

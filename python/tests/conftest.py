@@ -1,4 +1,4 @@
-"""Fixtures of all tests: devices, seeds, and the count of what a test leaves behind."""
+"""Fixtures of all tests: devices, seeds, and the check for leaked engine objects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Keep the collector away from what the imports made: a collection after each test is then cheap."""
+    """Freeze the imports' objects for the collector: a collection after each test is then cheap."""
     gc.collect()
     gc.freeze()
 

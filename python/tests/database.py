@@ -79,7 +79,7 @@ class Converter:
     leaves: list[tuple[torch.Tensor, torchlette.Tensor]] = field(default_factory=list)
 
     def __call__(self, x: Any) -> Any:
-        """Convert an argument, and what it holds."""
+        """Convert an argument and its contents."""
         if isinstance(x, torch.Tensor):
             if id(x) not in self.seen:
                 self.seen[id(x)] = tensor(x, self.device)
@@ -263,8 +263,8 @@ def _into_out(op: OpInfo, sample: Sample, device: str, want: torch.Tensor) -> No
 
 
 def determined(op: OpInfo, result: Any) -> Any:
-    """Return what a result determines: of singular vectors and eigenvectors, whose signs are free, the sizes, as
-    PyTorch's tests do.
+    """Return the determined part of a result. Singular vectors and eigenvectors have free signs: compare absolute
+    values, as PyTorch's tests do.
 
     Vectors that complete a basis are free as a whole, and left out.
     """
@@ -279,7 +279,7 @@ def determined(op: OpInfo, result: Any) -> Any:
 
 
 def close(op: OpInfo, got: Any, want: Any, exact: Callable[[oracle.Widener], Any]) -> None:
-    """Assert that what results determine is equal by the rule of :func:`oracle.assert_near`."""
+    """Assert that the determined parts of results are equal by the rule of :func:`oracle.assert_near`."""
 
     def reseeded(widen: oracle.Widener) -> Any:
         torch.manual_seed(SEED)

@@ -92,9 +92,9 @@ def assert_equal(
         assert actual == expected, f"{what}: got {actual!r}, want {expected!r}"
 
 
-#: Where a result is not within the defaults, ours may be that many times as far from float64's as rounding explains.
+#: A result outside the defaults may be this many times as far from the float64 result as rounding explains.
 FARTHER = 4
-#: Draws of the rounding errors that operands are given to see how far a result moves.
+#: The number of random perturbations of the operands, which measure the condition of the problem.
 SHAKES = 3
 
 
@@ -139,7 +139,7 @@ class Widener:
         return x
 
     def of(self, x: torch.Tensor) -> torch.Tensor:
-        """Return what an argument was widened to."""
+        """Return the widened form of an argument."""
         return self.seen[id(x)][1]
 
 
@@ -151,8 +151,9 @@ def assert_near(
 ) -> None:
     """Assert that a result is PyTorch's within the defaults, or as near to the true one as rounding lets it be.
 
-    PyTorch's results in float32 and the half types are rounded themselves, how far depends on the processor. The rule
-    that holds on any: ours is at most :data:`FARTHER` times as far from PyTorch's result in float64 as the farther of
+    PyTorch's results in float32 and the half types contain rounding errors that depend on the processor. This rule
+    holds on every processor: ours is at most :data:`FARTHER` times as far from PyTorch's result in float64 as the
+    farther of
 
     * PyTorch's own result, and
     * PyTorch's results in float64 of operands that are changed by one rounding error. This is the condition of the
@@ -176,7 +177,7 @@ def assert_near(
         try:
             true = tensors(exact(Widener()))
             moved = [tensors(exact(Widener(eps, seed))) for seed in range(SHAKES)]
-        except Exception:  # not defined in float64, or not beside the operands: there is nothing to go by
+        except Exception:  # undefined in float64, or next to the operands: the rule has no reference
             raise failure from None
         for i in apart:
             same_kind(mine[i], theirs[i])

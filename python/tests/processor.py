@@ -1,8 +1,8 @@
 """Which processor, and which of its code paths, the oracle runs on.
 
 PyTorch's last bits differ between processors: its kernels, oneDNN and MKL take other instructions, block sizes and
-roundings on each. A comparison must hold on all of them. What is recorded of one, such as a list of exceptions that are
-needed, says so.
+roundings on each. A comparison must hold on all of them. Data that is specific to one processor, such as a list of
+needed exceptions, names it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import warnings
 
 #: Instructions for which the oracle's libraries have kernels of their own.
 _FEATURES = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_tile", "asimd", "sve", "bf16")
-#: Variables by which a run takes other kernels than the processor's best.
+#: Environment variables that select other kernels than the processor's best.
 _VARIABLES = (
     *("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "MKL_CBWR"),
     *("OMP_NUM_THREADS", "TORCHLETTE_CPU"),
@@ -45,7 +45,7 @@ def family() -> str:
 
 
 def report_stale(exceptions: list[str]) -> None:
-    """Fail for exceptions that nothing needs any more; on another processor than the recorded one, warn."""
+    """Fail for exceptions that no case needs; on a processor other than the recorded one, warn."""
     if not exceptions:
         return
     assert family() != RECORDED, f"exceptions that nothing needs any more: {exceptions}"

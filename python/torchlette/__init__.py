@@ -1,7 +1,7 @@
 """A tensor library with PyTorch's semantics, on the CPU and on any GPU that WebGPU reaches.
 
-``import torchlette`` keeps reads explicit: ``t.item()``, ``t.numpy()``, ``t.tolist()``; a tensor is never silently a
-Python number. ``import torchlette.torch as torch`` is the same library for PyTorch scripts.
+``import torchlette`` keeps reads explicit: ``t.item()``, ``t.numpy()``, ``t.tolist()``; a tensor never becomes a Python
+number by itself. ``import torchlette.torch as torch`` is the same library for PyTorch scripts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _import_paths.install()
 from torchlette._runtime.errors import *  # noqa: E402, F403
 from torchlette._runtime.errors import BY_CODE as _BY_CODE  # noqa: E402
 
-# The typing module is imported by type checkers alone: it would be a sixth of the import's time.
+# Only type checkers import typing: at run time it would add a sixth to the package's import time.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any as _Any
@@ -31,8 +31,8 @@ Size = _C.Size
 device = _C.device
 dtype = _C.dtype
 
-# The dtypes and their short names, also those that no tensor here has; "float", "int" and "bool" hide the built-ins, as
-# in PyTorch.
+# The dtypes and their short names, including dtypes that tensors here cannot have. "float", "int" and "bool" shadow the
+# built-ins, as in PyTorch.
 globals().update({_name: _value for _name, _value in vars(_C).items() if type(_value) is dtype})
 
 tensor = _C.tensor
@@ -40,7 +40,7 @@ as_tensor = _C.as_tensor
 asarray = _C.asarray
 from_numpy = _C.from_numpy
 
-# The operators that are functions; those of nn.functional and hidden ones are not.
+# The operators that are functions of this module; nn.functional's operators and hidden ones are left out.
 _FUNCTION = 1
 for _name, _places in _C._where.items():
     if _places & _FUNCTION and not _name.startswith(("_", "linalg_", "special_")):
@@ -70,7 +70,7 @@ from torchlette._runtime import random  # noqa: E402
 from torchlette._runtime.api import *  # noqa: E402, F403
 from torchlette._runtime.settings import *  # noqa: E402, F403
 
-# Parts that are imported when they are first used: half of the time that the whole package takes.
+# Submodules imported at their first use: this halves the package's import time.
 _LAZY_MODULES = (
     "amp",
     "backends",
@@ -98,7 +98,7 @@ _LAZY_MODULES = (
     "utils",
 )
 
-# Names of this module that are imported at their first use too, by the module that makes them.
+# Names imported at their first use: name -> the module that defines it.
 _LAZY_NAMES = {
     name: module
     for module, names in {
@@ -129,7 +129,7 @@ _LAZY_NAMES = {
 
 
 def __getattr__(name: str) -> _Any:
-    """Import a part of the package that nothing has used yet."""
+    """Import a submodule or name at its first use."""
     if name in _LAZY_MODULES:
         return _import_module(f"torchlette.{name}")
     if name in _LAZY_NAMES:
@@ -147,5 +147,5 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    """List the parts that are not imported yet too."""
+    """List all names, including those that are imported at their first use."""
     return sorted({*globals(), *_LAZY_MODULES, *_LAZY_NAMES})

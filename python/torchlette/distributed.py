@@ -1,4 +1,4 @@
-"""No process groups: scripts that ask learn that they run as a single process."""
+"""There is one process: queries answer as for one process, and creating a process group raises."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ is_initialized = is_nccl_available = is_gloo_available = is_mpi_available = is_t
 
 
 def init_process_group(*args: Any, **kwargs: Any) -> NoReturn:
-    """Raise: there are no process groups."""
+    """Raise: process groups are not supported."""
     raise NotImplementedError(
         "distributed.init_process_group is not supported: one process drives one device: run the program without a "
         "launcher"

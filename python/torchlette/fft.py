@@ -1,4 +1,4 @@
-"""Helpers of ``torch.fft`` that need no complex numbers; its transforms raise when they are called."""
+"""The real-valued helpers of ``torch.fft``. Its transforms need complex numbers: calling one raises."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def ifftshift(input: _C.Tensor, dim: Any = None) -> _C.Tensor:
 
 
 def fftfreq(n: int, d: float = 1.0, **options: Any) -> _C.Tensor:
-    """Return the frequencies of a transform of ``n`` samples that are ``d`` apart: 0, 1, ..., then the negative ones,
-    all over ``n * d``.
+    """Return the frequencies of a transform of ``n`` samples ``d`` apart: 0, 1, ..., then the negative ones, each
+    divided by ``n * d``.
     """
     return _C.arange(-(n // 2), n - n // 2, **{"dtype": _C.get_default_dtype(), **options}).roll(-(n // 2)) / (n * d)
 
 
 def rfftfreq(n: int, d: float = 1.0, **options: Any) -> _C.Tensor:
-    """Return the frequencies of a transform of ``n`` real samples ``d`` apart: 0 to ``n // 2`` over ``n * d``."""
+    """Return the frequencies of a transform of ``n`` real samples ``d`` apart: 0 to ``n // 2``, over ``n * d``."""
     return _C.arange(n // 2 + 1, **{"dtype": _C.get_default_dtype(), **options}) / (n * d)
 
 
@@ -47,7 +47,7 @@ def _refusal(name: str, reason: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-# Programs import the transforms beside code that needs none.
+# The transforms exist as names, so that programs which import them without calling them run.
 globals().update(
     {path[4:]: _refusal(path[4:], reason) for path, reason in refused.FUNCTIONS.items() if path.startswith("fft.")}
 )

@@ -22,14 +22,14 @@ __all__ += sorted(_names)
 
 
 def eig(A: _C.Tensor) -> NoReturn:
-    """Raise: the eigenvalues of a general matrix are complex; :func:`eigh` has those of symmetric ones."""
+    """Raise: a general matrix has complex eigenvalues; for symmetric matrices use :func:`eigh`."""
     raise NotSupportedError(
         "linalg.eig: complex numbers are not supported: use linalg.eigh where the matrix is symmetric, or linalg.svd"
     )
 
 
 def eigvals(A: _C.Tensor) -> NoReturn:
-    """Raise: the eigenvalues of a general matrix are complex; :func:`eigvalsh` has those of symmetric ones."""
+    """Raise: a general matrix has complex eigenvalues; for symmetric matrices use :func:`eigvalsh`."""
     raise NotSupportedError(
         "linalg.eigvals: complex numbers are not supported: use linalg.eigvalsh where the matrix is symmetric, or "
         "linalg.svdvals"

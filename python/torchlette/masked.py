@@ -1,11 +1,12 @@
-"""Reductions and normalizations of the elements under a mask: the functions of ``torch.masked``.
+"""The functions of ``torch.masked``: reductions and normalizations of the elements that a mask selects.
 
-``mask`` is a bool tensor (another is compared with 0) that broadcasts to the input's shape; without one every element
-counts. Elements outside stand for the value that changes nothing: 0 in a sum, 1 in a product, the least value in a
-maximum. ``dim`` is a dim, several, or None for all; ``dtype`` is that of the computation and of the result.
+``mask`` is a bool tensor that broadcasts to the input's shape; other dtypes are compared with 0. Without a mask every
+element counts. A masked-out element is replaced by the reduction's identity: 0 in a sum, 1 in a product, the dtype's
+least value in a maximum. ``dim`` is a dim, several, or None for all; ``dtype`` is the dtype of the computation and of
+the result.
 
-All raise IndexError for a dim that is not there and for a mask of more dims than the input, RuntimeError for one that
-does not broadcast.
+All functions raise IndexError if ``dim`` is out of range or the mask has more dims than the input, and RuntimeError if
+the mask does not broadcast.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ Dims = int | Sequence[int] | None
 
 
 def _least(dtype: Any) -> Any:
-    """Return the value that no maximum takes."""
+    """Return the dtype's least value, the identity of a maximum."""
     if dtype is _C.bool:
         raise NotImplementedError(f"masked: no {dtype} is less than all others: convert to torchlette.uint8 first")
     return -math.inf if dtype.is_floating_point else iinfo(dtype).min
 
 
 def _greatest(dtype: Any) -> Any:
-    """Return the value that no minimum takes."""
+    """Return the dtype's greatest value, the identity of a minimum."""
     if dtype is _C.bool:
         raise NotImplementedError(f"masked: no {dtype} is greater than all others: convert to torchlette.uint8 first")
     return math.inf if dtype.is_floating_point else iinfo(dtype).max
@@ -64,14 +65,14 @@ def _as_bool(mask: Tensor, input: Tensor) -> Tensor:
 
 
 def _filled(input: Tensor, mask: Tensor | None, value: Any) -> Tensor:
-    """Return the input with ``value`` outside the mask, or with what that gives of the dtype."""
+    """Return the input with masked-out elements set to ``value``, or to ``value(dtype)`` where it is a function."""
     if mask is None:
         return input
     return _C.where(_as_bool(mask, input), input, value(input.dtype) if callable(value) else value)
 
 
 def _dims(dim: Dims, rank: int) -> list[int]:
-    """Return the dims of a reduction, none of them negative or named twice."""
+    """Return the dims of a reduction as non-negative numbers; raise if one is named twice."""
     dims = [] if dim is None else [dim] if isinstance(dim, int) else list(dim)
     out: list[int] = []
     for d in dims:
@@ -87,13 +88,13 @@ def _dims(dim: Dims, rank: int) -> list[int]:
 
 
 def _counted(input: Tensor, dims: list[int], keepdim: bool, mask: Tensor | None) -> Tensor:
-    """Return how many elements of each slice are under the mask."""
+    """Return the number of selected elements of each slice."""
     under = _C.ones(input.shape, dtype=_C.bool, device=input.device) if mask is None else _as_bool(mask, input)
     return under.sum(dims, keepdim=keepdim)
 
 
 def _total(input: Tensor, dtype: Any) -> Tensor:
-    """Return the input in the dtype of its sums: int64 of integers and bools."""
+    """Return the input cast to the dtype of its sum: int64 for integers and bools."""
     return input.to(dtype or (input.dtype if input.dtype.is_floating_point else _C.int64))
 
 
@@ -263,9 +264,9 @@ def mean(
 def median(
     input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Return the median of the elements under the mask, the lower of two; NaN where there are none.
+    """Return the median of the elements under the mask, or NaN where there are none; of two middle elements, the lower.
 
-    Raises ValueError where there are none of integers; reads the mask of those.
+    Integers have no NaN: the mask is then read, and ValueError is raised if a slice has no element under it.
 
     Args:
         input: Values, of any shape.
@@ -321,13 +322,13 @@ def var(
     dtype: Any = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the variance of the elements under the mask, whose count is lessened by ``correction``, 1 by default.
+    """Return the variance of the elements under the mask; the divisor is their count less ``correction``, 1 by default.
 
     Args:
         input: Values, of any shape.
         dim: The dimension, or a tuple of them, that is reduced; None: all.
-        unbiased: An old flag: whether ``correction`` is 1.
-        correction: What is taken off the count in the divisor.
+        unbiased: The older form of ``correction``: True for 1, False for 0.
+        correction: Subtracted from the count in the divisor.
         keepdim: Whether reduced dimensions stay, with size 1.
         dtype: Of the result; the input is cast to it first. None: the input's, and int64 for sums of integers.
         mask: Bool, of a shape that broadcasts to that of ``input``: where it is False, an element does not count. None:
@@ -356,8 +357,8 @@ def std(
     Args:
         input: Values, of any shape.
         dim: The dimension, or a tuple of them, that is reduced; None: all.
-        unbiased: An old flag: whether ``correction`` is 1.
-        correction: What is taken off the count in the divisor.
+        unbiased: The older form of ``correction``: True for 1, False for 0.
+        correction: Subtracted from the count in the divisor.
         keepdim: Whether reduced dimensions stay, with size 1.
         dtype: Of the result; the input is cast to it first. None: the input's, and int64 for sums of integers.
         mask: Bool, of a shape that broadcasts to that of ``input``: where it is False, an element does not count. None:
@@ -367,7 +368,7 @@ def std(
 
 
 def _corrected(unbiased: bool | None, correction: float | None) -> float:
-    """Return what is taken from the count."""
+    """Return the correction of the count, from either of the two arguments."""
     if unbiased is not None and correction is not None:
         raise RuntimeError("Only one of unbiased and correction may be given")
     return correction if correction is not None else 1 if unbiased is None else int(unbiased)
@@ -383,7 +384,7 @@ _NORMALIZED_ARGS = """Args:
 
 
 def _normalized(f: Callable[..., Tensor], outside: Callable[[Any], Any], doc: str) -> Callable[..., Tensor]:
-    """Return ``f``, along a dim, of the input with a value outside the mask that weighs nothing."""
+    """Return ``f`` along a dim, with masked-out elements set to a value of zero weight."""
 
     def normalized(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
         x = input.to(dtype or input.dtype)
@@ -410,13 +411,13 @@ softmin = _normalized(_softmin, _greatest, "Return :func:`softmax` of the negate
 def normalize(
     input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Return the elements under the mask over their norm along ``dim``, at least ``eps``; 0 outside.
+    """Divide the elements under the mask by their norm along ``dim``, at least ``eps``; the others become 0.
 
     Args:
         input: Values, of any shape.
         ord: The order of the norm: a number, inf or -inf.
         dim: The dimension along which the norm is taken.
-        eps: The least norm that is divided by.
+        eps: Lower bound of the divisor.
         dtype: Of the result; the input is cast to it first. None: the input's.
         mask: Bool, of a shape that broadcasts to that of ``input``: where it is False, an element does not count. None:
             all count.
@@ -450,7 +451,7 @@ def logaddexp(
     input_mask: Tensor | None = None,
     other_mask: Tensor | None = None,
 ) -> Tensor:
-    """Return ``log(exp(input) + exp(other))``, without the terms that are outside their masks.
+    """Return ``log(exp(input) + exp(other))``; a masked-out term counts as 0.
 
     Args:
         input: Values, of any shape.

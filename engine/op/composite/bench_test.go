@@ -8,7 +8,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// nothing is a builder that records nothing: what is measured is the operator's own cost.
+// nothing is a builder that records nothing, so that a benchmark measures the operator alone.
 type nothing struct {
 	op.Builder
 	out op.Val

@@ -4,7 +4,7 @@
 // An entry gives a signature in PyTorch's grammar, samples for the generated tests, and an Eval that promotes dtypes,
 // broadcasts, and emits primitives through package prim.
 //
-// Invariant: no entry has a gradient rule. Gradients are those of the primitives.
+// Invariant: no entry has a gradient rule. The primitives have the rules.
 //
 // type_promotion.go holds the rules that every family shares: result dtypes (Python numbers are wrapped numbers, 0-dim
 // tensors have lower priority), broadcasting, dim wrapping, and PyTorch's error texts.

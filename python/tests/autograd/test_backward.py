@@ -484,7 +484,7 @@ def test_grad_assignment(device: str) -> None:
 
 
 def test_saved_values_are_freed_by_backward(device: str) -> None:
-    """What the tape saved goes when backward has run, though the loss is still held."""
+    """Saved values are freed when backward has run, even while the loss is still held."""
     a = oracle.ours(A, device, requires_grad=True)
     loss = (a.exp() * a.sin()).sum()
     loss.item()

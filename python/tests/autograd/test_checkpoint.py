@@ -86,7 +86,7 @@ def test_equal_to_pytorch(program: Callable[..., Any], reentrant: bool) -> None:
 
 @pytest.mark.parametrize("reentrant", [True, False])
 def test_the_second_run_draws_the_same_numbers(reentrant: bool) -> None:
-    """Dropout masks are those of the first run, and draws after it are not disturbed."""
+    """Dropout masks equal the first run's, and later draws are unaffected."""
     drop, a = torchlette.nn.Dropout(0.5), torchlette.ones(100, requires_grad=True)
     y = ours.checkpoint(drop, a * 1, use_reentrant=reentrant)
     state = torchlette.get_rng_state()
@@ -105,7 +105,7 @@ def test_a_function_that_changes_is_found() -> None:
 
 
 def norms(lib: Any) -> Any:
-    """Return layers that keep something beside their results, in training."""
+    """Return layers with buffers that change in training."""
     return lib.nn.Sequential(
         lib.nn.Linear(4, 3),
         lib.nn.BatchNorm1d(3),
@@ -185,7 +185,7 @@ def test_a_second_write_is_refused(name: str, reentrant: bool, device: str) -> N
 
 
 def test_what_the_body_makes_may_be_written_to(device: str) -> None:
-    """New tensors, in both runs; and older ones where the function asks which run it is."""
+    """New tensors may be written in both runs, older ones in the first run only."""
     count, a = torchlette.zeros((), device=device), torchlette.tensor(X, device=device, requires_grad=True)
 
     def body(z: Any) -> Any:

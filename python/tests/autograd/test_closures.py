@@ -33,7 +33,7 @@ def _grad_and_value(lib: Any, f: Function, x: Any) -> Any:
     return slope * value
 
 
-# What each transform makes of a function from vectors to vectors: such a function again.
+# Transform -> its use on a function from vectors to vectors, which gives such a function again.
 TRANSFORMS: dict[str, Callable[[Any, Function, Any], Any]] = {
     "grad": lambda lib, f, x: lib.func.grad(lambda v: f(v).sum())(x),
     "grad_and_value": _grad_and_value,
@@ -55,7 +55,7 @@ def _written(inputs: list[Any], w: Any) -> Any:
     return z
 
 
-# What a function uses besides its argument: inputs are those of the functions around and its own, w a parameter.
+# The values that a function captures: ``inputs`` are its own and the outer functions' arguments, ``w`` is a parameter.
 CAPTURES: dict[str, Callable[[list[Any], Any, Any], Any]] = {
     "a plain tensor": lambda inputs, c, w: c,
     "an outer input": lambda inputs, c, w: inputs[0] * inputs[-1] + inputs[len(inputs) // 2],
@@ -154,7 +154,7 @@ def test_on_each_device(names: tuple[str, ...], device: str) -> None:
 
 
 class Pair(NamedTuple):
-    """A container that transforms must give back as it is."""
+    """A container whose type transforms must preserve."""
 
     first: Any
     second: Any

@@ -130,7 +130,7 @@ EMPTY: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", EMPTY)
 def test_vmap_over_an_empty_dim(name: str) -> None:
-    """The function runs once for the shapes; results, and gradients, have no rows."""
+    """The function runs once to learn the shapes; results and gradients are empty."""
     oracle.assert_equal(EMPTY[name](torchlette), EMPTY[name](torch))
 
 
@@ -193,7 +193,7 @@ def test_nested_vmap_draws_as_in_pytorch(outer: str, inner: str) -> None:
 
 
 def jacobian_of_draws(lib: Any, transform: str, options: dict[str, Any]) -> Any:
-    """Return what a Jacobian of a function that draws is: how many values its rows have, or an error."""
+    """Return the number of distinct values in a random Jacobian's rows, or the error."""
     lib.manual_seed(3)
     if transform == "hessian":
         made = lib.func.hessian(lambda x: (x * x * lib.rand(3)).sum(), **options)

@@ -194,7 +194,7 @@ def test_saved_values_may_be_written_to_where_that_is_allowed() -> None:
 
 
 def test_write_to_a_view_of_a_detached_part() -> None:
-    """A detached part of a tensor has a history of its own, which a write to a view of it goes on with."""
+    """A detached part of a tensor has its own history, which a write to a view of it extends."""
     results = []
     for lib in (torch, torchlette):
         w = lib.tensor([2.0, 3.0], requires_grad=True)

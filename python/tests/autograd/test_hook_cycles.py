@@ -1,4 +1,4 @@
-"""Hooks whose functions hold their own tensor are collected when nothing can call them any more, and never before."""
+"""Hooks that hold their own tensor are collected once nothing can call them, and no earlier."""
 
 from __future__ import annotations
 

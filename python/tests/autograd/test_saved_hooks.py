@@ -154,7 +154,7 @@ def test_the_innermost_hooks_count_and_unpack_is_called_at_each_use(lib: Any) ->
 
 
 def test_saved_memory_is_let_go(lib: Any) -> None:
-    """What pack does not return is not held; what it returns is, until the backward pass."""
+    """Tensors that pack does not return are freed; its results are held until the backward pass."""
 
     class Kept:
         pass
@@ -186,7 +186,7 @@ def test_saved_memory_is_let_go(lib: Any) -> None:
 
 
 def test_writes_are_not_looked_for(lib: Any) -> None:
-    """As in PyTorch a hook keeps what it likes: only values that the engine holds are guarded."""
+    """As in PyTorch, only values that the engine holds are guarded against writes, not those that hooks hold."""
     a = lib.tensor([1.0, 2.0], requires_grad=True)
     with hooks_of(lib)(lambda t: t.detach().clone(), lambda t: t):
         b = a * 1
@@ -212,7 +212,7 @@ def test_steps_in_place(lib: Any) -> None:
 
 
 def test_double_backward(lib: Any) -> None:
-    """Unpacked values have the history of what was packed; steps of a recorded walk are packed too."""
+    """Unpacked values have the history of the packed tensors; operations of a recorded walk are packed too."""
     a, count = lib.tensor([0.5, 1.5], requires_grad=True), [0, 0]
 
     def pack(t: Any) -> Any:
@@ -290,7 +290,7 @@ def test_a_graph_that_is_dropped_lets_go(lib: Any) -> None:
 
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_checkpoint(lib: Any, reentrant: bool) -> None:
-    """A checkpointed call gives its arguments to the hooks, and nothing of its first run."""
+    """A checkpointed call passes its arguments to the hooks, and no tensor of its first run."""
     a, w, log = lib.ones(3, requires_grad=True), lib.full((3,), 2.0, requires_grad=True), []
     checkpoint = lib.utils.checkpoint.checkpoint if lib is torchlette else torch.utils.checkpoint.checkpoint
     with hooks_of(lib)(lambda t: log.append(tuple(t.shape)) or t, lambda t: t):

@@ -209,7 +209,7 @@ def test_loader_errors():
 
 
 def double_first(worker):
-    """Leave a mark that the worker's datasets can see."""
+    """Set a mark that the worker's datasets can read."""
     import builtins
 
     builtins.torchlette_worker_mark = worker
@@ -238,7 +238,7 @@ def test_worker_errors_come_here():
 
 
 class OddError(Exception):
-    """Cannot be made of a text."""
+    """An error whose constructor does not take a message."""
 
     def __init__(self, number, /, *, place):
         super().__init__(number, place)
@@ -271,7 +271,7 @@ def test_workers_that_cannot_start() -> None:
     """A dataset that cannot be pickled is loaded here, with a warning."""
 
     class Local(Squares):
-        """Not to be found by a worker."""
+        """A local class, which a worker cannot import."""
 
     loader = DataLoader(Local(5), batch_size=2, num_workers=2)
     with pytest.warns(UserWarning, match="pickled"):

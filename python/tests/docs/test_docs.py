@@ -97,7 +97,7 @@ def test_paths_exist(page: Path) -> None:
 
 
 def test_a_decision_has_at_most_twelve_lines() -> None:
-    """A page of decisions is read when each is short."""
+    """Decisions are short, so that the page is read."""
     sections = re.split(r"^## ", (ROOT / "docs" / "rationale.md").read_text(), flags=re.MULTILINE)[1:]
     assert len(sections) > 20
     for section in sections:

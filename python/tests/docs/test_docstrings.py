@@ -1,4 +1,4 @@
-"""Public functions with three parameters or more say what each of them is.
+"""Public functions with three or more parameters document each parameter.
 
 Public is what a module without an underscore in its path lists in ``__all__``: functions, and classes with their
 methods. Operators that are generated have their text from their schema.
@@ -21,7 +21,7 @@ import pytest
 import torchlette
 from torchlette import _C
 
-#: From so many parameters on, a first sentence is not enough.
+#: From this number of parameters on, an Args section is required.
 MANY = 3
 #: Programs for the project's own tests; their functions are called by their command lines.
 TOOLS = ("torchlette.testing.fuzz", "torchlette.testing.holding", "torchlette.testing.programs")
@@ -80,7 +80,7 @@ def described(text: str) -> set[str]:
     return {name.strip() for line in names for name in line.split(",")}
 
 
-#: A text that hands on to another: "As :func:`grad`", "The arguments are those of :class:`Linear`".
+#: A text that refers to another one: "As :func:`grad`", "The arguments are those of :class:`Linear`".
 ELSEWHERE = re.compile(r"[Aa]rguments are those of|parameters are those of")
 
 FUNCTIONS = functions()
@@ -128,7 +128,7 @@ EXAMPLES = [
 
 @pytest.mark.parametrize("test", EXAMPLES, ids=[test.name for test in EXAMPLES])
 def test_examples_run(test: doctest.DocTest) -> None:
-    """What an example shows is what it prints."""
+    """Examples print the output that they show."""
     assert doctest.DocTestRunner().run(test).failed == 0
 
 

@@ -1,4 +1,4 @@
-"""docs/nn.md lists what ``torch.nn`` has and this library has not: no name too many, none too few."""
+"""docs/nn.md lists exactly the names of ``torch.nn`` that this library lacks."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ LISTED = listed()
 
 @pytest.mark.parametrize("name", LISTED)
 def test_a_listed_name_is_only_pytorchs(name: str) -> None:
-    """It exists there and not here."""
+    """A listed name exists in PyTorch and not here."""
     assert attrgetter(name)(torch) is not None
     assert not here(name)
 

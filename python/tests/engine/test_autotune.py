@@ -92,7 +92,7 @@ def test_nothing_is_timed_or_written_unless_asked(device: str, tmp_path: Path) -
 
 
 def test_the_switch_is_a_bool() -> None:
-    """It reads what was set, in both namespaces, and takes nothing else."""
+    """It returns the value that was set, in both namespaces, and accepts only bools."""
     switch = torchlette.backends.wgpu
     before = switch.benchmark
     try:

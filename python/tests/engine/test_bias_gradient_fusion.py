@@ -1,4 +1,4 @@
-"""On a GPU the product of a weight's gradient makes the bias's gradient too: it is no kernel of its own."""
+"""On a GPU the kernel of a weight's gradient also computes the bias's gradient."""
 
 from __future__ import annotations
 

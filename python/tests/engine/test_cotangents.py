@@ -81,7 +81,7 @@ def test_parts_that_are_no_split_are_added(device: str, parts) -> None:
 
 
 def test_a_part_that_is_all_leaves_the_rest(device: str) -> None:
-    """A view of everything is added to what else has arrived, in either order."""
+    """A view of the whole tensor is added to the other cotangents, in either order."""
 
     def program(lib, x):
         y = x * 1

@@ -1,4 +1,4 @@
-"""A product applies the activation or addition that alone reads it: no kernel more, PyTorch's values and gradients."""
+"""A product applies the activation or addition that is its only reader: one kernel, PyTorch's values and gradients."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_cleanup_is_always_allowed(device: str) -> None:
 
 
 def test_recording_is_allowed(device: str) -> None:
-    """Recording from another thread waits on a short mutex only."""
+    """Recording from another thread needs only a short mutex."""
     out = while_reading(device, lambda: torchlette.ones(4, device=device) * 2)
     assert all(isinstance(t, torchlette.Tensor) for t in out)
     np.testing.assert_array_equal(out[-1].numpy(), np.full(4, 2, dtype="float32"))

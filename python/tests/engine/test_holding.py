@@ -53,7 +53,7 @@ def test_an_activation_has_the_bits_that_a_held_product_gives(dtype: str, activa
 
 @pytest.mark.parametrize("name", ("pow", "sin", "cos"))
 def test_an_element_does_not_depend_on_its_neighbours(name: str) -> None:
-    """Arguments that the fast loops do not take leave the others of their block alone: blocks follow layouts."""
+    """Arguments outside the fast loops' range do not change other elements of their block: blocks depend on layouts."""
     torchlette.manual_seed(0)
     x, e = torchlette.rand(6000, device="cpu") * 50 + 0.5, torchlette.rand(6000, device="cpu") * 3
     e[::3] = 2.0

@@ -16,7 +16,7 @@ from torchlette.testing.counters import Delta, levels, stats
 
 
 def binding(t: torchlette.Tensor) -> str:
-    """Return where the truth about a tensor's base lives."""
+    """Return the binding of a tensor's base: value, pending or loc."""
     return torchlette.explain(t)["binding"]
 
 
@@ -67,7 +67,7 @@ def test_commits_count_mutations(device: str) -> None:
 
 
 def test_minimal_forcing(device: str) -> None:
-    """A read of a pure value runs its closure, not everything that is pending."""
+    """A read of a pure value runs only the work that the value depends on."""
     a = torchlette.ones(8, device=device)
     a.tolist()
     other = [a * float(i) for i in range(2, 30)]
@@ -139,7 +139,7 @@ def test_the_facade_reads(device: str) -> None:
 
 
 def test_tidy_disposes_what_is_not_returned(device: str) -> None:
-    """A scope ends the tensors made in it, but for kept and returned ones."""
+    """A scope disposes of the tensors created in it, except kept and returned ones."""
     with torchlette.tidy():
         inner = torchlette.ones(3, device=device)
         kept = torchlette.keep(inner + 1)
@@ -267,7 +267,7 @@ def test_deepcopy_and_pickle(device: str) -> None:
 
 
 def test_memory_returns(device: str) -> None:
-    """check_leaks brackets a block and names what stayed."""
+    """check_leaks names the tensors that outlive its block."""
     with torchlette.check_leaks():
         x = torchlette.ones(100, 100, device=device)
         (x @ x).sum().item()
@@ -305,8 +305,8 @@ def test_the_cotangent_of_logits_is_written_over_them(device: str) -> None:
 
 
 def test_a_value_is_not_written_over_while_it_is_read_in_another_order(device: str) -> None:
-    """A scatter takes the buffer of what it updates, which is read for the last time there, but not where its source is
-    a view of that, too.
+    """A scatter reuses the buffer of the tensor that it updates at its last read, unless its source is a view of that
+    tensor.
     """
     found = []
     for lib, place in ((torchlette, device), (torch, "cpu")):

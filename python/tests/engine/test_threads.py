@@ -1,4 +1,4 @@
-"""Threads: they wait for one another in turn, and each has its own modes, as in PyTorch."""
+"""Threads take turns, and each has its own modes, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_waiting_threads_take_turns() -> None:
 
 
 def test_other_code_gets_the_error_unless_told_to_wait() -> None:
-    """The policy is for code that has not imported torchlette.torch, on tensors of its own."""
+    """The policy applies to code that has not imported torchlette.torch, and to tensors created there."""
     inside, leave = threading.Event(), threading.Event()
 
     def hold() -> None:

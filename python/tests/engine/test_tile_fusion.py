@@ -1,5 +1,5 @@
-"""Neighbouring maps on the CPU are worked tile by tile: values, gradients and memory, where intermediates have no
-buffer and where they have one.
+"""The CPU runs neighbouring maps tile by tile: values, gradients and memory, with and without buffers for
+intermediates.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SMOOTH = (
     lambda lib, x, y: x.mean() + y,
     lambda lib, x, y: (x.reshape(-1, 4) + y[:4]).flatten(),
 )
-#: Near a step, or the middle between two halves, a rounding error is a large one: only our own results are compared.
+#: Near a step or a rounding tie a small error becomes a large one: only torchlette's own results are compared.
 STEPS = (
     lambda lib, x, y: lib.where(x > y, x, -y),
     lambda lib, x, y: x.half().float() + y,
@@ -96,7 +96,7 @@ def test_a_chain_takes_no_memory_for_what_only_it_knows() -> None:
 
 
 def test_views_of_other_offsets_replay_a_chain() -> None:
-    """The plan is one for all offsets; what a chain has no buffer for lies at none."""
+    """One plan serves all offsets; unbuffered intermediates have no offset."""
     x = torch.rand(4 * N)
     ours = torchlette.tensor(x.tolist(), device="cpu")
     for k in (0, 1, 5, N, 2 * N + 3):

@@ -1,5 +1,5 @@
-"""What is known of a stored value is not taken for known of a view of it: fills, layouts, aliases, donated storages,
-reads, versions.
+"""Facts about a stored value do not carry over to its views: fills, layouts, aliases, donated storages, reads,
+versions.
 """
 
 from __future__ import annotations

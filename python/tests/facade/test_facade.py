@@ -76,7 +76,7 @@ def test_no_cuda():
 
 
 def test_what_the_library_makes_for_a_script_is_read_like_numbers():
-    # By code that does not know of the facade: here heapq and statistics, in C and in Python, stand for a logger or a
+    # Code that does not know the facade may coerce: heapq and statistics, in C and in Python, stand for a logger or a
     # progress bar.
     made = [
         nn.Linear(1, 1).weight.detach().sum(),

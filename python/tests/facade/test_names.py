@@ -1,4 +1,4 @@
-"""Names that programs take from inside of PyTorch, and its early ones, are there."""
+"""PyTorch's internal names that programs import, and its early names, exist."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_names_that_subclasses_use() -> None:
 
 
 def test_the_old_names_of_modules() -> None:
-    """Modules that PyTorch cuts otherwise are found under its names."""
+    """Modules that PyTorch divides differently are found under its names."""
     for path, name in (
         ("nn.modules.instancenorm", "InstanceNorm2d"),
         ("nn.modules.pixelshuffle", "PixelShuffle"),
@@ -117,7 +117,7 @@ def test_the_old_names_of_modules() -> None:
 
 
 def test_spmm_of_dense_matrices() -> None:
-    """The product that graph networks call so."""
+    """The name under which graph networks call the product."""
     a, b = np.arange(6.0, dtype=np.float32).reshape(2, 3), np.ones((3, 2), np.float32)
     assert (
         facade.spmm(facade.tensor(a), facade.tensor(b)).tolist()

@@ -1,4 +1,4 @@
-"""What is not here raises a class that programs expect, and the text names what to do."""
+"""A missing feature raises a class that programs expect, and the message names the alternative."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ import torchlette.torch as facade
     ],
 )
 def test_refusals_say_what_to_do(call: Any, error: type[Exception], says: str) -> None:
-    """What is not here raises a class that programs expect, and the text names what to do."""
+    """A missing feature raises a class that programs expect, and the message names the alternative."""
     with pytest.raises(error, match=says):
         call()
 

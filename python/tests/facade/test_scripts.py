@@ -1,4 +1,4 @@
-"""What PyTorch programs touch around their models works or does nothing: wrappers, compilers, switches, weights."""
+"""The environment of PyTorch models works or does nothing: wrappers, compilers, switches, weights."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_custom_operators() -> None:
 
 
 def test_weights_from_the_cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that is in the hub's folder is loaded; one that is not is named."""
+    """A file in the hub's folder is loaded; the error for a missing file names it."""
     hub = importlib.import_module("torchlette.torch.hub")
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     assert hub.get_dir() == str(tmp_path / "hub") == torch.hub.get_dir()
@@ -125,7 +125,7 @@ def test_weights_from_the_cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_groups_of_tensors() -> None:
-    """What optimizers outside of PyTorch call: lists side by side, cut by dtype."""
+    """The grouping that third-party optimizers call: parallel lists, split by dtype."""
     for lib in (torch, facade):
         a, b = lib.ones(2), lib.ones(2, dtype=lib.float64)
         groups = lib.optim.Optimizer._group_tensors_by_device_and_dtype([[a, b, a], [b, b, b], []], with_indices=True)
@@ -142,7 +142,7 @@ def test_groups_of_tensors() -> None:
 
 
 def test_switches() -> None:
-    """Questions about hardware are answered, switches may be set."""
+    """Hardware queries return answers, and switches can be set."""
     cudnn = importlib.import_module("torchlette.torch.backends.cudnn")
     cudnn.benchmark = cudnn.deterministic = True
     facade.backends.cuda.matmul.allow_tf32 = True

@@ -17,7 +17,7 @@ import torchlette
 from torchlette import _C
 from torchlette.testing import counters
 
-#: Hidden operators are called by the library alone; the others are public in some place.
+#: Only the library calls hidden operators; all others are public.
 HIDDEN, IN_PLACE = 8, 64
 NAMES = sorted(name for name, places in _C._where.items() if not places & HIDDEN)
 
@@ -149,7 +149,7 @@ def call(name: str, args: list[Any], kwargs: dict[str, Any]) -> None:
 @given(st.lists(ARGUMENTS, max_size=5), KEYWORDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_operators_answer(name: str, args: list[Any], kwargs: dict[str, Any]) -> None:
-    """A call with arbitrary arguments; what it held is gone afterwards."""
+    """A call with arbitrary arguments; afterwards everything it held is freed."""
     call(name, args, kwargs)
 
 

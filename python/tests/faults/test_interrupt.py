@@ -1,4 +1,4 @@
-"""Ctrl-C, and any signal handler that raises, ends a wait soon; what was not computed is computed by the next read.
+"""Ctrl-C, and any signal handler that raises, ends a wait soon; the next read computes the rest.
 
 Each program runs in a process of its own, for a signal is the process's. `signal_after` sends SIGINT from a thread and
 `stopped_by` gives the seconds from there to the exception.

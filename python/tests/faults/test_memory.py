@@ -10,7 +10,7 @@ import pytest
 import torchlette
 import torchlette.torch as tl
 
-#: Rows that no machine has room for: 1.6 PB of float32 are more than the addresses of a process.
+#: Rows that fit no machine: 1.6 PB of float32 exceed a process's address space.
 MANY = 10**14
 
 
@@ -72,7 +72,7 @@ def test_a_step_that_does_not_fit_is_raised_where_the_loss_is_read(device: str) 
 
 
 def test_a_huge_tensor_concerns_nobody_else(device: str) -> None:
-    """What cannot be allocated is not raised by reads, steps and flushes of others."""
+    """A failed allocation is not raised by reads, steps and flushes of other values."""
     other = torchlette.ones(3, device=device)
     huge = torchlette.zeros(10**15, device=device)
     assert (other + 1).sum().item() == 6
@@ -88,7 +88,7 @@ def test_a_huge_tensor_concerns_nobody_else(device: str) -> None:
 
 
 def test_out_of_memory_names_the_line(device: str) -> None:
-    """The note names the line whose operator had no room, not the one that reads."""
+    """The note names the line of the failed operator instead of the line of the read."""
     huge = torchlette.zeros(10**15, device=device)
     total = huge.sum()
     with pytest.raises(torchlette.OutOfMemoryError) as caught:
@@ -97,7 +97,7 @@ def test_out_of_memory_names_the_line(device: str) -> None:
 
 
 def test_a_lost_write_is_told_once(device: str) -> None:
-    """An in-place write of a failed value leaves the tensor as it was, and says so."""
+    """An in-place write of a failed value leaves the tensor unchanged and raises once."""
     x = torchlette.ones(3, device=device)
     x += torchlette.zeros(10**15, device=device)[:3]
     with pytest.raises(torchlette.OutOfMemoryError):

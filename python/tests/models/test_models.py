@@ -67,7 +67,7 @@ def test_trains_as_in_pytorch(name, device):
     state = ours.state_dict()
     assert list(state) == list(theirs.state_dict())
     for path, value in theirs.state_dict().items():
-        # An optimizer divides by the size of gradients: where these are all but zero, their rounding moves the
+        # An optimizer divides by the size of gradients: where they are almost zero, their rounding errors move the
         # parameter.
         oracle.assert_equal(state[path], value, f"{path} at the end", rtol=1e-3, atol=5e-4)
     for model in (theirs, ours):

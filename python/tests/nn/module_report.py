@@ -145,7 +145,7 @@ class _Converter(database.Converter):
     """Maps a layer that is an argument to one of ours."""
 
     def __call__(self, x: Any) -> Any:
-        """Convert an argument, and what it holds."""
+        """Convert an argument and its contents."""
         if not isinstance(x, torch.nn.TransformerEncoderLayer):
             return super().__call__(x)
         heads, norm, attention = x.self_attn.num_heads, x.norm1, x.self_attn

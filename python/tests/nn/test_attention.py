@@ -46,7 +46,7 @@ def heads(x, h):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("length", [1, 40])
 def test_slices_of_one_tensor(device, causal, length):
-    """The queries, keys and values of a model are slices of one product, seen head by head."""
+    """Queries, keys and values are slices of one product, viewed by head, as in models."""
 
     def call(f, make, qkv):
         q, k, v = (heads(x, 2) for x in qkv.split(24, dim=2))
@@ -74,7 +74,7 @@ def test_groups_widths_and_masks(device):
 
 @pytest.mark.parametrize("shape", [(5, 70), (2, 1, 5, 70), (3, 1, 1), (2, 1, 1, 70), (1, 3, 5, 1), (1,)])
 def test_a_mask_that_requires_grad(device, shape):
-    """Its gradient has its own shape: what shares a number is summed in the kernel."""
+    """Its gradient has the mask's shape: the kernel sums over broadcast elements."""
     close(
         both(
             device,

@@ -64,7 +64,7 @@ def test_dtypes_on_a_gpu(device: str) -> None:
 
 
 def test_contexts() -> None:
-    """They nest, end with an exception, decorate, and tell their state; another device is left alone."""
+    """Contexts nest, end on exceptions, decorate and report their state; other devices are unaffected."""
     for lib in (torch, facade):
         x = lib.ones(2, 2)
         seen = []
@@ -104,7 +104,7 @@ def test_the_state_can_be_set() -> None:
 
 
 def test_calls_that_are_alike_but_for_the_context() -> None:
-    """The fourth like call does not enter the engine: it must not take the result of another context."""
+    """The fourth equal call uses the cached trace: it must not use another context's trace."""
     x = torchlette.ones(3, 3)
     for k in range(6):
         assert (x @ x).dtype is torchlette.float32
@@ -113,7 +113,7 @@ def test_calls_that_are_alike_but_for_the_context() -> None:
 
 
 def test_training_is_pytorchs() -> None:
-    """A net, its loss and SGD: parameters stay float32, and go the same way."""
+    """A net, its loss and SGD: parameters stay float32 and follow PyTorch's trajectory."""
     ends = []
     for lib in (torch, facade):
         net = lib.nn.Sequential(lib.nn.Linear(4, 8), lib.nn.ReLU(), lib.nn.Linear(8, 2))

@@ -53,9 +53,7 @@ TRANSPOSED = [
 def test_values_and_gradients_are_pytorchs(
     device: str, kind: str, image: tuple[int, ...], weight: tuple[int, ...], options: dict, dtype: str
 ) -> None:
-    """Half types are compared with PyTorch's results in float64, rounded: its own on the CPU are summed in another
-    order.
-    """
+    """Half types are compared with rounded float64 results: PyTorch's CPU kernels sum in another order."""
     torch.manual_seed(3)
     channels = weight[0] if kind == "conv" else weight[1] * options.get("groups", 1)
     drawn = [(0.3 * torch.randn(s)).to(getattr(torch, dtype)) for s in (image, weight, (channels,))]
@@ -97,7 +95,7 @@ def kernels(t: torchlette.Tensor) -> list[str]:
 
 @pytest.mark.parametrize(("rows", "want"), [(8, "gemm_float32"), (1, "conv_float32")])
 def test_windows_are_read_where_they_lie(device: str, rows: int, want: str) -> None:
-    """An unpadded convolution is one product, without an array of columns. On a GPU one channel is summed untiled."""
+    """An unpadded convolution is one product without an im2col buffer. On a GPU one channel is summed untiled."""
     x, w = torchlette.ones(2, 4, 9, 9, device=device), torchlette.ones(rows, 4, 3, 3, device=device)
     y = torchlette.nn.functional.conv2d(x, w)
     assert kernels(y) == [want if device == "wgpu" else "gemm_float32"]

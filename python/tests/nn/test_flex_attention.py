@@ -66,7 +66,9 @@ def test_values(score: Any, mask: str) -> None:
 
 
 def test_gradients() -> None:
-    """Also of a tensor that the score function holds; PyTorch has none on the CPU, so the formula is written out."""
+    """Gradients reach tensors captured by the score function too. PyTorch has none on the CPU: compare with the
+    formula.
+    """
     grads = []
     for lib in (torch, facade):
         q, k, v = (t.requires_grad_() for t in qkv(lib))

@@ -15,7 +15,7 @@ import torchlette.torch as facade
 
 
 def trained(lib: Any, poison: int | None, growth_interval: int) -> list[Any]:
-    """Train a layer with a scaler; step number ``poison`` has an infinite loss. Return weights, scales and norms."""
+    """Train a layer with a scaler; step ``poison`` has an infinite loss. Return weights, scales and norms."""
     layer = lib.nn.Linear(3, 1)
     with lib.no_grad():
         layer.weight.copy_(lib.tensor([[0.1, -0.2, 0.3]]))

@@ -355,7 +355,7 @@ def test_gumbel_softmax():
     ],
 )
 def test_activations_in_place_differentiate(name):
-    """The layer before is the one whose output is overwritten."""
+    """The output of the layer before is overwritten."""
     options = (0.1, 2.0) if name == "Threshold" else ()
     check_call(*pair(lambda nn: nn.Sequential(nn.Linear(6, 6), getattr(nn, name)(*options, inplace=True))), x(4, 6))
 

@@ -1,4 +1,4 @@
-"""A norm by rows is one kernel forward and one for each gradient."""
+"""A row norm uses one kernel in the forward pass and one for each gradient."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of sequences are padded, packed and taken apart as in PyTorch; lengths stay on the CPU."""
+"""Lists of sequences are padded, packed and unpacked as in PyTorch; lengths stay on the CPU."""
 
 from __future__ import annotations
 

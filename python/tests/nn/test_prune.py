@@ -1,4 +1,4 @@
-"""Pruning leaves of a module, its state and its gradients what PyTorch's leaves, and refuses the same."""
+"""Pruned modules, their states and gradients equal PyTorch's, and so do the errors."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_scores_instead_of_parameters() -> None:
 
 
 def test_by_chance() -> None:
-    """As many as wanted are pruned, whole slices where these are wanted, and other ones each time."""
+    """The requested number of elements or whole slices is pruned; each call chooses others."""
     p, m = torchlette.nn.utils.prune, torchlette.nn.Linear(40, 30)
     p.random_unstructured(m, "weight", amount=0.25)
     assert m.weight_mask.eq(0).sum().item() == 300
@@ -116,7 +116,7 @@ def test_by_chance() -> None:
     ],
 )
 def test_errors(bad: Callable[[Any, Any], Any]) -> None:
-    """What PyTorch refuses is refused with an error of the same class."""
+    """Calls that PyTorch refuses raise the same class."""
     want, got = both()
     with pytest.raises(Exception) as expected:
         bad(torch.nn.utils.prune, want)

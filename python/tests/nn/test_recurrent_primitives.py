@@ -39,7 +39,7 @@ def normal(*shape: int, seed: int = 1, dtype: torch.dtype = torch.float32) -> to
 
 
 def ours(x: torch.Tensor, device: str = "cpu") -> tl.Tensor:
-    """Return the same leaf here; numpy has no bfloat16."""
+    """Return torchlette's copy of the leaf; NumPy has no bfloat16."""
     if x.dtype == torch.bfloat16:
         return tl.tensor(x.detach().float().numpy(), device=device).to(tl.bfloat16).requires_grad_(x.requires_grad)
     return tl.tensor(x.detach().numpy(), device=device).requires_grad_(x.requires_grad)
@@ -253,7 +253,7 @@ def test_without_a_history_no_gates_and_no_states_are_kept(kind: str) -> None:
 
 
 def test_results_may_be_written_to() -> None:
-    """As in PyTorch's composite layers; its oneDNN form of the LSTM saves its output, ours does not."""
+    """As in PyTorch's composite layers. PyTorch's oneDNN LSTM saves its output and raises; ours saves no output."""
     for kind in ("gru", "rnn_tanh"):
         expected, got = both(lambda nn, kind=kind: KINDS[kind](nn, 3, 5))
         x = normal(4, 2, 3).requires_grad_()

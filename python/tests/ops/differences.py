@@ -1,7 +1,7 @@
 """Samples of the operator database whose results are not PyTorch's, each with its reason. Nothing else may differ.
 
-A key is an entry's label; its words are looked for in the description of a sample, such as
-``forward inplace float16 #3``. An exception that no sample needs any more fails the test on the CPU.
+A key is an entry's label. A sample is excused if its description, such as ``forward inplace float16 #3``, contains the
+words. On the CPU an exception that no sample needs fails the test.
 """
 
 from __future__ import annotations

@@ -47,9 +47,9 @@ _LOST_EXP = "PyTorch's polynomial loses small elements in float32 (1e-3 of them)
 _GARBAGE = "PyTorch gives memory that it has not written, or NaN as an integer"
 _TWO_WRONGS = "both raise; several things are wrong with the call and the two libraries name different ones"
 
-#: Cases by operator and words of the case's label, such as "gradient sample0 float32 empty". On the CPU an
-#: exception that no case needs any more fails the test, see :func:`processor.report_stale`. What rounding
-#: explains needs no exception, see :func:`oracle.assert_near`.
+#: Cases by operator and words of the case's label, such as "gradient sample0 float32 empty". On the CPU an exception
+#: that no case needs fails the test, see :func:`processor.report_stale`. Differences by rounding need no exception, see
+#: :func:`oracle.assert_near`.
 CASES: dict[tuple[str, str], str] = {
     ("norm", "gradient sample5"): _CONSTANT,
     (
@@ -130,8 +130,8 @@ CASES: dict[tuple[str, str], str] = {
     ): "PyTorch adds in bool; we refuse to narrow the sum, as both do for other in-place operators",
 }
 
-#: Operators that factor a matrix. What they give for one whose rows are equal are rounding errors, which differ between
-#: processors: of a sample that is a matrix, the broadcast layout is a batch of equal matrices.
+#: Operators that factor a matrix. For a matrix of equal rows their results are rounding errors, which differ between
+#: processors. The broadcast layout of a matrix is therefore a batch of equal matrices.
 FACTORED = frozenset(
     (
         *("linalg_det", "det", "linalg_slogdet", "slogdet", "logdet", "linalg_inv", "inverse", "linalg_inv_ex"),

@@ -231,7 +231,7 @@ def place(lib: Any, op: Op, where: str, suffix: str = "", name: str = "") -> Cal
 
 
 def values(o: Operand, dtype: str, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Draw the elements of an operand; ``dtype`` is what floats of the sample become."""
+    """Draw the elements of an operand; floats of the sample get ``dtype``."""
     if o.kind == "B":
         return rng.random(shape) < 0.5
     if o.kind == "I":
@@ -251,9 +251,7 @@ def values(o: Operand, dtype: str, rng: np.random.Generator, shape: tuple[int, .
 
 
 def positive_definite(o: Operand, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Draw what is stored under matrices that are symmetric, with distinct eigenvalues above 1, in the operand's view
-    of it.
-    """
+    """Draw the storage of symmetric matrices with distinct eigenvalues above 1, as seen through the operand's view."""
     stored = np.zeros(shape)
     if len(o.shape) < 2 or 0 in o.shape:
         return stored + 2
@@ -272,7 +270,7 @@ def positive_definite(o: Operand, rng: np.random.Generator, shape: tuple[int, ..
 def relayout(o: Operand, layout: str, *, factored: bool = False) -> Operand | None:
     """Return the operand in another layout, None where it has no such layout.
 
-    With ``factored`` a broadcast matrix is a batch of two equal matrices, not one of equal rows.
+    With ``factored`` the broadcast layout of a matrix is a batch of two equal matrices instead of equal rows.
     """
     rank = len(o.shape)
     if factored and layout == "broadcast" and rank <= 2:
@@ -312,7 +310,7 @@ def view_of(lib: Any, stored: Any, o: Operand) -> Any:
 
 @dataclass
 class Side:
-    """A call made concrete under one library: leaves for gradients, and the views that are passed."""
+    """A concrete call of one library: the leaves for gradients, and the views passed as arguments."""
 
     lib: Any
     leaves: list[Any]

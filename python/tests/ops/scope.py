@@ -68,7 +68,7 @@ trunc unique_consecutive unravel_index vdot vsplit xlogy
 """.split()
 )
 
-#: What is rare: compared on the CPU, and what was written for it alone (no operator of a tier) on a GPU too.
+#: Rare operators: compared on the CPU; those with their own implementation also on a GPU.
 TIER_3 = frozenset(
     """
 _segment_reduce alias_copy as_strided_copy bfloat16 byte char constant_pad_nd diagonal_copy expand_copy geqrf
@@ -90,7 +90,7 @@ unsqueeze_copy view_copy
 """.split()
 )
 
-#: Entries that exist in neither library's reals, and why: with the tiers, these are all of the database.
+#: Excluded entries, with the reasons: together with the tiers they are the whole database.
 ABSENT = {
     **dict.fromkeys(
         """

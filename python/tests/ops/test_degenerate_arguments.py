@@ -1,6 +1,6 @@
-"""Tensors of no dims, without elements and of one element, in place of each operator's usual ones.
+"""Operators on 0-dim tensors, empty tensors and tensors of one element.
 
-An operator computes or refuses them; nothing is an internal error, neither of the call nor of the backward pass.
+An operator computes or refuses them; neither the call nor the backward pass gives an internal error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torchlette
 import torchlette.torch
 
 SHAPES = ((), (0,), (2, 0), (0, 3), (1,), (1, 1), (0, 0, 0))
-#: Of those, the ones that one operand gets while the others keep theirs.
+#: The shapes that are given to one operand while the others keep theirs.
 ALONE = ((), (0,), (1,), (1, 1))
 LABELS = [database.label(op) for op in database.entries(scope.TIER_1 | scope.TIER_2 | scope.TIER_3)]
 ENTRIES = {database.label(op): op for op in database.op_db}
@@ -72,7 +72,7 @@ def attempt(f: Any, args: Any, kwargs: Any) -> str:
             for g in torchlette.autograd.grad([t.sum() for t in roots], leaves, allow_unused=True):
                 if g is not None:
                     g.tolist()
-    except Exception as error:  # refused: which class is what the tests of each operator say
+    except Exception as error:  # refused: each operator's own tests check the class
         if isinstance(error, torchlette.errors.InternalError) or "BUG" in str(error):
             return f"{[tuple(getattr(a, 'shape', ())) for a in tensors([args, kwargs])]}: {error}"
     return ""

@@ -67,7 +67,9 @@ def kernels(t):
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_same_results_by_other_kernels(device, deterministic, case):
-    """The mode is asked when an operation is recorded: the same call has two plans, and goes back to the first."""
+    """The mode is read when an operation is recorded: the same call has two plans, and switching back replays the
+    first.
+    """
     call = CASES[case]
     want = call(torch, torch.tensor)
 

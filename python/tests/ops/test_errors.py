@@ -15,7 +15,7 @@ import torch
 
 import torchlette
 
-#: Entries whose bad calls are not refused, or by another class, and why; None: all of an entry's calls.
+#: Entries whose bad calls raise nothing or another class, with reasons; None covers all calls of an entry.
 EXCEPTIONS: dict[str, tuple[set[int] | None, str]] = {
     "multinomial": (None, "weights are values: they are not read when the draw is recorded"),
     "masked_fill": (None, "there are no complex numbers"),
@@ -59,7 +59,7 @@ CLASSES = (NotImplementedError, IndexError, TypeError, ValueError, RuntimeError,
 
 @dataclass
 class Outcome:
-    """What became of one bad call."""
+    """The outcome of one bad call."""
 
     place: str
     want: BaseException

@@ -1,4 +1,4 @@
-"""Factors give the matrix back on both devices at any size, and failures are reported where the value is read."""
+"""Products of factors equal the matrix on both devices at any size; failures are raised where the value is read."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_factors_give_the_matrix_back(n: int, device: str) -> None:
 
 @pytest.mark.parametrize("size", [1e30, 1e-30, 1.0])
 def test_reflections_are_found_of_any_size(size: float, device: str) -> None:
-    """Squares of these would overflow in float32, or vanish; rows of one column may be of several sizes."""
+    """The squares of these elements overflow or underflow in float32; one column may mix magnitudes."""
     a = (np.random.default_rng(0).standard_normal((2, 4, 3)) * size).astype("float32")
     a[1, :, 1] *= np.float32(1e-6)
     for got, want in zip(
@@ -107,7 +107,7 @@ def test_status_instead_of_errors() -> None:
 
 
 def test_numbers_that_are_not_finite_are_refused() -> None:
-    """Algorithms that iterate would not end."""
+    """Iterative algorithms would not terminate on them."""
     for call in (linalg.svdvals, linalg.eigvalsh, linalg.pinv):
         with pytest.raises(linalg.LinAlgError, match="non-finite"):
             call(torchlette.full((2, 2), math.nan)).tolist()
@@ -123,7 +123,7 @@ def test_gradient_of_a_singular_determinant_is_the_adjugate() -> None:
 
 
 def test_complex_results_are_refused() -> None:
-    """The message names what there is instead."""
+    """The message names the alternative."""
     for call, name in ((linalg.eig, "eigh"), (linalg.eigvals, "eigvalsh")):
         with pytest.raises(NotImplementedError, match=f"linalg.{name}"):
             call(torchlette.eye(2))

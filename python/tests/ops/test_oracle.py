@@ -1,4 +1,4 @@
-"""The rule by which results are compared: rounding passes on every processor, what is wrong does not."""
+"""The comparison rule: rounding passes on every processor, errors do not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def halves():
 
 
 def test_one_rounding_is_as_good_as_several():
-    """Ours rounds once; PyTorch's rounds after each step, or once, as the processor has instructions for."""
+    """Ours rounds once; PyTorch's rounds after each step or once, depending on the processor's instructions."""
     x = halves()
 
     def f(t):
@@ -37,7 +37,7 @@ def test_one_rounding_is_as_good_as_several():
 
 
 def test_a_result_that_lost_nothing_leaves_room_for_the_condition():
-    """A processor on which PyTorch's result is exact asks no more of ours than the problem's condition allows."""
+    """Where PyTorch's result happens to be exact, ours may still have the error that the problem's condition allows."""
     x = torch.tensor([1.0 + 2**-12, 3.0])
 
     def f(t):

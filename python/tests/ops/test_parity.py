@@ -1,8 +1,8 @@
 """Every operator of the registry against PyTorch: dtypes, layouts, forms, gradients and errors.
 
 One test covers one operator on one device and reports every case that differs. The cases come
-from the registry (``ops.json``, written by the operators' generator); what is not compared
-stands in ``exceptions.py`` with its reason.
+from the registry (``ops.json``, written by the operators' generator); ``exceptions.py`` lists what is not compared,
+with reasons.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Cases:
         self.excuses: dict[str, bool] = {}  # whether a case needed it
 
     def check(self, label: str, case: Callable[[], None]) -> None:
-        """Run one case; a failure is noted under its label."""
+        """Run one case; record a failure under its label."""
         self.run += 1
         excuse = exceptions.excuse(self.op.full, f"{self.test} {label}")
         failure = ""
@@ -61,7 +61,7 @@ class Cases:
             self.failures.append(f"{label}: {failure}")
 
     def finish(self) -> None:
-        """Raise what was noted."""
+        """Raise the recorded failures."""
         assert self.run > 0, "no case ran"
         shown = "\n".join(self.failures[:12])
         assert not self.failures, f"{len(self.failures)} of {self.run} cases differ:\n{shown}"
@@ -98,11 +98,11 @@ def form(lib: Any, op: samples.Op, suffix: str = "") -> Callable[..., Any]:
 def rehearse(
     use: Callable[[samples.Side], Any], call: samples.Call, device: str, dtype: str, seed: int, *, grad: bool
 ) -> None:
-    """Use the operator twice on like operands: what comes after follows the cached trace of it."""
+    """Call the operator twice on similar operands, so that the next call uses the cached trace."""
     if device != "cpu":
         return  # cached traces know no device
     for _ in range(2):
-        with contextlib.suppress(Exception), warnings.catch_warnings():  # what is wrong shows in the call that counts
+        with contextlib.suppress(Exception), warnings.catch_warnings():  # errors show in the compared call
             warnings.simplefilter("ignore")
             use(samples.concrete(call, device, dtype, seed, grad=grad)[0])
 
@@ -126,7 +126,7 @@ def compare(
     )
     got, error = attempt(form(torchlette, op, suffix), a.call)
     if refused is not None:
-        if error is None:  # what a kernel finds is raised by the read
+        if error is None:  # a kernel's errors are raised by the read
             _, error = attempt(read, samples.Call((got,)))
         assert error is not None, f"PyTorch raises {type(refused).__name__}: {refused}; we return a result"
         assert isinstance(error, oracle.builtin_class(refused)), (
@@ -171,12 +171,12 @@ def wants_double(result: Any) -> bool:
 
 
 def wants_double_here(result: Any) -> bool:
-    """Whether ours is float64 on the CPU: what is made from numbers alone lives there by default."""
+    """Whether ours is float64 on the CPU, the default device of results computed from numbers alone."""
     return isinstance(result, torchlette.Tensor) and result.dtype == torchlette.float64 and str(result.device) == "cpu"
 
 
 def read(result: Any) -> None:
-    """Force what a call returned."""
+    """Force the results of a call."""
     for r in result if isinstance(result, (tuple, list)) else [result]:
         r.tolist()
 
@@ -388,7 +388,7 @@ def test_aliases(op: samples.Op) -> None:
 
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.full)
 def test_places(op: samples.Op) -> None:
-    """The operator stands where the registry says, and PyTorch has that name there too."""
+    """The operator exists in the places that the registry names, as in PyTorch."""
     for where in sorted(op.where):
         for suffix in ("",) if op.in_place_only or where != "method" or not op.in_place else ("", "_"):
             assert samples.place(torchlette, op, where, suffix) is not None, f"{where} {op.name}{suffix} is missing"
@@ -405,7 +405,7 @@ METHODS = [
 
 @pytest.mark.parametrize("op", METHODS, ids=lambda op: op.full)
 def test_method_is_the_function(op: samples.Op) -> None:
-    """The method gives what the function gives."""
+    """The method returns the function's result."""
     if op.name in exceptions.VALUES:
         pytest.skip(exceptions.VALUES[op.name])
     function, method = samples.place(torchlette, op, "function"), samples.place(torchlette, op, "method")

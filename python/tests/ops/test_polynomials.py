@@ -1,4 +1,4 @@
-"""Orthogonal polynomials of a degree that is no number are PyTorch's."""
+"""Orthogonal polynomials with NaN degrees are PyTorch's."""
 
 from __future__ import annotations
 

@@ -16,10 +16,10 @@ import torchlette.torch as facade
 
 STEPS = 4
 SHAPES = ((4, 3), (5,), ())
-#: Optimizers that are not there.
+#: Optimizers that torchlette does not have.
 ABSENT = frozenset({"SparseAdam"})
 CLASSES = (NotImplementedError, IndexError, TypeError, ValueError, AssertionError, RuntimeError, AttributeError)
-#: Bad options that are not refused by PyTorch's class, by what their description has.
+#: Bad options that raise another class than PyTorch's, by words of their description.
 UNRAISED = {"complex": "there are no complex numbers"}
 
 
@@ -36,7 +36,7 @@ def run(lib: Any, name: str, options: dict[str, Any], convert: Callable[[Any], A
     optimizer = getattr(lib.optim, name)(params, **convert(options))
 
     def closure() -> Any:
-        """Return a loss with an optimum where the search goes: one that runs away amplifies each rounding."""
+        """Return a loss with an optimum near the search: a diverging search would amplify rounding."""
         optimizer.zero_grad()
         loss = sum(((p - 0.3) ** 2).sum() for p in params) * (-1.0 if options.get("maximize") else 1.0)
         loss.backward()

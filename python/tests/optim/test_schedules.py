@@ -16,7 +16,7 @@ EPOCHS = 40
 
 
 class Halve:
-    """A callable with state, which the saved form keeps."""
+    """A callable with state, which ``state_dict`` saves."""
 
     def __init__(self):
         self.calls = 0

@@ -17,7 +17,7 @@ import torchlette.nn  # noqa: E402
 import torchlette.optim  # noqa: E402
 from torchlette import _C  # noqa: E402
 
-#: SparseAdam takes sparse gradients, which are not there; LBFGS keeps no step count.
+#: Left out: SparseAdam takes sparse gradients, which do not exist here; LBFGS keeps no step count.
 OTHERS = {"Optimizer", "SparseAdam", "LBFGS"}
 NAMES = sorted(
     n
@@ -46,7 +46,7 @@ def trained(lib, name, steps=3, **options):
 
 
 def described(value):
-    """What a state's value is, under either library, and its elements."""
+    """Describe a state's value and its elements, for either library."""
     if isinstance(value, (torch.Tensor, tl.Tensor)):
         return str(value.dtype), tuple(value.shape), str(value.device), value.requires_grad, value.is_leaf
     return type(value)
@@ -80,7 +80,7 @@ def test_entries_are_those_of_pytorch(name, form, dtype):
 
 
 def walk(lib, name):
-    """What a program that looks at step counts, and changes them, sees."""
+    """Run a program that reads and changes step counts; return its observations."""
     optimizer, parameters = trained(lib, name)
     first, second = (optimizer.state[p] for p in parameters)
     count, seen = first["step"], []
@@ -117,15 +117,15 @@ def walk(lib, name):
 
 @pytest.mark.parametrize("name", COUNTING)
 def test_a_step_count_is_a_tensor(name):
-    """It is read, copied, viewed, written to, replaced, saved and pickled as in PyTorch, and what is written counts."""
+    """It can be read, copied, viewed, written to, replaced, saved and pickled as in PyTorch; written values take
+    effect.
+    """
     assert walk(tl, name) == pytest.approx(walk(torch, name), rel=1e-5, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", COUNTING)
 def test_counting_records_nothing(name, device):
-    """Steps build no plan after the first ones, run one window each, and read nothing back, also once counts were
-    looked at.
-    """
+    """After the first steps, a step builds no plan, runs one window, reads nothing, even after the counts were read."""
     p = tl.nn.Parameter(tl.ones(4, device=device))
     optimizer = getattr(tl.optim, name)([p], lr=0.01)
 
@@ -142,7 +142,7 @@ def test_counting_records_nothing(name, device):
     assert count.item() == 13
     assert run(5) == {"windows": 5, "plans_built": 0}
     assert count.device.type == "cpu"
-    # A count that was written to is the loc of a store: it is committed once, then counts as before.
+    # A count that was written to is bound to a storage location: it is committed once, then counts as before.
     count.fill_(30)
     run(2)
     assert run(5) == {"windows": 5, "plans_built": 0}
@@ -155,7 +155,7 @@ def numbers(lib, value):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_files_of_pytorch_load_and_train_on(name, tmp_path):
-    """A state dict of PyTorch goes on here, one of ours goes on in PyTorch, and both agree with a whole run."""
+    """A PyTorch state dict resumes here and torchlette's resumes in PyTorch; both agree with an uninterrupted run."""
     theirs, p = trained(torch, name)
     torch.save(theirs.state_dict(), tmp_path / "state.pt")
     mine, q = trained(tl, name, steps=0)
@@ -194,7 +194,7 @@ def test_own_files_load(name):
 
 @pytest.mark.parametrize("name", COUNTING)
 def test_counts_that_are_python_numbers_become_tensors(name):
-    """As older state dicts have them; PyTorch takes those too."""
+    """Older state dicts contain them; PyTorch loads those too."""
     entries = []
     for lib in (torch, tl):
         optimizer, parameters = trained(lib, name)
@@ -221,7 +221,7 @@ def test_a_parameter_that_is_listed_twice_counts_twice():
 
 
 def test_other_optimizers_keep_numbers_as_they_are():
-    """A class of the user's that counts in Python is not touched, as in PyTorch."""
+    """As in PyTorch, a user's optimizer that counts in Python keeps its numbers."""
     for lib in (torch, tl):
 
         class Counting(lib.optim.Optimizer):

@@ -67,7 +67,7 @@ def test_schedule(options):
 
 
 class Statistics(tl.nn.Module):
-    """Stands for a batch normalisation: keeps the mean of what it saw since it was cleared."""
+    """Stands in for a batch normalisation: keeps the mean of its inputs since the last reset."""
 
     def __init__(self):
         super().__init__()

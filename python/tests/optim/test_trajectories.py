@@ -27,7 +27,7 @@ OPTIMIZERS = {
     "adam_amsgrad": lambda o, p: o.Adam(p, lr=0.01, amsgrad=True),
     "adam_maximize": lambda o, p: o.Adam(p, lr=0.001, maximize=True),
     "adam_decoupled": lambda o, p: o.Adam(p, lr=0.01, weight_decay=0.1, decoupled_weight_decay=True),
-    # Weight decay equal to the first rate: a number frozen in place of another shows up.
+    # Weight decay equals the first rate: this exposes a plan that freezes one number in place of the other.
     "adamw": lambda o, p: o.AdamW(p, lr=0.01, weight_decay=0.01),
     "adamw_amsgrad": lambda o, p: o.AdamW(p, lr=0.01, weight_decay=0.1, amsgrad=True),
     "rmsprop": lambda o, p: o.RMSprop(p, lr=0.01),
@@ -122,7 +122,7 @@ ALONE = ("RMSprop", "Adafactor", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAda
 
 @pytest.mark.parametrize("name", ALONE)
 def test_steps_on_each_device(name, device):
-    """A state made of tensor operators lives where the parameter does and goes the same way."""
+    """The state is on the parameter's device, and the trajectory is the same on each device."""
     ways = []
     for place in ("cpu", device):
         p = tl.nn.Parameter(tl.linspace(-1, 1, 5).to(place))
@@ -167,7 +167,7 @@ MOVES = ["sgd_momentum", "adam_amsgrad", "adamw", *(name for name in OPTIMIZERS 
 
 @pytest.mark.parametrize("name", MOVES)
 def test_state_moves_from_pytorch_and_back(name):
-    """Half a run under PyTorch and the rest under torchlette equals a whole run; the saved forms have equal keys."""
+    """Half a run in PyTorch and the rest in torchlette equals a whole run; the state dicts have equal keys."""
     expected, got = twins()
     make, data = OPTIMIZERS[name], batches()
     a = make(torch.optim, expected.parameters())

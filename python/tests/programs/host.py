@@ -1,4 +1,4 @@
-"""What tests of programs ask of the host."""
+"""Host queries of the program tests."""
 
 from __future__ import annotations
 

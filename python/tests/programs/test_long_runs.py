@@ -15,10 +15,10 @@ from torchlette.testing.counters import Delta, levels, stats
 
 @linux
 def test_a_million_operations_without_a_read_keep_memory_flat(device: str) -> None:
-    """A chain without end: the safety net cuts windows, plans replay, memory stays flat."""
+    """An endless chain: the safety net cuts windows, plans replay, memory stays flat."""
     steps = 500_000 if device == "cpu" else 20_000
     x = oracle.ours(np.array([1.0, 2.0, 3.0, 4.0], dtype="float32"), device)
-    for warm in (60_000, 20_000):  # past the first safety-net windows, whose plans are built, and a read's after them
+    for warm in (60_000, 20_000):  # skip the first safety-net windows and the first read, which build plans
         for _ in range(warm):
             x = x * 0.9 + 1
         x.tolist()

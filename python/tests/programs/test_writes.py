@@ -1,4 +1,4 @@
-"""Programs that write in place: values, errors and history are PyTorch's, and nothing is copied that need not be."""
+"""Programs that write in place: values, errors and history are PyTorch's, without needless copies."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_write_through_a_view_moves_the_history_of_its_base(device: str) -> No
 
 
 def test_a_fresh_tensor_may_be_written_in_place(device: str) -> None:
-    """Nothing between creation and the write: twos."""
+    """A write directly after creation takes effect."""
     a = torchlette.ones(4, device=device)
     a.add_(1)
     np.testing.assert_array_equal(a.numpy(), np.full(4, 2.0, dtype="float32"))

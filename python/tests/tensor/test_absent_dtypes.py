@@ -84,7 +84,7 @@ def test_devices(spec: str) -> None:
 
 
 def test_refused_names_are_both_errors() -> None:
-    """``hasattr`` answers no, and who calls is told by NotImplementedError what to do."""
+    """``hasattr`` returns False, and calling raises NotImplementedError with the alternative."""
     for get in (lambda: facade.stft, lambda: facade.polar, lambda: facade.view_as_complex):
         with pytest.raises(AttributeError):
             get()

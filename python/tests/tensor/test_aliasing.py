@@ -106,7 +106,7 @@ CASES: dict[str, tuple[tuple[int, ...], Callable[[Any, Tensor], Any]]] = {
     "set_": ((3, 4), lambda lib, x: lib.zeros(2).set_(x)),
 }
 
-#: How the operand lies in its storage: from a row-major tensor of that shape, or of a larger one.
+#: Layouts of the operand: views of a row-major tensor of its shape, or of a larger one.
 LAYOUTS: dict[str, Callable[[Any, tuple[int, ...]], Tensor]] = {
     "contiguous": lambda lib, shape: _numbers(lib, shape),
     "transposed": lambda lib, shape: _numbers(lib, shape[::-1]).permute(*range(len(shape) - 1, -1, -1)),
@@ -157,7 +157,7 @@ def test_write_through_the_result(case: str, layout: str) -> None:
     "case", ["getitem slices", "transpose", "reshape", "unfold", "narrow", "diagonal", "as_strided", "expand"]
 )
 def test_gradient_of_a_write_through_a_view(case: str) -> None:
-    """What is written through a view of a computed tensor has its gradient, and what it replaced has none."""
+    """A value written through a view of a computed tensor receives its gradient; the replaced value receives none."""
 
     def gradients(lib: Any) -> list[Tensor]:
         shape, view = CASES[case]

@@ -17,7 +17,7 @@ from torchlette._runtime import dtype_table
 
 PACKAGE = Path(torchlette.__file__).parent
 NAMES = {d._name for d in dtype_table.DTYPES}
-#: Whatever a list calls them: the names, their aliases, PyTorch's classes, the short names of files.
+#: All names of dtypes in lists: the names, their aliases, PyTorch's classes, the short names in files.
 CALLED = (
     {name: name for name in NAMES}
     | {name: d._name for name, d in vars(_C).items() if d in dtype_table.DTYPES}

@@ -1,4 +1,4 @@
-"""Indices from the host are checked at the call, and only those elements of a storage that index."""
+"""Indices from the host are checked at the call, and only the elements of a storage that serve as indices."""
 
 from __future__ import annotations
 

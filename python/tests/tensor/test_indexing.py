@@ -88,7 +88,7 @@ class Drawn:
             shape = tuple(
                 1 if rng.random() < 0.3 else k for k in self.broadcast[rng.integers(0, len(self.broadcast) + 1) :]
             )
-            if shape == ():  # PyTorch reads it; where the rest picks nothing, ours does not look at it
+            if shape == ():  # PyTorch checks this index even if the rest selects nothing; ours does not
                 low, high = -n, n
             self.parts.append(
                 (kind, rng.integers(low, max(high, low + 1), shape).astype([np.int64, np.int32][rng.integers(0, 2)]))

@@ -1,4 +1,4 @@
-"""What save writes load reads back, files of torch.save load, and forged or foreign files are errors."""
+"""load restores what save wrote and files of torch.save; forged or foreign files raise."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_storages_stay_shared():
 
 
 class Stranger:
-    """What no file may make."""
+    """A class that no file may instantiate."""
 
     def __reduce__(self):
         return print, ("this must not be printed",)

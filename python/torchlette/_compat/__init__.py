@@ -1,1 +1,1 @@
-"""PyTorch's modules and names beside tensors and layers: hub, jit, library, onnx, old names. All have public paths."""
+"""PyTorch's other modules: hub, jit, library, onnx, old names. Each has a public import path."""

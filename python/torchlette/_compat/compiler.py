@@ -1,4 +1,4 @@
-"""PyTorch's switches of compilation: the engine plans by itself, so that they change nothing."""
+"""PyTorch's switches of compilation. They have no effect: the engine plans by itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 def compile(model: Any = None, **options: Any) -> Any:
     """Return ``model``, a function or module, as it is; called with options only, a decorator that does.
 
-    Recorded work is planned, merged and compiled without being asked. Options are accepted and change nothing.
+    The engine plans, fuses and compiles all recorded work. Options are accepted and have no effect.
     """
     return compile if model is None else model
 

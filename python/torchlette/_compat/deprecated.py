@@ -1,4 +1,4 @@
-"""Functions that PyTorch keeps from its early days, and small checks that its own libraries call."""
+"""Deprecated functions of PyTorch, and small checks that its libraries call."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Files of weights in PyTorch's cache folder. Downloads are not here: the names exist for programs that import them
-beside their models.
-"""
+"""Weight files in PyTorch's cache folder. Downloads are not supported; their names can be imported."""
 
 from __future__ import annotations
 
@@ -58,14 +56,14 @@ def load_state_dict_from_url(
     file_name: str | None = None,
     weights_only: bool = True,
 ) -> Any:
-    """Load the file of this URL that is in the cache already; raise where it is not, naming where it belongs.
+    """Load a URL's file from the cache; if it is missing, raise an error with the expected path.
 
     Args:
         url: Its last part is the file's name, unless ``file_name`` gives one.
         model_dir: The folder; by default "checkpoints" in :func:`get_dir`.
         map_location: As in :func:`torchlette.load`.
         progress: Accepted for compatibility.
-        check_hash: Accepted for compatibility: the file was checked by who put it there.
+        check_hash: Accepted for compatibility: cached files are not checked.
         file_name: The file's name.
         weights_only: Accepted for compatibility: files hold data only.
     """

@@ -1,5 +1,4 @@
-"""Operators that a program registers: functions under a name, with a gradient of their own. Nothing is compiled for
-them.
+"""Operators that a program registers: named functions with their own gradients. Registration compiles nothing.
 
 ``custom_op`` functions run as they are; ``torchlette.ops.namespace.name`` finds them.
 """
@@ -35,7 +34,7 @@ class CustomOpDef:
         return f"<CustomOpDef({self._qualname})>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function; what it computes is not recorded: its gradient is the registered one."""
+        """Call the function without recording; the registered gradient applies."""
         if kwargs:
             bound = inspect.signature(self._init_fn).bind(*args, **kwargs)
             bound.apply_defaults()
@@ -59,7 +58,7 @@ class CustomOpDef:
         """Give the operator a gradient.
 
         Args:
-            backward: From (ctx, gradients of the results) to the gradients of the arguments.
+            backward: Maps (ctx, gradients of the results) to the gradients of the arguments.
             setup_context: Called as ``setup_context(ctx, inputs, output)`` to save what ``backward`` needs.
         """
         own = self
@@ -82,7 +81,7 @@ class CustomOpDef:
         self._gradient = Recorded
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
-        """Return ``fn``: shapes are those of the results, which nothing has to guess before."""
+        """Return ``fn``: shapes are taken from the results, so a fake function is never called."""
         return fn
 
     register_vmap = register_fake
@@ -111,7 +110,7 @@ def custom_op(
     Args:
         name: ``"namespace::name"``.
         fn: The function.
-        mutates_args: Names of the arguments that the function writes to: none may be there, for what it does is not
+        mutates_args: Names of the arguments that the function writes to. It must be empty, as the function is not
             recorded.
         device_types: Accepted for compatibility.
         schema: Accepted for compatibility.
@@ -149,7 +148,7 @@ def register_autograd(
 def register_fake(
     op: str | CustomOpDef, func: Callable[..., Any] | None = None, /, *, lib: Any = None, **options: Any
 ) -> Any:
-    """Return ``func``: shapes are those of the results, which nothing has to guess before."""
+    """Return ``func``: shapes are taken from the results, so a fake function is never called."""
     return func if func is not None else lambda later: later
 
 
@@ -161,7 +160,7 @@ def register_kernel(
 
 
 class Library:
-    """PyTorch's tables of operators, which are not here."""
+    """PyTorch's operator tables, which do not exist here."""
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         """Raise: the operators are the engine's."""
@@ -195,7 +194,7 @@ class _Operators:
         return _Namespace(name)
 
     def load_library(self, path: str) -> NoReturn:
-        """Raise: shared libraries of PyTorch's operators have nothing to link to here."""
+        """Raise: shared libraries of PyTorch operators are not supported."""
         raise NotSupportedError(
             "ops.load_library: PyTorch's compiled operators cannot be loaded: write the function with tensors' "
             "operators"

@@ -33,17 +33,17 @@ ProcessRaisedException = ProcessExitedException
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """Return the one way in which tensors travel."""
+    """Return the only strategy: tensors are sent by value."""
     return {_STRATEGY}
 
 
 def get_sharing_strategy() -> str:
-    """Return the one way in which tensors travel."""
+    """Return the only strategy: tensors are sent by value."""
     return _STRATEGY
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Accept PyTorch's names; tensors travel by value."""
+    """Accept PyTorch's names; tensors are sent by value."""
     if new_strategy not in ("file_system", "file_descriptor"):
         raise AssertionError(
             f"set_sharing_strategy: new_strategy is wrong: got {new_strategy!r}, want 'file_system' or "

@@ -1,7 +1,6 @@
-"""Normalizations and samplers under the names that traced PyTorch programs call: modes are numbers, and statistics are
-results.
+"""Normalizations and samplers under the names in traced PyTorch programs: modes are numbers, statistics are returned.
 
-A gradient goes through the statistics of :func:`native_group_norm` alone, as in PyTorch.
+As in PyTorch, only the statistics of :func:`native_group_norm` are differentiable.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Export to ONNX is not here; programs ask whether they are being exported."""
+"""ONNX export is not supported; the query whether an export is running returns False."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Functions of tensors that are written in Python over the engine's operators. Users find them in torchlette."""
+"""Tensor functions written in Python over the engine's operators; the public names are in torchlette."""

@@ -13,7 +13,7 @@ __all__ = ["einsum"]
 
 Tensor = _C.Tensor
 
-# Stands for the dimensions under "..." once each of them has a label of its own, counted from the right.
+# Labels of the dimensions under "...", one for each, counted from the right.
 _Label = str | int
 
 
@@ -90,7 +90,7 @@ def _diagonal(t: Tensor, labels: list[_Label]) -> tuple[Tensor, list[_Label]]:
 
 
 def _sum_out(t: Tensor, labels: list[_Label], wanted: set[_Label]) -> tuple[Tensor, list[_Label]]:
-    """Sum the dimensions that nothing else wants."""
+    """Sum the dimensions whose labels appear in no other operand and not in the result."""
     dims = [i for i, label in enumerate(labels) if label not in wanted]
     if not dims:
         return t, labels
@@ -100,10 +100,10 @@ def _sum_out(t: Tensor, labels: list[_Label], wanted: set[_Label]) -> tuple[Tens
 def _contract(
     a: Tensor, la: list[_Label], b: Tensor, lb: list[_Label], wanted: set[_Label]
 ) -> tuple[Tensor, list[_Label]]:
-    """Multiply two operands and sum the shared labels that nothing else wants: one batched matmul."""
+    """Multiply two operands by one batched matmul, summing shared labels that appear nowhere else."""
     size_a, size_b = dict(zip(la, a.shape, strict=True)), dict(zip(lb, b.shape, strict=True))
     shared = [label for label in la if label in size_b]
-    # A dimension of size 1 is broadcast: where it would be summed, summing the other operand's first is the same.
+    # A summed dimension of size 1 broadcasts: sum the other operand over it first, which gives the same result.
     batch = [label for label in shared if label in wanted]
     inner = [label for label in shared if label not in wanted]
     left = [label for label in la if label not in size_b]

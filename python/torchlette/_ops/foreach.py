@@ -1,8 +1,7 @@
-"""``torch._foreach_*``: one operator over lists of tensors, which optimizers outside of PyTorch are written with.
+"""``torch._foreach_*``: one operator over lists of tensors, used by third-party optimizers.
 
-Each call is a loop: the engine merges the like steps that it records. A second list gives each tensor its own operand;
-    anything
-else (a number, a tensor without dimensions) is the operand of all. The underscored forms write to the first list and
+Each call is a loop: the engine merges the similar operations that it records. A second list gives each tensor its own
+operand; a number or a 0-dim tensor is the operand of all tensors. The underscored forms write to the first list and
 return None.
 """
 
@@ -23,7 +22,7 @@ _PLAIN = (
     "lgamma log log10 log1p "
     "log2 maximum minimum mul neg pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc"
 ).split()
-# The operator of a name that takes no number as its operand.
+# Name -> the operator, for names whose operator takes no number.
 _SAME = {"maximum": "clamp_min", "minimum": "clamp_max"}
 
 
@@ -50,7 +49,7 @@ def _call(op: Callable[..., Any], t: Any, row: Sequence[Any], options: dict[str,
 
 
 def _factors(operands: tuple[Any, ...]) -> list[Any]:
-    """A tensor of factors, the fourth argument of ``addcmul`` and ``addcdiv``, is a list of them."""
+    """Return the factors of ``addcmul`` or ``addcdiv``: a tensor of factors becomes a list."""
     return [a.tolist() if i == 2 and isinstance(a, Tensor) and a.ndim == 1 else a for i, a in enumerate(operands)]
 
 
@@ -79,7 +78,7 @@ def _written(name: str, op: Callable[..., Any]) -> Callable[..., None]:
 
 
 def _named(options: dict[str, Any], operands: tuple[Any, ...]) -> tuple[dict[str, Any], tuple[Any, ...]]:
-    """Put operands that were given by name behind the others: what remains is the same for all tensors."""
+    """Append operands given by name to the positional ones; the other options apply to all tensors."""
     names = ("other", "tensors1", "tensor1", "tensor2", "weight", "exponent", "scalars", "scalar", "value", "src")
     return {k: v for k, v in options.items() if k not in names}, (
         *operands,

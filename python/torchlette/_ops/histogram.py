@@ -43,12 +43,12 @@ def _edges(input: Tensor, bins: int | Tensor, range: Sequence[float] | None) -> 
 
 
 def _bin(values: Tensor, edges: Tensor) -> Tensor:
-    """Return the bin of each value, the first or the last one of those outside."""
+    """Return the bin of each value; values outside go to the first or the last bin."""
     return (_C.searchsorted(edges, values.contiguous(), right=True) - 1).clamp(0, len(edges) - 2)
 
 
 def _summed(points: Tensor, place: Tensor, inside: Tensor, weight: Tensor | None, bins: int) -> Tensor:
-    """Return the number of points inside, or the sum of their weights, by the bin at ``place``."""
+    """Return, for each bin, the number of its points or the sum of their weights."""
     amount = (
         inside.to(points.dtype) if weight is None else _C.where(inside, weight.detach().reshape(-1).to(points.dtype), 0)
     )
@@ -114,7 +114,7 @@ def histogramdd(
     Args:
         input: Points, of shape (*, dims).
         bins: The number of bins of all dims or of each, or the edges of each dim.
-        range: The least and the greatest edge of each dim; those of the points, which are read, by default.
+        range: The least and the greatest edge of each dim. By default the points' extremes, which are read.
         weight: What each point counts, of shape (*).
         density: Whether to divide by the total and by the bins' volumes.
 
@@ -159,7 +159,7 @@ def histogramdd(
 
 
 def _gradient_along(f: Tensor, h: Any, dim: int, edge_order: int) -> Tensor:
-    """Differentiate along dim: h is the distance of all neighbours, or one for each pair."""
+    """Differentiate along dim: h is the spacing, one for all neighbours or one for each pair."""
     n = f.shape[dim]
 
     def at(first: int, count: int) -> Tensor:
@@ -205,9 +205,9 @@ def gradient(
 
     Args:
         input: Values, of any shape.
-        spacing: The distance of neighbours, one for all dimensions or one for each, or their places, a vector for each.
+        spacing: The distance of neighbours, for all dimensions or for each; or a vector of coordinates for each.
         dim: The dimension, or a list of them; None: all.
-        edge_order: 1 or 2: of the estimate at the edges.
+        edge_order: The order of the estimate at the edges: 1 or 2.
     """
     dims = list(range(input.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
     dims = [operator.index(d) for d in dims]

@@ -1,4 +1,4 @@
-"""Functions whose results have shapes that depend on values: each reads a mask or a number from the device."""
+"""Functions whose result shapes depend on values: each reads a mask or a number from the device."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Tensor = _C.Tensor
 
 
 def into(result: Tensor, out: Tensor | None) -> Tensor:
-    """Give the result, or ``out`` resized and filled with it; RuntimeError where it cannot hold the result's kind of
-    number.
+    """Return the result, or ``out`` resized and filled with it. RuntimeError: the result cannot be cast to ``out``'s
+    dtype.
     """
     if out is None:
         return result
@@ -31,7 +31,7 @@ def into(result: Tensor, out: Tensor | None) -> Tensor:
 
 
 def _into(result: Tensor, out: Tensor | None, name: str) -> Tensor:
-    """Give the result, or ``out``, of the same dtype, resized and filled with it."""
+    """Return the result, or ``out`` resized and filled with it; ``out`` must have the same dtype."""
     if out is not None and out.dtype is not result.dtype:
         raise RuntimeError(f"{name}: expected out to have dtype {result.dtype}, but got {out.dtype}")
     return into(result, out)
@@ -54,20 +54,19 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
 
 
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """Return the first ``size`` of the indices that :func:`nonzero` gives; rows of ``fill_value`` follow where there
-    are fewer. Reads nothing.
+    """Return the first ``size`` rows of :func:`nonzero`, padded with rows of ``fill_value``. Reads nothing.
 
     Raises RuntimeError for a negative ``size``.
 
     Args:
         input: Values, of any shape.
         size: The number of rows.
-        fill_value: Fills rows that are left.
+        fill_value: The value of the padding rows.
     """
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
     mask = (input if input.dtype is _C.bool else input != 0).reshape(-1)
-    place = _C.where(mask, mask.cumsum(0) - 1, size).clamp(max=size)  # what has no row goes to one more of them
+    place = _C.where(mask, mask.cumsum(0) - 1, size).clamp(max=size)  # elements beyond the last row go to one extra row
     at = _C.arange(mask.shape[0], device=input.device)
     columns = []
     for d, n in enumerate(input.shape):
@@ -112,7 +111,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
 
 
 def _changes(x: Tensor) -> Tensor:
-    """Mark the rows of x, along dim 0, that differ from the row before; the first one does."""
+    """Mark the rows of x, along dim 0, that differ from the row before; the first row is marked."""
     differs = x[1:] != x[:-1]
     if x.dim() > 1:
         differs = differs.any(1)
@@ -146,7 +145,7 @@ def _rows(input: Tensor, dim: int) -> Tensor:
 
 
 def _answer(output: Tensor, inverse: Tensor | None, starts: Tensor, total: int, return_counts: bool) -> Any:
-    """Bring together what unique returns; runs of equal elements begin at starts."""
+    """Build the results of unique; runs of equal elements begin at ``starts``."""
     results = [output]
     if inverse is not None:
         results.append(inverse)
@@ -163,14 +162,14 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """Return the distinct elements, or slices along ``dim``, in order, and where each element went and how many
-    there are of each; reads their number.
+    """Return the sorted distinct elements, or slices along ``dim``; on request also each element's index among them and
+    their counts. Reads the number of distinct elements.
 
     Args:
         input: Values, of any shape.
         sorted: Accepted for compatibility: elements are always in order.
-        return_inverse: Whether to return also where each element went, int64.
-        return_counts: Whether to return also how many there were of each, int64.
+        return_inverse: Whether to return also each element's index in the result, int64.
+        return_counts: Whether to return also the number of occurrences of each, int64.
         dim: The dimension whose slices are compared; None: elements.
 
     >>> x = torchlette.tensor([3, 1, 3, 2])
@@ -196,12 +195,12 @@ def unique(
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """Return the elements, or slices along ``dim``, without those equal to the one before; reads their number.
+    """Drop each element, or slice along ``dim``, that equals the one before it. Reads the size of the result.
 
     Args:
         input: Values, of any shape.
-        return_inverse: Whether to return also where each element went, int64.
-        return_counts: Whether to return also how many there were of each, int64.
+        return_inverse: Whether to return also each element's index in the result, int64.
+        return_counts: Whether to return also the number of occurrences of each, int64.
         dim: The dimension whose slices are compared; None: elements.
     """
     x = input.detach()

@@ -1,6 +1,4 @@
-"""Products and factorisations whose arguments PyTorch reads in Python: lists of dimensions, tensors one after the
-other.
-"""
+"""Products and factorisations with arguments that Python code parses: lists of dimensions, any number of tensors."""
 
 from __future__ import annotations
 
@@ -50,7 +48,7 @@ def _contracted(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[int]]:
 
 
 def spmm(mat1: Tensor, mat2: Tensor) -> Tensor:
-    """Return the product of two dense matrices. PyTorch has this name for a sparse ``mat1``."""
+    """Return the product of two matrices. In PyTorch ``mat1`` is sparse; here it is dense."""
     return _C.mm(mat1, mat2)
 
 
@@ -67,7 +65,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     if a.dtype != b.dtype:
         raise RuntimeError(f"tensordot: both inputs should have same dtype, but got {a.dtype} and {b.dtype}")
     first, second = _contracted(a, b, dims)
-    for i, j in zip(first, second, strict=True):  # a size of 1 is broadcast, which is a sum of the other operand
+    for i, j in zip(first, second, strict=True):  # a size of 1 broadcasts: sum the other operand first
         if a.shape[i] == 1 != b.shape[j]:
             b = b.sum(j, keepdim=True, dtype=b.dtype)
         elif b.shape[j] == 1 != a.shape[i]:
@@ -83,7 +81,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
 
 
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
-    """Multiply matrices in the order of least work: :func:`linalg.multi_dot` of its arguments."""
+    """Multiply matrices in the cheapest order, as :func:`linalg.multi_dot` does."""
     if len(matrices) == 1:
         return matrices[0]
     return linalg.multi_dot(matrices, out=out)
@@ -136,8 +134,8 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 
 
 def get_approximate_basis(A: Tensor, q: int, niter: int | None = 2, M: Tensor | None = None) -> Tensor:
-    """Return Q, of shape (*, m, q) with orthonormal columns, such that ``Q @ Q.mT @ (A - M)`` is close to ``A - M``; it
-    is drawn.
+    """Return Q, of shape (*, m, q) with orthonormal columns, such that ``Q @ Q.mT @ (A - M)`` is close to ``A - M``.
+    The result is random.
     """
     if M is not None:
         A = A - M
@@ -155,8 +153,8 @@ def svd_lowrank(
 
     Args:
         A: Shape (*, m, n).
-        q: The rank: somewhat more than what is wanted of it.
-        niter: Rounds of power iteration; more are more exact.
+        q: The rank of the approximation; choose it somewhat above the rank that is needed.
+        niter: Rounds of power iteration; more rounds give a better approximation.
         M: Subtracted from ``A``; it broadcasts.
     """
     q = 6 if q is None else q

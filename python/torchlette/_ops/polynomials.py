@@ -1,9 +1,8 @@
 """Orthogonal polynomials of ``torch.special``, by their recurrences of three terms (Abramowitz and Stegun, 22.7).
 
-Each takes the argument ``x`` and the degree ``n``, tensors or numbers that broadcast, at least one of them a tensor; a
-degree that is not whole is cut; below 0, and where it is NaN, the result is 0. Integers give the default dtype. As in
-PyTorch, there are no gradients. Degrees in a tensor are read: the recurrence takes as many steps as the greatest of
-them.
+Each takes the argument ``x`` and the degree ``n``: tensors or numbers that broadcast, at least one of them a tensor. A
+fractional degree is truncated; a negative or NaN degree gives 0. Integer arguments give the default dtype. As in
+PyTorch, there are no gradients. A tensor of degrees is read: the recurrence runs to the greatest degree.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ __all__ = [
 ]
 
 Tensor = _C.Tensor
-#: Gives p(k+1) of k, x, p(k) and p(k-1).
+#: Computes p(k+1) from k, x, p(k) and p(k-1).
 Step = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 
 
@@ -92,7 +91,7 @@ def _polynomial(
 
 
 def _of_degrees(x: Tensor, values: Iterator[Tensor], n: Tensor) -> Tensor:
-    """Take of each degree's values those that are asked for; reads the greatest degree."""
+    """Select each element's value by its degree; reads the greatest degree."""
     result = _C.zeros_like(_C.broadcast_tensors(x, n)[0])
     if n.numel() > 0:
         for k in range(int(n.max().item()) + 1):

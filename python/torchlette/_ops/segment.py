@@ -10,7 +10,7 @@ from torchlette import _C
 __all__ = ["segment_reduce"]
 
 Tensor = _C.Tensor
-#: Reduction: the one that scatter_reduce has, and the value it starts from.
+#: Reduction -> its name in scatter_reduce and its initial value.
 _REDUCTIONS = {
     "sum": ("sum", 0.0),
     "mean": ("sum", 0.0),
@@ -31,18 +31,18 @@ def segment_reduce(
     unsafe: bool = False,
     initial: float | None = None,
 ) -> Tensor:
-    """Reduce segments along ``axis``: in place of its size the result has the number of segments.
+    """Reduce segments along ``axis``; the result's size along it is the number of segments.
 
     Args:
         data: Floats, of shape (*before, n, *after), where ``before`` has ``axis`` dims.
         reduce: "sum", "mean", "prod", "max" or "min".
         lengths: Integers of shape (*before, segments) that sum to n along the last dim.
         indices: Not supported, as in PyTorch.
-        offsets: In place of lengths, where each segment starts, and where the last ends: shape (*before, segments + 1).
+        offsets: Instead of lengths: the start of each segment and the end of the last, (*before, segments + 1).
         axis: The dim of the segments, the last of ``lengths`` and of ``offsets``.
-        unsafe: Whether to leave the lengths' sums unread.
-        initial: What each reduction starts from; a mean adds it to the sum. By default an empty segment gives 0, nan,
-            1, -inf or inf.
+        unsafe: Whether to skip the check of the lengths' sums, which reads them.
+        initial: The initial value of each reduction; a mean adds it to the sum. Without it, an empty segment gives 0
+            (sum), nan (mean), 1 (prod), -inf (max) or inf (min).
     """
     if reduce not in _REDUCTIONS:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, max or min, got {reduce}")
@@ -55,7 +55,7 @@ def segment_reduce(
     segments = starts.shape[-1] - 1
     row = _C.arange(data.shape[axis], device=data.device).expand(data.shape[: axis + 1]).contiguous()
     place = _C.searchsorted(starts.contiguous(), row, right=True) - 1
-    place = _C.where(place < 0, segments, place)  # what lies outside the segments goes to one more of them
+    place = _C.where(place < 0, segments, place)  # elements outside the segments go to one extra segment
     place = place.reshape(place.shape + (1,) * (data.dim() - axis - 1)).expand(data.shape)
     kind, identity = _REDUCTIONS[reduce]
     shape = (*data.shape[:axis], segments + 1, *data.shape[axis + 1 :])
@@ -66,7 +66,7 @@ def segment_reduce(
         .scatter_reduce(axis, place, data, kind)
         .narrow(axis, 0, segments)
     )
-    if extreme and initial is not None:  # chosen apart: an element that equals it has the whole gradient
+    if extreme and initial is not None:  # an element equal to it gets the whole gradient
         return _C.where(result < initial if reduce == "max" else result > initial, initial, result)
     if reduce != "mean":
         return result

@@ -1,7 +1,7 @@
-"""Functions and methods of shapes, views and storage that are written in Python.
+"""Shape, view and storage functions and methods that are written in Python.
 
-Operators of the engine give new tensors; what stands here makes an existing tensor denote another view
-(``unsqueeze_``, ``resize_``, ``set_``), or has a result whose shape depends on values, which it reads.
+Engine operators return new tensors. The methods here change the view that an existing tensor denotes (``unsqueeze_``,
+``resize_``, ``set_``); the functions have results whose shape depends on values, which they read.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 
 
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
-    """Write ``values`` at ``input[indices]`` in place; with ``accumulate`` add, at repeated places each time.
+    """Write ``values`` at ``input[indices]`` in place; with ``accumulate``, add them, once for each repeated index.
 
     Args:
         input: The tensor to change.
@@ -119,11 +119,11 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 def repeat_interleave(
     input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Repeat each element, or each slice of ``dim``, in place.
+    """Repeat each element, or each slice of ``dim``; the copies are adjacent.
 
     Args:
         input: The tensor, flattened where ``dim`` is None; alone, it is ``repeats`` of the numbers from 0 on.
-        repeats: How often: an int, or an integer tensor with a count for each slice (or one for all).
+        repeats: The number of copies: an int, or an integer tensor with a count for each slice (or one for all).
         dim: The dim along which slices are repeated.
         output_size: The size of ``dim`` in the result; without it a tensor of counts is read.
 
@@ -144,7 +144,7 @@ def repeat_interleave(
 
 
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return views of parts along ``dim``: as many as an int says, or cut at indices; a tensor of either is read.
+    """Split along ``dim`` into views: into a number of parts, or at indices. A tensor argument is read.
 
     Args:
         input: Values, of any shape.
@@ -172,7 +172,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
 
 
 def _view_in_place(name: str) -> Callable[..., Tensor]:
-    """Return the method ``name_``: the tensor becomes what ``name`` gives."""
+    """Return the method ``name_``: the tensor becomes the view that ``name`` returns."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if self.requires_grad and self.is_leaf and _C.is_grad_enabled():
@@ -210,7 +210,7 @@ def _strides_in(size: Any, form: Any) -> tuple[int, ...]:
 
 
 def _resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
-    """Give the tensor another size: its elements are those of the storage from its first one on, without gaps.
+    """Resize the tensor: its elements are those of its storage from the first one on, without gaps.
 
     Without a memory format a tensor of that size stays as it is, whatever its strides. Elements past the storage's end
     are
@@ -243,7 +243,7 @@ def _resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
 
 
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    """Give ``input`` the size of ``the_template``, as ``resize_`` does.
+    """Resize ``input`` to the size of ``the_template``, as ``resize_`` does.
 
     Args:
         input: Values, of any shape.
@@ -324,7 +324,7 @@ def _is_nonzero(self: Tensor) -> bool:
 
 
 class Storage:
-    """What a tensor and its aliases share, as far as scripts ask: its identity and its size."""
+    """The storage that a tensor and its aliases share: scripts can query its identity and its size."""
 
     def __init__(self, tensor: Tensor) -> None:
         """Describe the storage of ``tensor``."""
@@ -333,7 +333,7 @@ class Storage:
         self._bytes, self.device = meta["storage"] * tensor.itemsize, tensor.device
 
     def data_ptr(self) -> int:
-        """Return a number that is equal for aliases; no address."""
+        """Return a number that identifies the storage: equal for aliases, but no memory address."""
         return self._start
 
     def nbytes(self) -> int:
@@ -344,7 +344,7 @@ class Storage:
 
 
 def _untyped_storage(self: Tensor) -> Storage:
-    """Return what the tensor and its aliases share."""
+    """Return the storage that the tensor and its aliases share."""
     return Storage(self)
 
 
@@ -357,12 +357,12 @@ def _refuse_sparse(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 def _to_dense(self: Tensor, dtype: Any = None, *, masked_grad: Any = None) -> Tensor:
-    """Return the tensor, which is dense."""
+    """Return the tensor itself: all tensors are dense."""
     return self if dtype is None else self.to(dtype)
 
 
 def _always(answer: Any, doc: str) -> Callable[..., Any]:
-    """Return a method that gives the same for every tensor."""
+    """Return a method with one constant result."""
 
     def method(self: Tensor, *args: Any) -> Any:
         return answer
@@ -390,7 +390,7 @@ def _new(self: Tensor, *args: Any) -> Tensor:
 
 
 def _copying(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that copies what ``view`` gives, a view or several, into new tensors or ``out``."""
+    """Return the function that copies the views that ``view`` returns into new tensors or ``out``."""
 
     def copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         got = view(input, *args, **kwargs)
@@ -409,11 +409,11 @@ def _copying(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
 
 def _slice(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     """Return the part from ``start`` to ``end`` of a dim, every ``step``-th element."""
-    input.size(dim)  # raises for a dim that is not there
+    input.size(dim)  # raises if dim is out of range
     return input[(slice(None),) * (dim % input.dim()) + (slice(start, end, step),)]
 
 
-#: The views that have a function which copies: their methods' names.
+#: The view methods that also have a copying function, ``NAME_copy``.
 _COPIED = (
     "as_strided detach diagonal expand narrow permute select split split_with_sizes squeeze t transpose unbind unfold "
     "unsqueeze view"

@@ -1,6 +1,4 @@
-"""The window functions of ``torch`` itself: those of :mod:`torchlette.signal.windows` by the names and arguments of
-old.
-"""
+"""The window functions of the ``torch`` namespace: :mod:`torchlette.signal.windows` under older names and arguments."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the package needs: settings, errors, dtypes, methods of Tensor. Users find the names in torchlette."""
+"""Settings, errors, dtypes and the Python methods of Tensor; the public names are in torchlette."""

@@ -128,12 +128,12 @@ def numel(input: _C.Tensor) -> int:
 
 
 def set_default_dtype(d: Any) -> None:
-    """Set the dtype of floating point tensors that are made without one."""
+    """Set the dtype of floating point tensors that are created without a dtype."""
     _C._set_default_dtype(d)
 
 
 class _DeviceScope:
-    """The device set by :func:`set_default_device`; as a context manager, until the end of the block."""
+    """The effect of :func:`set_default_device`; as a context manager it ends with the block."""
 
     def __init__(self, before: Any) -> None:
         self.before = before
@@ -146,12 +146,12 @@ class _DeviceScope:
 
 
 def set_default_device(device: Any) -> _DeviceScope:
-    """Set the device of tensors that are made without one; usable as ``with set_default_device("cpu"):`` too."""
+    """Set the device of tensors created without a device. ``with set_default_device("cpu"):`` limits it to a block."""
     return _DeviceScope(_C._set_default_device(device))
 
 
 class _DeviceBlocks(threading.local):
-    """What was the default device before each ``with device(...):`` block that is open in a thread."""
+    """A thread's stack of default devices to restore, one for each open ``with device(...):`` block."""
 
     def __init__(self) -> None:
         self.before: list[Any] = []
@@ -161,7 +161,7 @@ _device_blocks = _DeviceBlocks()
 
 
 def _enter_device(self: _C.device) -> _C.device:
-    """Make this the device of tensors that are made without one, until the end of the block."""
+    """Make this the default device until the end of the block."""
     _device_blocks.before.append(_C._set_default_device(self))
     return self
 
@@ -190,13 +190,13 @@ def get_num_threads() -> int:
 
 
 def set_busy_policy(policy: str) -> None:
-    """Choose what a thread does that would compute while another one does.
+    """Choose what happens when a thread calls the engine while another thread is using it.
 
-    Code that imports ``torchlette.torch`` waits for its turn under either policy, as PyTorch's does.
+    Code that imports ``torchlette.torch`` waits under either policy, as in PyTorch.
 
     Args:
-        policy: ``"raise"`` (the default): :class:`EngineBusyError`; ``"wait"``: other code waits too, in the order of
-            coming.
+        policy: ``"raise"`` (the default) raises :class:`EngineBusyError`; ``"wait"`` lets threads wait, first come
+            first served.
     """
     if policy not in ("raise", "wait"):
         raise ValueError(f"set_busy_policy: policy is wrong: got {policy!r}, want 'raise' or 'wait'")
@@ -222,7 +222,7 @@ def _tensors_in(value: Any, found: list[Any]) -> list[Any]:
 
 
 class _TidyScope:
-    """Disposes at its end of all tensors made inside that were not kept."""
+    """A scope that, at its end, disposes of all tensors created inside and not kept."""
 
     def __enter__(self) -> None:
         _C._tidy(True)
@@ -232,11 +232,10 @@ class _TidyScope:
 
 
 def tidy(fn: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """Dispose at once of tensors that are no longer wanted, instead of when Python drops them.
+    """Dispose of intermediate tensors at the end of a scope, instead of when Python drops them.
 
-    ``with tidy():`` disposes at the end of the block of what was made inside and not passed to :func:`keep`;
-    ``tidy(fn, *args)`` calls ``fn`` in such a scope and spares the tensors that it returns, as :func:`keep` does: no
-    scope around disposes of them either.
+    ``with tidy():`` disposes, at the end of the block, of every tensor created inside and not passed to :func:`keep`.
+    ``tidy(fn, *args)`` calls ``fn`` in such a scope and keeps the tensors that it returns; outer scopes keep them too.
     """
     if fn is None:
         return _TidyScope()
@@ -251,22 +250,21 @@ def tidy(fn: Any = None, *args: Any, **kwargs: Any) -> Any:
 
 
 def keep(value: Any) -> Any:
-    """Exempt a tensor, or those in a container or module, from the tidy scopes around; return ``value``."""
+    """Exempt a tensor, or the tensors of a container or module, from all open tidy scopes; return ``value``."""
     for tensor in _tensors_in(value, []):
         tensor.keep()
     return value
 
 
 def realize(*tensors: Any) -> None:
-    """Compute tensors now and wait until their values are there: for timing, and before work outside of the library.
+    """Compute tensors and wait for their values: for timing, and before work outside of the library.
 
-    Programs need no such call: a read computes what it needs. All tensors are computed together, so that what they
-        share is
-    computed once, and nothing is copied to the host.
+    Ordinary programs need no such call: a read computes what it needs. All tensors are computed together, so shared
+    work runs once; nothing is copied to the host.
 
     Args:
         tensors: Tensors, nested lists, tuples, sets and dicts of them, and modules, whose parameters and buffers count.
-            Other items of containers are passed over.
+            Other items of containers are ignored.
 
     Raises:
         TypeError: An argument is none of these.
@@ -316,18 +314,18 @@ def stats() -> dict[str, Any]:
 
 
 def explain(tensor: _C.Tensor, *, program: bool = False) -> dict[str, Any]:
-    """Return where a tensor stands: its binding, versions, layout, the operation that makes it and the line that made
-    it.
+    """Return a tensor's state: its binding, versions, layout, the operation that computes it and the source line of
+    that operation.
 
     A computed tensor has ``window`` and ``plan`` (number, runs, nodes, bytes written, mean microseconds of a run on the
     host, ``kernels`` with FLOPs, bytes and microseconds of the last profiled run, and ``built_because``); a pending one
-    has ``pending``: nodes, stores and outside values of the window that would run, and its plan or why it needs a new
+    has ``pending``: nodes, stores and outside values of the window that would run, and its plan or the reason for a new
     one.
 
     With ``program=True``, ``program`` is the text of that window's program: inputs, one line a primitive with its
-    operands, views, numbers, dtype and shape, the stores, and the source lines as comments. Of a computed tensor it
-    holds the numbers of the run for which the plan was built; data from the host, and values whose plan was evicted,
-    have none.
+    operands, views, numbers, dtype and shape, the stores, and the source lines as comments. For a computed tensor the
+    numbers are those of the run that built the plan. Data from the host and values whose plan was evicted have no
+    program.
 
     >>> import torchlette
     >>> x = torchlette.ones(2, 3, device="cpu")
@@ -342,14 +340,15 @@ def explain(tensor: _C.Tensor, *, program: bool = False) -> dict[str, Any]:
 
 
 class check_leaks:
-    """Raise at the end of a block if tensors made inside are still alive, naming the line that made each.
+    """Raise at the end of a block if tensors created inside are still alive; the error names the line that created
+    each.
 
     Args:
-        allowed: How many may stay.
+        allowed: The number of tensors that may stay alive.
     """
 
     def __init__(self, allowed: int = 0) -> None:
-        """Choose how many tensors may stay."""
+        """Store the allowed number."""
         self.allowed = allowed
 
     def __enter__(self) -> check_leaks:
@@ -358,7 +357,7 @@ class check_leaks:
 
     @staticmethod
     def _live() -> Counter[str]:
-        """Return how many live tensors each line has made."""
+        """Return the number of live tensors by the line that created them."""
         import gc
 
         gc.collect()

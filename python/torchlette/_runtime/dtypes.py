@@ -1,4 +1,4 @@
-"""Numeric limits and promotion of dtypes; the engine's table of them is dtype_table.py."""
+"""Numeric limits and promotion of dtypes; dtype_table.py has the engine's table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 __all__ = ["can_cast", "finfo", "iinfo", "promote_types", "result_type"]
 
-# No tensor has the types below; programs ask for their limits to round to them in a wider type.
+# Tensors cannot have the dtypes below. Programs query their limits to round values to them in a wider dtype.
 # dtype -> (stored bits of the mantissa, greatest value, smallest normal number)
 _ABSENT_FLOATS: dict[Any, tuple[int, float, float]] = {
     _C.float8_e4m3fn: (3, 448.0, 2.0**-6),
@@ -38,7 +38,7 @@ def _short_name(dtype: Any) -> str:
 
 
 class finfo:
-    """Limits of a floating point dtype, the default one if none is given."""
+    """Limits of a floating point dtype; without an argument, of the default dtype."""
 
     bits: int
     eps: float
@@ -113,15 +113,15 @@ def result_type(tensor1: Any, tensor2: Any) -> Any:
 
 
 def promote_types(type1: Any, type2: Any) -> Any:
-    """Return the smallest dtype that holds the values of both, as PyTorch's table has it."""
+    """Return the dtype to which PyTorch's promotion table takes the two."""
     return result_type(_C.empty(1, dtype=type1), _C.empty(1, dtype=type2))
 
 
 def _category(dtype: Any) -> tuple[bool, bool, bool]:
-    """Return what orders bool, integers, floating point and complex types."""
+    """Return the rank of the dtype's category: bool, integer, floating point, complex."""
     return dtype.is_complex, dtype.is_floating_point, dtype is not _C.bool
 
 
 def can_cast(from_: Any, to: Any) -> bool:
-    """Return whether a result of dtype ``from_`` may be written to a tensor of dtype ``to``."""
+    """Return whether PyTorch lets a result of dtype ``from_`` be written to a tensor of dtype ``to``."""
     return _category(from_) <= _category(to)

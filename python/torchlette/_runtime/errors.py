@@ -1,7 +1,7 @@
 """The error classes.
 
-Each derives from :class:`TorchletteError` and from the built-in class that PyTorch raises in the same
-situation, so that ``except RuntimeError`` of a PyTorch script catches what it did before.
+Each derives from :class:`TorchletteError` and from the built-in class that PyTorch raises in the same situation:
+``except RuntimeError`` in a PyTorch script catches the same failures here.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TorchletteError(Exception):
 
 
 class ExecutionError(TorchletteError, RuntimeError):
-    """An operation cannot be done on these tensors: shapes, devices, state."""
+    """An operation cannot run on these tensors, because of their shapes, devices or state."""
 
 
 class DtypeError(TorchletteError, TypeError):
@@ -53,7 +53,7 @@ class InvalidValueError(TorchletteError, ValueError):
 
 
 class IndexRangeError(TorchletteError, IndexError, RuntimeError):
-    """An index or a dimension is out of range. PyTorch raises one or the other class, by operator; this is both."""
+    """An index or a dimension is out of range. PyTorch's class depends on the operator; this one derives from both."""
 
 
 class NotSupportedError(TorchletteError, NotImplementedError):
@@ -61,15 +61,15 @@ class NotSupportedError(TorchletteError, NotImplementedError):
 
 
 class RefusedNameError(NotSupportedError, AttributeError):
-    """The name is PyTorch's, and does not exist here; ``hasattr`` answers no."""
+    """A name of PyTorch's that torchlette does not have; ``hasattr`` returns False for it."""
 
 
 class OutOfMemoryError(TorchletteError, RuntimeError):
-    """A device has not enough memory for a value; what is not computed from it is as it was, and the engine goes on."""
+    """A device has too little memory for a value. Values that do not depend on it are intact; the engine goes on."""
 
 
 class ValueLostError(TorchletteError, RuntimeError):
-    """The value was never computed, since the work that makes it failed."""
+    """The value does not exist, because the work that computes it failed."""
 
 
 class PoisonedEngineError(TorchletteError, RuntimeError):
@@ -89,7 +89,7 @@ class InvalidHandleError(TorchletteError, RuntimeError):
 
 
 class TensorHostCoercionError(TorchletteError, TypeError):
-    """A tensor was used as a Python number; the read is written as ``t.item()``."""
+    """A tensor was used as a Python number; write the read explicitly, as ``t.item()``."""
 
 
 class SavedTensorModifiedError(TorchletteError, RuntimeError):
@@ -101,11 +101,11 @@ class BackwardGraphFreedError(TorchletteError, RuntimeError):
 
 
 class NonReentrantBackwardError(TorchletteError, RuntimeError):
-    """``backward()`` was called from hooks of hooks, too deep to end."""
+    """``backward()`` calls nested through hooks exceed the depth limit."""
 
 
 class DeviceLostError(TorchletteError, RuntimeError):
-    """The GPU has gone away."""
+    """The GPU was lost."""
 
 
 class LinAlgError(TorchletteError, RuntimeError):
@@ -125,9 +125,7 @@ class CheckpointError(TorchletteError, RuntimeError):
 
 
 class CheckpointImpureRegionError(CheckpointError):
-    """The second run of a checkpointed function writes to a tensor that is older than it, which would do the write
-    twice.
-    """
+    """The second run of a checkpointed function writes to an older tensor: it would repeat the first run's write."""
 
 
 class GradcheckError(TorchletteError, RuntimeError):

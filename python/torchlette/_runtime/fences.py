@@ -1,6 +1,6 @@
-"""Fences: what a function must not write to while a transform differentiates it or a checkpoint runs it again.
+"""Fences protect older tensors while a transform differentiates a function or a checkpoint runs it again.
 
-A fence is of the calling thread. Until its end, writing in place to a tensor that is older than the fence raises.
+A fence belongs to one thread. Until it ends, an in-place write of that thread to a tensor older than the fence raises.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["fence", "is_recomputing", "no_fence", "recomputation", "transform"]
 # The kinds of tl_fence.
 _END, _QUERY, _NONE, _TRANSFORM, _RECOMPUTATION = range(5)
 
-# The fences of all threads, so that layers ask the engine only where there is one.
+# The open fences of all threads: layers query the engine only while this list has entries.
 _open: list[fence] = []
 
 
 class fence:
-    """A fence around a block; older tensors in ``writable`` may be written to all the same."""
+    """A fence around a block; older tensors in ``writable`` are exempt."""
 
     __slots__ = ("kind", "writable")
 
@@ -44,20 +44,22 @@ class fence:
 
 
 def transform(writable: Sequence[_C.Tensor]) -> fence:
-    """Return the fence around a function that a transform calls: it must not change what it captured, as in PyTorch."""
+    """Return the fence for a function that a transform calls: as in PyTorch, it must not write to captured tensors."""
     return fence(_TRANSFORM, writable)
 
 
 def recomputation() -> fence:
-    """Return the fence around the second run of a checkpointed function, which must not repeat the first's writes."""
+    """Return the fence for the second run of a checkpointed function, which must not repeat the first run's writes."""
     return fence(_RECOMPUTATION)
 
 
 def no_fence() -> AbstractContextManager[Any]:
-    """Return what lifts the fences around, for writes that belong to no function: the running statistics of a layer."""
+    """Return a context that suspends all fences, for writes such as a layer's running statistics."""
     return fence(_NONE) if _open else nullcontext()
 
 
 def is_recomputing() -> bool:
-    """Return whether a checkpointed function is in its second run: what it keeps beside its result is kept already."""
+    """Return whether a checkpointed function is in its second run, where side effects of the first must not be
+    repeated.
+    """
     return bool(_open) and _C._fence(_QUERY)

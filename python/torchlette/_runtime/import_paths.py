@@ -8,10 +8,10 @@ is needed:
   tracebacks, pickles and ``__module__`` of its classes: users see ``torchlette.errors.OutOfMemoryError``.
 * ``import torchlette._compat.hub``, the form that the package itself uses because type checkers can follow it, gives
   the same module object. A module is never loaded twice.
-* A former name, which only old pickles hold, gives the module that has its functions today.
+* A former name, found only in old pickles, gives the module that now has its functions.
 
-A new public module in one of the folders needs an entry in ``FOLDERS``. ``torchlette._LAZY_MODULES`` names those that
-are imported at their first use.
+A new public module in one of the folders needs an entry in ``FOLDERS``. A module imported at its first use is also
+listed in ``torchlette._LAZY_MODULES``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FOLDERS = {
     "utils.dlpack": "io",
 }
 
-#: Former name of a module: the module that has its names today. Functions in pickles have these names.
+#: Former name of a module -> the module that now has its functions. Pickles refer to functions by these names.
 FORMER = {
     "_api": "_runtime.api",
     "_grid": "_ops.histogram",
@@ -75,7 +75,7 @@ _ALIASES = FORMER | {f"{folder}.{name.rpartition('.')[2]}": name for name, folde
 
 
 def _aliased(relative: str) -> str | None:
-    """Return the name of the module that ``relative`` is another name of; also for what is inside of packages."""
+    """Return the module that ``relative`` is an alias of; modules inside an aliased package are aliases too."""
     name, rest = relative, ""
     while name not in _ALIASES:
         name, dot, last = name.rpartition(".")
@@ -86,11 +86,11 @@ def _aliased(relative: str) -> str | None:
 
 
 class PublicPathFinder:
-    """The finder and, for second names of a module, the loader."""
+    """The finder of public modules, and the loader of aliases."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Find a public module in its folder, and another name of a module by :meth:`exec_module`."""
+        """Find a public module in its folder; for an alias return a spec that :meth:`exec_module` loads."""
         package, _, relative = name.partition(".")
         if package != _PACKAGE or not relative:
             return None
@@ -102,16 +102,16 @@ class PublicPathFinder:
 
     @staticmethod
     def create_module(spec: ModuleSpec) -> None:
-        """Take the default, which :meth:`exec_module` replaces."""
+        """Return None: Python makes a default module, which :meth:`exec_module` replaces."""
 
     @staticmethod
     def exec_module(module: ModuleType) -> None:
-        """Put the module that the name stands for in the place of ``module``."""
+        """Replace ``module`` by the module that it is an alias of."""
         relative = _aliased(module.__name__.removeprefix(_PACKAGE + "."))
         sys.modules[module.__name__] = import_module(f"{_PACKAGE}.{relative}")
 
 
 def install() -> None:
-    """Put the finder before Python's own, once in a process."""
+    """Insert the finder before Python's own, once per process."""
     if not any(getattr(finder, "__qualname__", "") == PublicPathFinder.__qualname__ for finder in sys.meta_path):
         sys.meta_path.insert(0, PublicPathFinder)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ __all__ = ["replaced", "tensors_in"]
 
 
 def replaced(value: Any, kind: type, fn: Callable[[Any], Any]) -> Any:
-    """Return a copy of nested containers with ``fn`` applied to what is of ``kind``."""
+    """Return a copy of nested containers with ``fn`` applied to every object of type ``kind``."""
     if isinstance(value, kind):
         return fn(value)
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
 """Random state: seeds and generators.
 
-Tensor draws are Philox4x32-10 over (seed, Philox offset, element) in the engine; each draw takes a Philox offset when
-it is recorded. What Python code draws on the host (samplers, splits) comes from a generator seeded with the same seed.
+The engine draws tensors with Philox4x32-10 over (seed, Philox offset, element); a draw takes its Philox offset when it
+is recorded. Python code on the host (samplers, splits) draws from a second generator with the same seed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Generator:
 
     def _start(self, seed: int) -> None:
         self._seed = int(seed) & _SEED_MASK
-        # What the engine draws from while this generator is in use; None: its own.
+        # The state that the engine draws from while this generator is in use; None: the engine's own state.
         self._words: tuple[int, int, int, int] | None = (self._seed, 0, 0, 0)
         self.__dict__.pop("host", None)
 
@@ -87,14 +87,14 @@ class Generator:
 
 
 class _DefaultGenerator(Generator):
-    """The generator of draws without ``generator=``, whose words the engine holds."""
+    """The generator of draws without ``generator=``; the engine holds its state."""
 
     def _start(self, seed: int) -> None:
         super()._start(seed)
         self._words = None
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start again from ``seed``, the engine too."""
+        """Start again from ``seed``, here and in the engine."""
         self._start(seed)
         _C._manual_seed(self._seed)
         return self

@@ -1,7 +1,7 @@
-"""Names of PyTorch that this library has not, with the reason and what to use instead.
+"""Names of PyTorch that this library does not have, with the reason and the alternative.
 
-``torchlette.x`` of such a name raises ``AttributeError`` with this text, so that ``hasattr`` answers no; a method of
-a tensor raises ``NotImplementedError`` when it is called. docs/refused.md is made of this table.
+``torchlette.x`` raises ``AttributeError`` with this text for such a name, so ``hasattr`` returns False; a tensor method
+raises ``NotImplementedError`` when called. docs/refused.md is generated from this table.
 """
 
 from __future__ import annotations
@@ -101,13 +101,13 @@ METHODS = {name: reason for reason, _, names in GROUPS.values() for name in name
 
 
 def attribute_error(name: str) -> AttributeError:
-    """Return what ``torchlette`` raises for a name that it has not."""
+    """Return the error that ``torchlette`` raises for a refused name."""
     text = f"module 'torchlette' has no attribute {name!r}"
     return RefusedNameError(f"{text}: {FUNCTIONS[name]}") if name in FUNCTIONS else AttributeError(text)
 
 
 def method(name: str, reason: str) -> Callable[..., NoReturn]:
-    """Return the method of a refused name."""
+    """Return the tensor method of a refused name, which raises."""
 
     def refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(f"Tensor.{name} is not supported: {reason}")

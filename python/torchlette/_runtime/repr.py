@@ -1,7 +1,7 @@
-"""The text of tensors.
+"""Tensors as text.
 
-Under :mod:`torchlette.torch` it is PyTorch's. Under :mod:`torchlette` a text must not wait for a device: it shows
-the metadata, and the values only if they are on the host already.
+Under :mod:`torchlette.torch` the text is PyTorch's. Under :mod:`torchlette` making the text never waits for a device:
+it shows the metadata, and the values only if they are already on the host.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def set_printoptions(
         edgeitems: Elements of a summary at each end.
         linewidth: Columns of a line.
         profile: "default", "short" or "full": other defaults.
-        sci_mode: Whether numbers have exponents; None: where that is shorter.
+        sci_mode: Whether numbers have exponents; None: only where that is shorter.
     """
     profiles = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, sys.maxsize, 3, 80)}
     if profile is not None:
@@ -123,7 +123,7 @@ def _ends(values: list[Any]) -> tuple[list[Any], list[Any]]:
 
 
 def _shown(values: Any, summarize: bool) -> list[Any]:
-    """Return the numbers that will be printed, flat."""
+    """Return the numbers that are printed, as a flat list."""
     if not isinstance(values, list):
         return [values]
     if summarize and len(values) > 2 * _Options.edgeitems:
@@ -213,7 +213,8 @@ def _metadata_text(t: _C.Tensor) -> str:
 
 def tensor_repr(self: _C.Tensor) -> str:
     """Return the tensor's text: PyTorch's where PyTorch's rules hold, else the metadata."""
-    # print() and repr() have no frame of their own; a subclass's __repr__ has one inside this package.
+    # The caller's frame decides which rules hold: print() and repr() add no frame, a subclass's __repr__ adds one of
+    # this package.
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
         ("torchlette.nn", "torchlette.return_types")

@@ -1,4 +1,4 @@
-"""Switches that PyTorch has, most of which change nothing here, constants, and questions about both."""
+"""PyTorch's global switches, their queries, and constants. Most switches only store their value."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ version = SimpleNamespace(__version__=__version__, cuda=None, hip=None, xpu=None
 
 
 class _Choices:
-    """What was set last."""
+    """The values set last."""
 
     deterministic = False
     warn_only = False
@@ -50,12 +50,13 @@ class _Choices:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Make every result the same bits each time, or let devices choose the order of sums again.
+    """Choose whether every result is bitwise reproducible, or devices may choose the order of sums.
 
-    Only on a GPU does it change anything: sums of floats at repeated indices (``scatter_add``, ``index_add``,
-    ``index_put_(accumulate=True)``, the gradients of indexing, of embeddings and of overlapping views) are then made in
-    sorted order instead of by atomic additions, products likewise, and of values written to one place the last stays.
-    Every operator can be deterministic, so that ``warn_only`` never has anything to warn of.
+    The switch affects GPUs only. Sums of floats at repeated indices (``scatter_add``, ``index_add``,
+    ``index_put_(accumulate=True)``, the gradients of indexing, of embeddings and of overlapping views) and products at
+    repeated indices are then computed in sorted order instead of atomically; of several values written to one place the
+    last one stays.
+    Every operator has a deterministic form, so ``warn_only`` never warns.
     """
     _C._set_deterministic(bool(mode))
     _Choices.deterministic, _Choices.warn_only = bool(mode), bool(warn_only)
@@ -75,12 +76,12 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Return what was set last."""
+    """Return the value set last."""
     return _Choices.deterministic
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Return what was set last."""
+    """Return the value set last."""
     return _Choices.warn_only
 
 
@@ -90,7 +91,7 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Note the wish; products of float32 are computed in float32."""
+    """Store the value; float32 products are always computed in float32."""
     if precision not in ("highest", "high", "medium"):
         raise RuntimeError(
             f"set_float32_matmul_precision: precision is wrong: got {precision!r}, want 'highest', 'high' or 'medium'"
@@ -99,7 +100,7 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """Return what was set last."""
+    """Return the value set last."""
     return _Choices.precision
 
 
@@ -109,7 +110,7 @@ def set_flush_denormal(mode: bool) -> bool:
 
 
 def set_num_interop_threads(n: int) -> None:
-    """Do nothing: one thread plans; :func:`set_num_threads` is for the kernels."""
+    """Do nothing: planning uses one thread; for kernels see :func:`set_num_threads`."""
 
 
 def get_num_interop_threads() -> int:
@@ -118,17 +119,17 @@ def get_num_interop_threads() -> int:
 
 
 def set_warn_always(b: bool) -> None:
-    """Note the wish."""
+    """Store the value; it has no effect."""
     _Choices.warn_always = bool(b)
 
 
 def is_warn_always_enabled() -> bool:
-    """Return what was set last."""
+    """Return the value set last."""
     return _Choices.warn_always
 
 
 def typename(obj: Any) -> str:
-    """Return the name of a type, with PyTorch's names of tensors."""
+    """Return the name of an object's type; tensors have PyTorch's names."""
     if isinstance(obj, _C.Tensor):
         return obj.type()
     kind = obj if isinstance(obj, type) else type(obj)
@@ -141,5 +142,5 @@ def is_same_size(input: _C.Tensor, other: _C.Tensor) -> bool:
 
 
 def is_storage(obj: Any) -> bool:
-    """Return whether ``obj`` is a storage: never, for there are none."""
+    """Return ``False``: there are no storage objects."""
     return False

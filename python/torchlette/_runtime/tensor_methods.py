@@ -1,4 +1,4 @@
-"""Methods of Tensor that are written in Python; importing this module puts them on the type."""
+"""The methods of Tensor that are written in Python; :func:`install` adds them to the type."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Tensor = _C.Tensor
 
 
 def _grad_fn(self: Tensor) -> Any:
-    """The function that made it, or None for a leaf."""
+    """The function that computed this tensor, or None for a leaf."""
     from torchlette.autograd import graph
 
     return graph.grad_fn(self)
@@ -48,7 +48,7 @@ def _register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], N
 
 
 def _output_nr(self: Tensor) -> int:
-    """Which result of its function it is."""
+    """The index of this tensor among the results of its function."""
     found = _C._function(self)
     return 0 if found is None else found[2]
 
@@ -59,7 +59,7 @@ def _as_subclass(self: Tensor, cls: type) -> Tensor:
 
 
 def _no(self: Tensor, *args: Any) -> bool:
-    """Return ``False``: memory is the engine's."""
+    """Return ``False``: the engine manages memory."""
     return False
 
 
@@ -73,9 +73,9 @@ def _backward(
     """Add the gradients of this tensor to ``.grad`` of the leaves it was computed from.
 
     Args:
-        gradient: The cotangent, of this tensor's shape; None for 1, of a tensor with one element.
-        retain_graph: Whether the history stays for another pass; None: with ``create_graph``.
-        create_graph: Whether the gradients have a history themselves.
+        gradient: The cotangent, of this tensor's shape; None means 1 and needs a tensor with one element.
+        retain_graph: Whether the graph stays for another pass; None: the value of ``create_graph``.
+        create_graph: Whether the gradients themselves can be differentiated.
         inputs: The leaves that get gradients; None: all.
     """
     from torchlette import autograd
@@ -143,7 +143,7 @@ def _to_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, A
 
 
 def _to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Convert: ``to(dtype)``, ``to(device, dtype=None)`` or ``to(other)``; gives self when nothing changes."""
+    """Convert: ``to(dtype)``, ``to(device, dtype=None)`` or ``to(other)``; return self when nothing changes."""
     device, dtype, copy_ = _to_arguments(args, kwargs)
     result = self
     if dtype is not None and self.device.type == "cpu":  # on the CPU, which has every dtype
@@ -223,8 +223,8 @@ def _new_tensor(
 
     Args:
         data: A number, nested sequences or an array.
-        dtype: None: that of this tensor.
-        device: None: that of this tensor.
+        dtype: None: this tensor's.
+        device: None: this tensor's.
         requires_grad: Whether the result requires grad.
     """
     made = _C.tensor(data, dtype=dtype, device=self.device if device is None else device, requires_grad=requires_grad)
@@ -253,7 +253,7 @@ def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
     return self
 
 
-# Answers as Python values: they read ----------------------------------------
+# Methods that return Python values: they read ----------------------------------------
 
 
 def _where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
@@ -446,7 +446,7 @@ def install() -> None:
     Tensor.imag = property(_imag)
     Tensor.output_nr = property(_output_nr)
     Tensor.grad_fn = property(_grad_fn)
-    # NumPy leaves mixed operators to the tensor, whose class says what it can take.
+    # NumPy then leaves mixed operators to the tensor's methods, which decide what they accept.
     Tensor.__array_priority__ = 1000
 
 

@@ -1,5 +1,5 @@
-"""Mixed precision, after ``torch.amp``: ``autocast`` casts the operands of products, and those of reductions and losses
-back; loss scaling.
+"""Mixed precision, after ``torch.amp``: ``autocast`` (products in a half type, reductions and losses in float32) and
+loss scaling.
 """
 
 from torchlette.amp import autocast_mode, grad_scaler

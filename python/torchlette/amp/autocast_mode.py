@@ -34,7 +34,7 @@ __all__ = [
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# What PyTorch knows and this library does not drive: there autocast warns and is disabled.
+# PyTorch's other devices: for these autocast warns and is disabled.
 _ABSENT = ("cuda", "mps", "xpu", "mtia", "maia", "hpu", "ipu", "xla", "privateuseone")
 _HALVES = (_C.float16, _C.bfloat16)
 
@@ -47,31 +47,29 @@ def is_autocast_available(device_type: str) -> bool:
 
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
-    """Return whether operators are cast on the device; without one, on CUDA, where they never are."""
+    """Return whether operators are cast on the device. Without a device it asks for CUDA: ``False``."""
     return is_autocast_available(device_type or "cuda") and _C._set_autocast(device_type == "wgpu") is not None
 
 
-# What operators are cast to where nobody says.
+# Device -> the default dtype of autocast.
 _defaults = {"cpu": _C.bfloat16, "wgpu": _C.float16, "cuda": _C.float16}
 
 
 def get_autocast_dtype(device_type: str) -> _C.dtype:
-    """Return what operators are or would be cast to: by default bfloat16 on the CPU, else float16."""
+    """Return autocast's dtype on the device: by default bfloat16 on the CPU, else float16."""
     now = _C._set_autocast(device_type == "wgpu") if is_autocast_available(device_type) else None
     return now or _defaults.get(device_type, _C.float16)
 
 
 def set_autocast_dtype(device_type: str, dtype: _C.dtype) -> None:
-    """Set the default of ``autocast``, and what operators are cast to if they are."""
+    """Set the default dtype of ``autocast``; it also applies to an active autocast."""
     _defaults[device_type] = dtype
     if is_autocast_enabled(device_type):
         _C._set_autocast(device_type == "wgpu", dtype)
 
 
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
-    """Cast operators on the device from here on, or no more. With ``enabled`` alone it is for CUDA, where it does
-    nothing.
-    """
+    """Switch casting on the device on or off. With ``enabled`` alone it concerns CUDA and does nothing."""
     if isinstance(device_type, str) and is_autocast_available(device_type):
         _C._set_autocast(device_type == "wgpu", get_autocast_dtype(device_type) if enabled else None)
 
@@ -85,7 +83,7 @@ set_autocast_gpu_dtype = functools.partial(set_autocast_dtype, "cuda")
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Return ``False``: weights are cast where they are used."""
+    """Return ``False``: weights are cast at each use."""
     return False
 
 
@@ -101,10 +99,10 @@ class autocast:
     those with ``out=`` and float64 are left alone. Backward passes follow the dtypes of the forward pass.
 
     Args:
-        device_type: ``"cpu"`` or ``"wgpu"``; for another device of PyTorch's it warns and is off.
+        device_type: ``"cpu"`` or ``"wgpu"``; for other PyTorch devices it warns and is off.
         dtype: float16 or bfloat16; bfloat16 by default on the CPU, float16 on ``"wgpu"``.
-        enabled: If false, nothing is cast inside, within another context too.
-        cache_enabled: No effect: weights are cast where they are used.
+        enabled: If false, nothing is cast inside, even within an enabled context.
+        cache_enabled: No effect: weights are cast at each use.
     """
 
     def __init__(
@@ -152,18 +150,19 @@ class autocast:
 
 
 def present() -> list[autocast]:
-    """Return contexts that make the present state again: a function that is run twice needs it twice."""
+    """Return contexts that restore the present state, for functions that are run a second time."""
     return [autocast(device, get_autocast_dtype(device), is_autocast_enabled(device)) for device in ("cpu", "wgpu")]
 
 
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: _C.dtype | None = None) -> Any:
-    """Decorate ``forward`` of a custom function: with ``cast_inputs``, within autocast, it gets such floats and casts
-    nothing itself.
+    """Decorate ``forward`` of a custom function. With ``cast_inputs``, inside autocast, its float arguments are cast to
+    that dtype and it runs with autocast off.
 
     Args:
         fwd: The ``forward`` of a custom function; None for a decorator.
         device_type: The device whose autocast is meant, as "wgpu".
-        cast_inputs: What tensor arguments are cast to where autocast is on; None: they stay, and autocast goes on.
+        cast_inputs: The dtype to which float arguments are cast if autocast is on; None: arguments stay, and autocast
+            stays on.
     """
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
@@ -185,8 +184,8 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: _C.dtype | Non
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
-    """Decorate ``backward`` of a custom function whose ``forward`` has :func:`custom_fwd`: it runs in the state of
-    ``forward``.
+    """Decorate ``backward`` of a custom function whose ``forward`` has :func:`custom_fwd`: it runs in the autocast
+    state of ``forward``.
     """
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)

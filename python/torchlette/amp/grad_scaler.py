@@ -1,4 +1,4 @@
-"""Loss scaling: gradients of half precision are kept away from zero by a factor that adapts."""
+"""Loss scaling: an adaptive factor keeps half-precision gradients from underflowing."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class GradScaler:
         return None if self._overflowed[id(optimizer)] else optimizer.step(*args, **kwargs)
 
     def update(self, new_scale: float | _C.Tensor | None = None) -> None:
-        """Adapt the factor to what the steps since the last update met, or set it."""
+        """Adapt the factor to the steps since the last update, or set it."""
         if not self._enabled:
             return
         if new_scale is not None:

@@ -48,7 +48,7 @@ def _as_tuple(tensors: Any) -> tuple[Any, ...]:
 
 
 def _start_gradients(roots: tuple[Any, ...], given: tuple[Any, ...]) -> list[Any]:
-    """Return the gradients that the walk starts with: those given, or ones for scalar roots."""
+    """Return the initial gradients of the walk: the given ones, or ones for scalar roots."""
     if len(given) != len(roots):
         raise RuntimeError(f"got {len(roots)} tensors and {len(given)} gradients")
     start = []
@@ -70,18 +70,18 @@ class Walk:
     """A backward pass in progress."""
 
     def __init__(self, fills_all: bool) -> None:
-        """Say whether the pass fills every leaf that it reaches."""
+        """Store whether the pass fills every leaf that it reaches."""
         self.fills_all = fills_all
-        # Called when the pass ends, with whether it came to its end.
+        # Called when the pass ends; the argument says whether it succeeded.
         self.at_end: list[Callable[[bool], None]] = []
 
 
-# The passes in progress: a hook of one may begin another, the last.
+# The stack of passes in progress: a hook of one pass may start another.
 walks: list[Walk] = []
 
 
 def _walk(run: Callable[..., Any], create_graph: bool, *args: Any) -> Any:
-    """Walk the tape. Hooks and functions in Python record if, and only if, the walk is recorded."""
+    """Walk the tape. Python hooks and functions record exactly when the walk is recorded."""
     inspector = anomaly_mode.inspect if is_anomaly_enabled() and anomaly_mode.is_anomaly_check_nan_enabled() else None
     walk, completed = Walk(run is _C._backward and args[4] is None), False
     walks.append(walk)
@@ -111,7 +111,7 @@ def backward(
     Args:
         tensors: The roots.
         grad_tensors: The gradient of each root; may be left out for scalars.
-        retain_graph: Keep what is saved for a second backward pass; defaults to ``create_graph``.
+        retain_graph: Keep saved tensors for a second backward pass; defaults to ``create_graph``.
         create_graph: Record the pass itself, for higher derivatives.
         inputs: Fill only these leaves.
     """
@@ -143,7 +143,7 @@ def grad(
         outputs: The roots.
         inputs: The tensors to differentiate by; they need not be leaves.
         grad_outputs: The gradient of each root; may be left out for scalars.
-        retain_graph: Keep what is saved for a second backward pass; defaults to ``create_graph``.
+        retain_graph: Keep saved tensors for a second backward pass; defaults to ``create_graph``.
         create_graph: Record the pass itself, for higher derivatives.
         only_inputs: Accepted for compatibility; must be true.
         allow_unused: Return ``None`` for inputs that play no part instead of raising.
@@ -181,8 +181,8 @@ def grad(
 def leaf_gradients(
     roots: Sequence[_C.Tensor], inputs: Sequence[_C.Tensor], start: Sequence[_C.Tensor], *, create_graph: bool
 ) -> Any:
-    """Return gradients as :func:`grad` does, None where there is none, without the hooks of leaves: a walk around runs
-    them.
+    """Return gradients as :func:`grad` does, None where there is none, without running the leaves' hooks: the outer
+    walk runs them.
     """
     return _walk(_C._grad, create_graph, tuple(roots), tuple(start), tuple(inputs), True, create_graph, True, True)
 
@@ -192,7 +192,7 @@ def Variable(data: _C.Tensor, requires_grad: bool = False) -> _C.Tensor:
     return data.requires_grad_(requires_grad) if requires_grad else data
 
 
-# What is imported when it is first used: the name and its module.
+# Names imported at their first use -> their modules.
 _LAZY = {
     "Function": "function",
     "function": "function",
@@ -203,12 +203,12 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what few programs need when it is first used."""
+    """Import a rarely used name at its first use."""
     if name in _LAZY:
         module = importlib.import_module("torchlette.autograd." + _LAZY[name])
         return module if name == _LAZY[name] else getattr(module, name)
     raise AttributeError(f"module 'torchlette.autograd' has no attribute {name!r}")
 
 
-# The module has the function's name: it is imported here, so that the name stays the function's.
+# The submodule has the same name as the function: importing it first leaves the name to the function.
 from torchlette.autograd.gradcheck import gradcheck, gradgradcheck  # noqa: E402

@@ -11,7 +11,7 @@ __all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled
 
 
 class _Mode:
-    """Whether backward passes are looked into, and for NaN."""
+    """Whether anomaly detection is on, and whether it looks for NaN."""
 
     enabled = False
     check_nan = True
@@ -38,7 +38,7 @@ def inspect(name: str, index: int, site: str, grad: _C.Tensor) -> None:
 
 
 class detect_anomaly:
-    """Look into the backward passes of a block; each gradient is read, so it is slow.
+    """Check the backward passes of a block. Every gradient is read, which is slow.
 
     A gradient with a NaN raises ``RuntimeError`` with the function's name, and a warning shows the line that
     recorded it.

@@ -3,13 +3,12 @@
 A call runs ``forward`` without recording and then joins its results to the tape by ordinary operators:
 
 * each input that requires a gradient gets an identity view, the *tap*;
-* each result is chosen, by ``where`` with a condition that always holds, in place of the sum of no
-  elements of any tap. That changes no bit of it, and makes it depend on all taps;
-* a tensor hook on each choice notes the gradient of that result. The walk then reaches the taps, with
-  gradients of zero, which nobody computes; the hook on a tap puts in what ``backward`` returned for its input.
+* each result becomes ``where(True, result, s)``, with ``s`` a sum over no elements of the taps. This keeps every bit of
+  the result and makes it depend on all taps;
+* a tensor hook on each joined result stores its gradient. The walk then reaches the taps with zero gradients, which are
+  never computed; the hook on a tap replaces them by the gradient that ``backward`` returned for its input.
 
-All results are later on the tape than all taps, so that a walk calls every hook of the first kind
-that it will call before any of the second kind.
+All results are later on the tape than all taps, so a walk calls the results' hooks before the taps' hooks.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class FunctionCtx:
         self._saved: tuple[_Saved, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep inputs, results or other tensors for ``backward``, which finds them in :attr:`saved_tensors`."""
+        """Keep inputs, results or other tensors for ``backward``, which reads :attr:`saved_tensors`."""
         for t in tensors:
             if t is not None and not isinstance(t, Tensor):
                 raise TypeError(
@@ -74,10 +73,10 @@ class FunctionCtx:
 
 
 class _Saved:
-    """A saved tensor and the number of writes that it had seen, or what a hook of saved tensors made of it.
+    """A saved tensor with its version at that time, or the object that a saved-tensor hook packed it into.
 
-    Of a result only the values are held: the result itself would hold the tape that holds this. It is
-    joined to the tape anew when it is asked for.
+    A result is held without its history, since the tape holds this object: the history would be a cycle. Reading the
+    result joins it to the tape again.
     """
 
     def __init__(
@@ -113,7 +112,7 @@ class _Saved:
 
 
 class _Call:
-    """One call on the tape: collects the gradients of the results and gives out those of the inputs."""
+    """One call on the tape: collects the results' gradients and returns the inputs' gradients."""
 
     def __init__(self, cls: type[Function], ctx: FunctionCtx, args: tuple[Any, ...]) -> None:
         self.name = cls.__name__ + "Backward"
@@ -141,7 +140,7 @@ class _Call:
             _C.ones((), dtype=_C.bool, device=values.device), values.detach(), sum(nothing[1:], nothing[0])
         )
         chosen.register_hook(functools.partial(self._on_result, i))
-        # A view, so that hooks of the user's come before.
+        # A view, so that the user's hooks run before this one.
         return chosen[...]
 
     def _on_result(self, i: int, grad: Tensor) -> None:
@@ -150,7 +149,7 @@ class _Call:
         self.grads[i] = grad
 
     def _forget(self, completed: bool) -> None:
-        """Let go of what belongs to one walk; recorded gradients would hold the tape that holds this."""
+        """Drop the gradients of one walk: recorded gradients would form a cycle with the tape."""
         self.grads, self.answers = {}, None
 
     def _on_tap(self, i: int, grad: Tensor) -> Tensor | None:
@@ -177,7 +176,7 @@ class _Call:
         return answers
 
     def _fit(self, i: int, answer: Any) -> Tensor:
-        """Give a returned gradient the input's shape, dtype and device."""
+        """Convert a returned gradient to the input's shape, dtype and device."""
         if not isinstance(answer, Tensor):
             raise TypeError(
                 f"function {self.name} returned a gradient of type {type(answer).__name__} at index {i}, want a Tensor "
@@ -201,8 +200,8 @@ class _Call:
 class Function:
     """Base class of differentiable functions: a subclass gives ``forward`` and ``backward``.
 
-    ``forward(ctx, *args)`` returns a tensor or a tuple; or ``forward(*args)`` does, and
-    ``setup_context(ctx, inputs, output)`` follows it. ``backward(ctx, *grad_outputs)`` returns a gradient,
+    ``forward(ctx, *args)`` returns a tensor or a tuple. Alternatively ``forward(*args)`` does, and ``setup_context(ctx,
+    inputs, output)`` runs after it. ``backward(ctx, *grad_outputs)`` returns a gradient,
     or None, for each argument of ``forward``. Call it by ``apply``.
     """
 
@@ -253,7 +252,7 @@ class Function:
                     f"{cls.__name__}.forward: expected to return None or a Tensor as result {i}, but got "
                     f"{type(out).__name__}"
                 )
-        packer = _C._set_packer(None)  # the steps of the join are no function of the user's
+        packer = _C._set_packer(None)  # the operations of the join are internal: the user's hooks do not see them
         _C._function_scope(call.name)
         try:
             joined = cls._join(call, outputs, args, packer)
@@ -266,7 +265,7 @@ class Function:
     def _join(
         call: _Call, outputs: list[Any], args: tuple[Any, ...], packer: Callable[[Tensor], Any] | None
     ) -> list[Any]:
-        """Put the results on the tape, and what was saved into the context."""
+        """Put the results on the tape and the saved tensors into the context."""
         ctx = call.ctx
         constant = {id(t) for t in ctx._non_differentiable}
         dirty = {id(t) for t in ctx._dirty}
@@ -280,7 +279,7 @@ class Function:
         place = {id(out): i for i, out in enumerate(outputs) if out is not None}
         given = {id(a) for a in args}
         with enable_grad():
-            # The write that puts a changed input on the tape gives its views that history too, but not its copies.
+            # Writing to a changed input puts it and its views on the tape; its copies stay off the tape.
             needed = [i for i, n in enumerate(ctx.needs_input_grad) if n]
             stems = {i: args[i].clone() if id(args[i]) in dirty else args[i][...] for i in needed}
             taps = call.tap(stems)
@@ -312,8 +311,8 @@ class Function:
 
 
 def _rejoin(ref: weakref.ref[_Call], i: int, stems: dict[int, tuple[Tensor, int]], values: Tensor) -> Tensor:
-    """Join a saved result to the tape as the result of a call of its own, so that it can be differentiated again."""
-    call = ref()  # alive: its hook is what runs backward; a strong reference would be a cycle
+    """Join a saved result to the tape as the result of a new call, so that it can be differentiated again."""
+    call = ref()  # alive, because its hook is running backward; a strong reference would be a cycle
     if call is None:
         return values
     if any(stem._version != version for stem, version in stems.values()):

@@ -1,8 +1,8 @@
 """Derivatives of functions as values, with the names and result shapes of ``torch.autograd.functional``.
 
 Inputs and outputs are tensors or tuples of tensors; ``shape(out)`` and ``shape(in)`` below are theirs.
-A product with a Jacobian from the right is made by differentiating twice: ``J v`` is the gradient by ``u``
-of ``(J^T u) . v``, which is linear in ``u``.
+A Jacobian-vector product is computed by differentiating twice: ``J v`` is the gradient of ``(J^T u) . v``, which is
+linear in ``u``, with respect to ``u``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _finish(values: Any, create_graph: bool) -> Any:
 def _gradients(
     outputs: Sequence[Tensor], inputs: Tensors, grads: Sequence[Tensor], create_graph: bool, strict: bool, what: str
 ) -> Tensors:
-    """Return the gradients by ``inputs``: zeros, or an error when ``strict``, where there is no way from an output."""
+    """Return the gradients by ``inputs``. An input that no output depends on gives zeros, or an error if ``strict``."""
     pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if o.requires_grad]
     if strict and len(pairs) < len(outputs):
         raise RuntimeError(f"{what}: an output does not depend on the inputs, which is not allowed when strict=True")
@@ -100,7 +100,7 @@ def jacobian(
         strategy: "reverse-mode" or "forward-mode"; both are computed in reverse.
 
     Returns:
-        A tensor of shape(out) + shape(in); in a tuple for each output and for each input where those are tuples.
+        A tensor of shape(out) + shape(in). Tuples of outputs or inputs give tuples, outputs outermost.
     """
     if strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError(f'Expected strategy to be either "forward-mode" or "reverse-mode", got "{strategy}"')
@@ -175,7 +175,7 @@ def vjp(
     Args:
         func: From tensors to a tensor or a tuple of them.
         inputs: The tensor, or the tuple of tensors, at which to differentiate.
-        v: The vector, nested as what it is multiplied with is; None where that has one element.
+        v: The vector, with the nesting of the inputs or outputs that it multiplies; None where they have one element.
         create_graph: Whether the results keep a history, for further derivatives.
         strict: Raise where an output does not depend on an input, instead of giving zeros.
 
@@ -209,7 +209,7 @@ def jvp(
     Args:
         func: From tensors to a tensor or a tuple of them.
         inputs: The tensor, or the tuple of tensors, at which to differentiate.
-        v: The vector, nested as what it is multiplied with is; None where that has one element.
+        v: The vector, with the nesting of the inputs or outputs that it multiplies; None where they have one element.
         create_graph: Whether the results keep a history, for further derivatives.
         strict: Raise where an output does not depend on an input, instead of giving zeros.
     """
@@ -243,7 +243,7 @@ def vhp(
     Args:
         func: From tensors to a tensor or a tuple of them.
         inputs: The tensor, or the tuple of tensors, at which to differentiate.
-        v: The vector, nested as what it is multiplied with is; None where that has one element.
+        v: The vector, with the nesting of the inputs or outputs that it multiplies; None where they have one element.
         create_graph: Whether the results keep a history, for further derivatives.
         strict: Raise where an output does not depend on an input, instead of giving zeros.
     """
@@ -262,7 +262,7 @@ def hvp(
     Args:
         func: From tensors to a tensor or a tuple of them.
         inputs: The tensor, or the tuple of tensors, at which to differentiate.
-        v: The vector, nested as what it is multiplied with is; None where that has one element.
+        v: The vector, with the nesting of the inputs or outputs that it multiplies; None where they have one element.
         create_graph: Whether the results keep a history, for further derivatives.
         strict: Raise where an output does not depend on an input, instead of giving zeros.
     """

@@ -48,7 +48,7 @@ class _ModeSwitch:
         self._restore(self._states.pop())
 
     def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Decorate a function or generator function; of a class, its calls."""
+        """Decorate a function or generator function; for a class, decorate its construction."""
         if isinstance(fn, type):
             warnings.warn(
                 "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
@@ -69,7 +69,7 @@ class _ModeSwitch:
         return wrapped
 
     def _wrap_generator(self, fn: Callable[..., Generator[Any, Any, Any]]) -> Callable[..., Generator[Any, Any, Any]]:
-        # The caller's mode must be back whenever the generator is suspended.
+        # Restore the caller's mode whenever the generator is suspended.
         @functools.wraps(fn)
         def wrapped(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
             generator = fn(*args, **kwargs)
@@ -141,13 +141,13 @@ class set_grad_enabled(_ModeSwitch):
         return self._before
 
     def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Decorate a function; the mode that the constructor set is taken back."""
+        """Decorate a function; this undoes the switch that the constructor made."""
         _C._set_grad_enabled(self._before)
         return super().__call__(fn)
 
 
 class inference_mode(_ModeSwitch):
-    """Record no gradient history. Results are tensors like others, which may be recorded later."""
+    """Record no gradient history. Results are ordinary tensors: later operations may record them."""
 
     def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
         """Support the bare decorator ``@inference_mode``."""

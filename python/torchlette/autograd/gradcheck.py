@@ -92,7 +92,7 @@ def gradcheck(
         atol: Absolute tolerance.
         rtol: Relative tolerance.
         raise_exception: Raise instead of returning ``False``.
-        nondet_tol: How much two analytic passes may differ.
+        nondet_tol: Greatest difference of two analytic passes.
         check_undefined_grad: Accepted for compatibility.
         check_grad_dtypes: Demand that gradients have the dtype of the inputs.
         check_batched_grad: Must be false: there is no vmap.
@@ -186,7 +186,7 @@ def gradgradcheck(
 
     def gradients(*args: Any) -> tuple[_C.Tensor, ...]:
         primal, seeds = list(args[: len(points)]), list(args[len(points) :])
-        # Numeric differentiation passes plain tensors under no_grad: the gradient needs leaves and a tape.
+        # Numeric differentiation calls this with plain tensors under no_grad, but the gradient needs leaves and a tape.
         with _autograd.enable_grad():
             primal = [
                 p if i not in wanted or p.requires_grad else p.detach().requires_grad_() for i, p in enumerate(primal)

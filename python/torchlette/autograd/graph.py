@@ -28,16 +28,16 @@ Tensor = _C.Tensor
 
 
 class Node:
-    """A function of the graph: what made a tensor, or what accumulates a leaf's gradient.
+    """A node of the graph: the function that computed a tensor, or the accumulator of a leaf's gradient.
 
-    Each sort of function is a class of its own, so that ``type(t.grad_fn).__name__`` says which. While one is
-    held, so is the graph before it.
+    Each kind of function has its own class, so ``type(t.grad_fn).__name__`` names it. Holding a node holds the graph
+    before it.
     """
 
     __slots__ = ("__weakref__", "_id", "_source_loc", "metadata")
 
     def __init__(self, number: int, site: int) -> None:
-        """Take over the hold on the engine's function ``number``."""
+        """Take ownership of the reference to the engine's function ``number``."""
         self._id = number
         self._source_loc = site
         self.metadata: dict[Any, Any] = {}
@@ -52,23 +52,23 @@ class Node:
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """The functions that the gradients go to, each with the number of its result; None for constants."""
+        """The functions that receive the gradients, each with the index of its result; None for constants."""
         return tuple((None, 0) if found is None else (_node(found), found[2]) for found in _C._function_next(self._id))
 
     def register_hook(self, fn: Callable[..., Any]) -> NoReturn:
-        """Raise: hooks are on tensors."""
+        """Raise: hooks are registered on tensors."""
         raise NotImplementedError(
             "Node.register_hook: functions have no hooks: use Tensor.register_hook on the function's operands"
         )
 
     def register_prehook(self, fn: Callable[..., Any]) -> NoReturn:
-        """Raise: hooks are on tensors."""
+        """Raise: hooks are registered on tensors."""
         raise NotImplementedError(
             "Node.register_prehook: functions have no hooks: use Tensor.register_hook on the function's result"
         )
 
     def _places(self) -> dict[str, int]:
-        """What the function saves: PyTorch's names, and places among its operands and results."""
+        """Map PyTorch's names of the saved values to their places among the function's operands and results."""
         found: dict[str, int] = {}
         for place in range(64):
             state, name, _, _ = _C._saved(self._id, place, _DESCRIBE)
@@ -85,7 +85,7 @@ class Node:
         return _C._attach_history(_C._unpack_saved(hook), self._id, place) if state == _PACKED else value
 
     def __getattr__(self, name: str) -> Any:
-        """Give ``_saved_x``, the tensor that the function saved as ``x``, and ``_raw_saved_x``, which takes hooks."""
+        """Return ``_saved_x``, the tensor saved as ``x``, or ``_raw_saved_x``, which accepts hooks."""
         for prefix in ("_saved_", "_raw_saved_"):
             place = self._places().get(name.removeprefix(prefix)) if name.startswith(prefix) else None
             if place is not None:
@@ -93,7 +93,7 @@ class Node:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:
-        """List what the function saved, too."""
+        """List the saved values too."""
         return [
             *super().__dir__(),
             *(prefix + name for name in self._places() for prefix in ("_saved_", "_raw_saved_")),
@@ -103,7 +103,7 @@ class Node:
         return f"<{type(self).__name__} object at {id(self):#x}>"
 
 
-# States of saved values, and what _C._saved does besides telling them.
+# States of saved values, and the actions of _C._saved besides querying the state.
 _END, _NONE, _HELD, _PACKED, _FREED = range(5)
 _DESCRIBE, _READ, _PACK = range(3)
 _FREED_TEXT = (
@@ -114,7 +114,7 @@ _FREED_TEXT = (
     "backward through the graph a second time or if you need to access saved tensors after calling backward."
 )
 
-# The objects of functions that Python holds, so that one function is one object.
+# The live Python objects by function: one function has one object.
 _held: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary()
 
 
@@ -124,7 +124,7 @@ def _class(name: str) -> type[Node]:
 
 
 def _node(found: tuple[int, str, int, int]) -> Node:
-    """Return the object of a function that the engine has just held."""
+    """Return the object of a function to which the engine has just given a reference."""
     number, name, _, site = found
     node = _held.get(number)
     if node is None:
@@ -156,7 +156,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
-    """Count a write to ``tensor`` that autograd did not see."""
+    """Raise the version of ``tensor``, for a write that autograd did not see."""
     for t in [tensor] if isinstance(tensor, Tensor) else tensor:
         with autograd.no_grad():
             t.copy_(t)
@@ -208,8 +208,8 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
 
     Args:
         tensors: Each must require a gradient.
-        fn: With "all", called at the end of the pass with the list of their gradients, None for those that none
-            reached; with "any", called with the first gradient that arrives.
+        fn: With "all", called at the end of the pass with the list of the gradients, None for tensors not reached; with
+            "any", called with the first gradient that arrives.
         mode: "all" or "any".
     """
     if mode not in ("all", "any"):
@@ -222,7 +222,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
 
 
 class _Contexts(threading.local):
-    """A thread's contexts of hooks, the innermost last, and why there may be none; ``None``: there may."""
+    """A thread's hook contexts, the innermost last, and the error message while hooks are disabled."""
 
     def __init__(self) -> None:
         self.hooks: list[tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]] = []
@@ -234,7 +234,7 @@ _contexts = _Contexts()
 
 @contextlib.contextmanager
 def without_hooks() -> Iterator[None]:
-    """Let what operators save within the context stay in the engine: the library's own steps are none of the user's."""
+    """Context for the library's own operations: the user's hooks do not see the tensors that they save."""
     before = _C._set_packer(None)
     try:
         yield
@@ -252,7 +252,7 @@ def _unpacked(unpack: Callable[[Any], Tensor], packed: Any) -> Tensor:
 
 
 def _packed_by(pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor], tensor: Tensor) -> Callable[[], Tensor]:
-    """Give a saved tensor to a pair of hooks; return what gives it back."""
+    """Pass a saved tensor to ``pack_hook``; return the function that restores it."""
     version = tensor._version
     with no_grad(), without_hooks():
         packed = pack(tensor)
@@ -278,13 +278,13 @@ def _check_hooks(pack_hook: Any, unpack_hook: Any, name: str) -> None:
 
 
 class saved_tensors_hooks:
-    """Context in which each tensor that an operator saves for the backward pass is given to ``pack_hook``.
+    """Context in which ``pack_hook`` receives each tensor that an operator saves for the backward pass.
 
-    What that returns, which may be any object, is kept in place of the tensor; ``unpack_hook`` takes it whenever a
-    backward pass needs the tensor, and returns one of the same shape, dtype and device. The hooks of the innermost
-    context count. Writes to a saved tensor are not looked for where hooks keep it.
+    The object that ``pack_hook`` returns is kept in place of the tensor. When a backward pass needs the tensor,
+    ``unpack_hook`` receives that object and returns a tensor of the same shape, dtype and device. Only the innermost
+    context's hooks run. Writes to a tensor that hooks keep are not detected.
 
-    A result that an operator saves is given without its history, which would hold what the hook returns.
+    A saved result is passed without its history, which would keep the packed object alive.
     """
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
@@ -317,7 +317,7 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Context in which what operators save is moved to the CPU, and back when a backward pass needs it."""
+    """Context in which saved tensors are moved to the CPU, and back when a backward pass needs them."""
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         """Accept PyTorch's options; there is no pinned memory."""
@@ -328,17 +328,17 @@ class SavedTensor:
     """A tensor that a function saved: ``grad_fn._raw_saved_*``."""
 
     def __init__(self, function: Node, place: int) -> None:
-        """Name value ``place`` of a function."""
+        """Refer to the saved value at ``place`` of a function."""
         self._function = function
         self._place = place
 
     @property
     def data(self) -> Tensor | None:
-        """The tensor, from its hook where it has one; None where the function saved none."""
+        """The tensor, unpacked by its hook if it has one; None where the function saved nothing."""
         return self._function._read_saved(self._place)
 
     def register_hooks(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
-        """Give the tensor to ``pack_hook`` now, and let ``unpack_hook`` give it when it is needed."""
+        """Pack the tensor with ``pack_hook`` now; ``unpack_hook`` restores it when it is needed."""
         _check_hooks(pack_hook, unpack_hook, "register_hooks")
         state = _C._saved(self._function._id, self._place, _DESCRIBE)[0]
         if state == _PACKED:
@@ -358,7 +358,7 @@ class SavedTensor:
 
 
 class _Mutation:
-    """What :func:`allow_mutation_on_saved_tensors` gives; values are kept by the steps that save them alone."""
+    """The value of the ``with`` statement of :func:`allow_mutation_on_saved_tensors`; it holds no clones."""
 
     def clear(self) -> None:
         """Do nothing: there are no clones."""
@@ -366,7 +366,7 @@ class _Mutation:
 
 @contextlib.contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[_Mutation]:
-    """Let tensors that were saved within the context be written to: the backward pass reads what they were."""
+    """Allow writes to tensors saved within the context: the backward pass reads their former values."""
     if _C._set_allow_mutation(True):
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
     try:

@@ -1,4 +1,4 @@
-"""Switches of the parts that computations run on."""
+"""Switches of the back ends."""
 
 from torchlette.backends import wgpu
 

@@ -10,14 +10,14 @@ from torchlette._runtime.api import _info
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    #: Whether tiles of products are timed; see the property below.
+    #: Whether tiles of matrix products are timed; see the property below.
     benchmark: bool
 
 __all__ = ["benchmark"]
 
 
 class _Module(types.ModuleType):
-    """This module, with a switch that the engine holds."""
+    """The class of this module: its switch is stored in the engine."""
 
     @property
     def benchmark(self) -> bool:
@@ -26,12 +26,12 @@ class _Module(types.ModuleType):
 
         ``False`` unless ``TORCHLETTE_AUTOTUNE=1`` or this was set. While it is ``True``, the first product of a class
         (dtype, layout, rounded sizes) that a device meets is run in up to 8 tiles on scratch memory, and the fastest is
-        kept: in this process, and in ``tiles.json`` in the cache directory for later ones. It counts for what is
-        planned from then on. Tiles may differ in the order of their sums, so that last bits may change where it is
-        switched on; ``docs/performance.md`` has more.
+        kept: in this process, and in ``tiles.json`` in the cache directory for later ones. It affects plans built from
+        then on. Tiles may sum in different orders, so switching it on may change last bits; see
+        ``docs/performance.md``.
 
         Raises:
-            TypeError: when it is set to something that is no ``bool``.
+            TypeError: It is set to a value that is not a ``bool``.
         """
         return _info("options")["autotune"] == "1"
 

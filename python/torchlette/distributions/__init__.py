@@ -1,7 +1,7 @@
 """Probability distributions, after ``torch.distributions``.
 
-Parameters and values are checked, as in PyTorch, which reads them: ``validate_args=False``, or
-``Distribution.set_default_validate_args(False)``, keeps a training step free of waits for the device.
+As in PyTorch, parameters and values are checked. The checks read tensors and so wait for the device;
+``validate_args=False`` or ``Distribution.set_default_validate_args(False)`` avoids this in training steps.
 """
 
 from torchlette.distributions import (

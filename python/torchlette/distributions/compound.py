@@ -17,11 +17,11 @@ Tensor = _C.Tensor
 
 
 class Independent(Distribution):
-    """A distribution whose last batch dims are part of one draw: log densities add up over them.
+    """A distribution with its last batch dims turned into event dims: log densities are summed over them.
 
     Args:
         base_distribution: The distribution of the parts.
-        reinterpreted_batch_ndims: How many batch dims.
+        reinterpreted_batch_ndims: The number of batch dims to turn into event dims.
         validate_args: See :class:`Distribution`.
     """
 
@@ -80,11 +80,11 @@ class Independent(Distribution):
 
 
 class MixtureSameFamily(Distribution):
-    """A draw from one of several distributions of one kind, numbered by the last batch dim.
+    """A mixture of distributions of one class; the last batch dim numbers the components.
 
     Args:
-        mixture_distribution: Which one is drawn from.
-        component_distribution: The distributions.
+        mixture_distribution: The ``Categorical`` distribution of the component's number.
+        component_distribution: The components.
         validate_args: See :class:`Distribution`.
     """
 
@@ -158,7 +158,7 @@ class MixtureSameFamily(Distribution):
         ).sum(-1)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw from all, and keep the one of a draw of which."""
+        """Draw from every component and select one by a draw of the mixture."""
         with no_grad():
             drawn = self.component_distribution.sample(sample_shape)
             which = self.mixture_distribution.expand(self._batch_shape).sample(sample_shape)

@@ -1,4 +1,4 @@
-"""The transform that belongs to a constraint: from all numbers to the region."""
+"""The transform of a constraint: it maps unconstrained numbers to the region."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ def transform_to(constraint: constraints.Constraint) -> Transform:
 
 
 def biject_to(constraint: constraints.Constraint) -> Transform:
-    """Return :func:`transform_to`'s transform, or one that has an inverse where that has none (of a simplex)."""
+    """Return a constraint's bijective transform: for a simplex stick breaking, else as :func:`transform_to`."""
     return StickBreakingTransform() if isinstance(constraint, constraints.Simplex) else transform_to(constraint)

@@ -1,6 +1,6 @@
-"""Where values of a distribution or of its parameters lie.
+"""Constraints: the regions that contain a distribution's values or parameters.
 
-A constraint's ``check(value)`` gives a bool tensor: ``value``'s shape without its last ``event_dim`` dims.
+A constraint's ``check(value)`` returns a bool tensor of ``value``'s shape without the last ``event_dim`` dims.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Tensor = _C.Tensor
 
 
 class Constraint:
-    """A region: whether it is discrete, and how many last dims make one value."""
+    """A region; ``is_discrete`` and ``event_dim``, the number of last dims of one value, describe it."""
 
     is_discrete = False
     event_dim = 0
@@ -58,18 +58,18 @@ class Constraint:
 
 
 class Dependent(Constraint):
-    """A region that depends on other values, so that it cannot be checked by itself."""
+    """A region that depends on other values: it cannot be checked by itself."""
 
     def __init__(self, *, is_discrete: bool = False, event_dim: int = 0) -> None:
-        """Say what is known."""
+        """Store the known properties."""
         self.is_discrete, self.event_dim = is_discrete, event_dim
 
     def __call__(self, *, is_discrete: bool = False, event_dim: int = 0) -> Dependent:
-        """Return the constraint with what is known."""
+        """Return the constraint with the given properties."""
         return Dependent(is_discrete=is_discrete, event_dim=event_dim)
 
     def check(self, value: Tensor) -> Tensor:
-        """Raise: the region is not known."""
+        """Raise: the region depends on other values."""
         raise ValueError("Cannot determine validity of dependent constraint")
 
 
@@ -100,10 +100,10 @@ class dependent_property(property):
 
 
 class IndependentConstraint(Constraint):
-    """A region whose values take more dims: all of their parts must lie in the base region."""
+    """A region of values with more event dims: all parts of a value must lie in the base region."""
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
-        """Take ``reinterpreted_batch_ndims`` more dims."""
+        """Add ``reinterpreted_batch_ndims`` event dims."""
         self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
         self.is_discrete = base_constraint.is_discrete
         self.event_dim = base_constraint.event_dim + reinterpreted_batch_ndims
@@ -139,7 +139,7 @@ class Boolean(Constraint):
 
 
 class Bounds(Constraint):
-    """Numbers between bounds; a subclass says which are bounds of the region and which belong to it."""
+    """Numbers between bounds; a subclass declares which bounds exist and which are included."""
 
     lower: str | None = None
     upper: str | None = None
@@ -170,7 +170,7 @@ class GreaterThan(Bounds):
 
 
 class GreaterThanEq(Bounds):
-    """Numbers from a bound on."""
+    """Numbers greater than or equal to a bound."""
 
     lower = "ge"
 
@@ -182,43 +182,43 @@ class LessThan(Bounds):
 
 
 class Interval(Bounds):
-    """Numbers between two bounds, with both."""
+    """Numbers between two bounds, both included."""
 
     lower, upper = "ge", "le"
 
 
 class HalfOpenInterval(Bounds):
-    """Numbers between two bounds, with the lower one."""
+    """Numbers between two bounds, the lower one included."""
 
     lower, upper = "ge", "lt"
 
 
 class IntegerGreaterThan(Bounds):
-    """Integers from a bound on."""
+    """Integers greater than or equal to a bound."""
 
     is_discrete = True
     lower = "ge"
 
 
 class IntegerInterval(Bounds):
-    """Integers between two bounds, with both."""
+    """Integers between two bounds, both included."""
 
     is_discrete = True
     lower, upper = "ge", "le"
 
 
 class Simplex(Constraint):
-    """Vectors of numbers that are not negative and add up to 1, to 1e-6."""
+    """Vectors of non-negative numbers with sum 1, to within 1e-6."""
 
     event_dim = 1
 
     def check(self, value: Tensor) -> Tensor:
-        """Return whether each vector is one of weights."""
+        """Return whether each vector lies in the simplex."""
         return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
 
 
 class OneHot(Constraint):
-    """Vectors of one 1 and else 0."""
+    """Vectors with a single 1, otherwise 0."""
 
     is_discrete = True
     event_dim = 1
@@ -239,7 +239,7 @@ class Multinomial(Constraint):
         self.upper_bound = upper_bound
 
     def check(self, value: Tensor) -> Tensor:
-        """Return whether each vector is one of counts that add up."""
+        """Return whether each vector holds counts with the given sum."""
         return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
 
 
@@ -254,7 +254,7 @@ class LowerCholesky(Constraint):
 
 
 class CorrCholesky(Constraint):
-    """Cholesky factors of correlation matrices: their rows have norm 1, to ten epsilons an element."""
+    """Cholesky factors of correlation matrices: rows have norm 1, to within ten epsilons per element."""
 
     event_dim = 2
 

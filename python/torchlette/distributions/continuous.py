@@ -1,4 +1,4 @@
-"""Distributions of a number with densities of their own: on the circle, between 0 and 1, above a threshold."""
+"""Other continuous distributions of a number: on the circle, between 0 and 1, above a threshold."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ __all__ = ["ContinuousBernoulli", "GeneralizedPareto", "VonMises"]
 
 Tensor = _C.Tensor
 
-# Of the proposals of the method in VonMises.sample 66 of 100 are taken at least: that none of forty is has a
-# probability under 2e-19.
+# VonMises.sample accepts at least 66 % of its proposals: the probability that all of forty are rejected is below 2e-19.
 _PROPOSALS = 40
 
 
@@ -48,8 +47,8 @@ class VonMises(Distribution):
         return 1 - special.i1e(self.concentration) / special.i0e(self.concentration)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw by rejection (D. J. Best and N. I. Fisher, 1979): all proposals at once, of which the first that is
-        taken is picked.
+        """Draw by rejection (D. J. Best and N. I. Fisher, 1979): make all proposals at once and take the first accepted
+        one.
         """
         with no_grad():
             shape = self._extended_shape(sample_shape)
@@ -84,7 +83,7 @@ class ContinuousBernoulli(ExponentialFamily):
     Args:
         probs: Parameter between 0 and 1, or the next one instead.
         logits: Its log odds.
-        lims: Between these probs formulas that divide by 1 - 2 probs are replaced by their Taylor series at 0.5.
+        lims: For probs between these limits, formulas that divide by 1 - 2 probs are replaced by Taylor series at 0.5.
         validate_args: See :class:`Distribution`.
     """
 
@@ -127,11 +126,11 @@ class ContinuousBernoulli(ExponentialFamily):
     )
 
     def _outside(self) -> Tensor:
-        """Return where the closed formulas hold."""
+        """Return the mask where the closed formulas are used."""
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
 
     def _kept(self) -> Tensor:
-        """Return the parameter, and a limit where the series are taken: no gradient then divides by zero."""
+        """Return the parameter, replaced by a limit where the series are used: gradients then never divide by zero."""
         return _C.where(self._outside(), self.probs, self._lims[0] * _C.ones_like(self.probs))
 
     def _log_normalizer(self) -> Tensor:
@@ -174,7 +173,7 @@ class ContinuousBernoulli(ExponentialFamily):
         return _C.where(self._outside(), exact, value).clamp(0, 1)
 
     def icdf(self, value: Tensor) -> Tensor:
-        """Return the values up to which probabilities are ``value``."""
+        """Return the value whose cdf is ``value``."""
         p = self._kept()
         exact = ((-p + value * (2 * p - 1)).log1p() - (-p).log1p()) / (p.log() - (-p).log1p())
         return _C.where(self._outside(), exact, value)
@@ -186,7 +185,7 @@ class ContinuousBernoulli(ExponentialFamily):
 
 
 class GeneralizedPareto(Distribution):
-    """The generalized Pareto distribution of what lies above a threshold.
+    """The generalized Pareto distribution of values above a threshold.
 
     Args:
         loc: Threshold.
@@ -205,14 +204,14 @@ class GeneralizedPareto(Distribution):
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> constraints.Constraint:
-        """Return what the values may be."""
+        """Where values lie."""
         end = _C.where(
             self.concentration < 0, self.loc - self.scale / self.concentration, _C.full_like(self.loc, math.inf)
         )
         return constraints.interval(self.loc, end)
 
     def _split(self) -> tuple[Tensor, Tensor]:
-        """Return where the shape is 0, and the shape, with 1 there."""
+        """Return the mask where the shape is 0, and the shape with 1 in those places."""
         zero = _C.isclose(self.concentration, _C.zeros_like(self.concentration))
         return zero, _C.where(zero, _C.ones_like(self.concentration), self.concentration)
 
@@ -239,7 +238,7 @@ class GeneralizedPareto(Distribution):
         return (-self.log_survival_function(value).exp()).log1p()
 
     def icdf(self, value: Tensor) -> Tensor:
-        """Return the values up to which probabilities are ``value``."""
+        """Return the value whose cdf is ``value``."""
         zero, c = self._split()
         left = (-value).log1p()
         return self.loc + self.scale * _C.where(zero, -left, (-c * left).expm1() / c)

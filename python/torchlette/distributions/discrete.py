@@ -27,12 +27,12 @@ __all__ = [
 
 Tensor, Size = _C.Tensor, _C.Size
 
-# Draws of one Poisson sample at most, before its memory would be unreasonable.
+# The greatest number of draws for one Poisson sample; it bounds the memory.
 _MAX_ARRIVALS = 4096
 
 
 def one_of(probs: Any, logits: Any) -> str:
-    """Return which of two parametrisations was given: exactly one must be."""
+    """Return which of two parametrisations was given; exactly one must be given."""
     if (probs is None) == (logits is None):
         raise ValueError("Either `probs` or `logits` must be specified, but not both.")
     return "logits" if probs is None else "probs"
@@ -302,7 +302,7 @@ class Poisson(ExponentialFamily):
     variance = property(lambda self: self.rate, doc="Variance.")
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw: count arrivals, exponential times apart, within one unit; the largest rate is read.
+        """Draw by counting arrivals with exponential gaps within one unit of time; the largest rate is read.
 
         Raises:
             NotImplementedError: If a rate is above about 3,600.
@@ -478,7 +478,7 @@ class OneHotCategorical(Classes):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """A one-hot class whose gradient is that of the probabilities."""
+    """A one-hot class whose gradient passes straight to the probabilities."""
 
     has_rsample = True
 
@@ -488,7 +488,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
 
 class Multinomial(Classes):
-    """How often each class is drawn in ``total_count`` draws.
+    """The number of times that each class occurs in ``total_count`` draws.
 
     Args:
         total_count: Number of draws.
@@ -533,7 +533,7 @@ class Multinomial(Classes):
         return (value.sum(-1) + 1).lgamma() - (value + 1).lgamma().sum(-1) + (logits * value).sum(-1)
 
     def entropy(self) -> Tensor:
-        """Return the entropy: that of the draws in order, less that of their order."""
+        """Return the entropy: that of the ordered draws minus that of their order."""
         n = self.total_count
         counts = Binomial(n, probs=self.probs, validate_args=False)
         support = counts.enumerate_support(expand=False)[1:]

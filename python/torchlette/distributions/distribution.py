@@ -21,10 +21,10 @@ class Distribution:
     Samples have the shape ``sample_shape + batch_shape + event_shape``; ``log_prob`` of values that broadcast
     with ``batch_shape + event_shape`` drops the event dims.
 
-    A subclass makes its parameters tensors of shape ``batch_shape + ...`` and names them in ``arg_constraints``.
+    A subclass stores its parameters as tensors of shape ``batch_shape + ...`` and names them in ``arg_constraints``.
 
     Args:
-        batch_shape: One distribution each.
+        batch_shape: Shape of the batch of distributions.
         event_shape: Shape of one draw.
         validate_args: Whether to read parameters and values and check that they are valid; the class's default
             (see :meth:`set_default_validate_args`) if ``None``. Checks wait for the device.
@@ -38,7 +38,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Choose whether distributions that do not say so check their parameters and values."""
+        """Set the default of ``validate_args``."""
         if value not in (True, False):
             raise ValueError(f"set_default_validate_args: value is wrong: got {value!r}, want True or False")
         Distribution._validate_args = value
@@ -53,7 +53,7 @@ class Distribution:
 
     def _validate_parameters(self) -> None:
         for name, constraint in self.arg_constraints.items():
-            # Of probs and logits only what was given is an attribute yet.
+            # Check the given one of probs and logits only: computing the other would be wasted.
             if constraints.is_dependent(constraint) or (
                 name not in self.__dict__ and isinstance(getattr(type(self), name, None), lazy_property)
             ):
@@ -82,8 +82,7 @@ class Distribution:
         return new
 
     def _get_checked_instance(self, cls: type[Distribution], _instance: Any = None) -> Any:
-        """Return ``_instance``, or an object without attributes for ``cls.expand``: what classes of other libraries
-        call there.
+        """Return ``_instance``, or an object without attributes, for ``expand``; third-party subclasses call this.
 
         Raises:
             NotImplementedError: For a subclass of ``cls`` with another ``__init__``, whose ``expand`` would have to
@@ -209,4 +208,4 @@ class Distribution:
 
 
 class ExponentialFamily(Distribution):
-    """A distribution whose log density is linear in functions of the value; only a mark here."""
+    """A distribution whose log density is linear in functions of the value; a marker class without behaviour."""

@@ -1,4 +1,4 @@
-"""Kullback-Leibler divergences of one distribution from another, in nats: the formulas are the usual closed ones."""
+"""Kullback-Leibler divergences of one distribution from another, in nats, by closed formulas."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
 
 
 def _formula(p: type, q: type) -> Formula | None:
-    """Return the formula for the nearest bases of two classes."""
+    """Return the formula registered for the nearest base classes of two classes."""
     found = [
         (p.__mro__.index(a) + q.__mro__.index(b), f)
         for (a, b), f in _FORMULAS.items()

@@ -1,4 +1,4 @@
-"""Distributions of one number that a formula makes of a uniform or normal draw."""
+"""Distributions of a number that is a function of a uniform or normal draw."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EULER = 0.57721566490153286060
 
 
 def open_uniform(like: Tensor, shape: Any) -> Tensor:
-    """Return draws from (0, 1): not 0, and not 1."""
+    """Return uniform draws from (0, 1), both ends excluded."""
     f = finfo(like.dtype)
     return _C.rand(shape, dtype=like.dtype, device=like.device).clamp(f.tiny, 1 - f.eps / 2)
 
@@ -99,7 +99,7 @@ class Half(Distribution):
     _whole: type[Distribution]
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
-        """Make the whole distribution."""
+        """Make the symmetric distribution."""
         (self.scale,) = broadcast_all(scale)
         self.base_dist = self._whole(_C.zeros_like(self.scale), self.scale, validate_args=False)
         super().__init__(self.scale.shape, validate_args=validate_args)
@@ -200,7 +200,7 @@ class LogNormal(Distribution):
 
 
 class Inverted(Distribution):
-    """A distribution drawn through its icdf; a subclass has ``icdf`` and its parameters as tensors."""
+    """A distribution that is drawn by inversion; a subclass defines ``icdf`` and has tensor parameters."""
 
     has_rsample = True
 
@@ -392,7 +392,7 @@ class HalfCauchy(Half, Inverted):
 
 
 class Gumbel(LocationScale):
-    """The Gumbel distribution: of the largest of many draws."""
+    """The Gumbel distribution: the limit of the largest of many draws."""
 
     mean = property(lambda self: self.loc + self.scale * _EULER, doc="Mean.")
     mode = property(lambda self: self.loc, doc="The likeliest value.")

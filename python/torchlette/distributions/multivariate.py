@@ -27,7 +27,7 @@ def half_log_det(factor: Tensor) -> Tensor:
     return factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
-#: The three ways to give the matrix of a :class:`Factored` distribution.
+#: The three parametrisations of the covariance of a :class:`Factored` distribution.
 _MATRICES = {
     "covariance_matrix": constraints.positive_definite,
     "precision_matrix": constraints.positive_definite,
@@ -36,13 +36,11 @@ _MATRICES = {
 
 
 class Factored(Distribution):
-    """A distribution with a covariance, of which it is given the matrix, its inverse or its Cholesky factor, and keeps
-    the last.
-    """
+    """A distribution with a covariance, given as matrix, inverse or Cholesky factor; it stores the factor."""
 
     @staticmethod
     def _given(**matrices: Tensor | None) -> tuple[str, Tensor]:
-        """Return the name and the value of the one matrix that is given."""
+        """Return the name and the value of the given matrix; exactly one must be given."""
         named = [(name, matrix) for name, matrix in matrices.items() if matrix is not None]
         if len(named) != 1:
             raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
@@ -58,7 +56,7 @@ class Factored(Distribution):
             return matrix
         if name == "covariance_matrix":
             return linalg.cholesky(matrix)
-        # The factor of the inverse is the inverse of the factor of the matrix read from its other end.
+        # Flip the matrix in both dims, factor it, flip back and invert: this gives the Cholesky factor of its inverse.
         flipped = linalg.cholesky(matrix.flip(-2, -1)).flip(-2, -1).mT
         return linalg.solve_triangular(
             flipped, _C.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device), upper=False
@@ -160,8 +158,8 @@ class MultivariateNormal(Factored):
 
 
 class LowRankMultivariateNormal(Distribution):
-    """The normal distribution of vectors [n] with covariance W W^T + diag(D), which is handled by matrices of W's rank
-    alone.
+    """The normal distribution of vectors [n] with covariance W W^T + diag(D); computations use matrices of W's rank
+    only.
 
     Args:
         loc: Mean [..., n].
@@ -318,8 +316,8 @@ class Wishart(Factored):
         return self.df[..., None, None] * (v.square() + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw so that gradients reach the matrix, by its factor times one of chi-square and normal numbers (M. S.
-        Bartlett, 1933).
+        """Draw by Bartlett's decomposition, so that gradients reach the matrix: its factor times a matrix of chi-square
+        and normal numbers (M. S. Bartlett, 1933).
         """
         without_gradient("Wishart", self.df)
         n, like = self._event_shape[-1], {"dtype": self.df.dtype, "device": self.df.device}
@@ -356,7 +354,7 @@ class LKJCholesky(Distribution):
 
     Args:
         dim: The matrices' size.
-        concentration: 1 for the uniform distribution; the determinant's exponent and 1.
+        concentration: 1 plus the determinant's exponent; 1 gives the uniform distribution.
         validate_args: See :class:`Distribution`.
     """
 

@@ -1,4 +1,4 @@
-"""Distributions of a function of a draw, and relaxations of the discrete ones."""
+"""Distributions of functions of a draw, and relaxed discrete distributions."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ Tensor = _C.Tensor
 
 
 class TransformedDistribution(Distribution):
-    """The distribution of transforms, one after the other, of a draw.
+    """The distribution of a draw after a chain of transforms.
 
     Args:
-        base_distribution: Of the draw.
+        base_distribution: The distribution of the draw.
         transforms: A transform or a list of them, first to last.
         validate_args: See :class:`Distribution`.
     """
@@ -49,7 +49,7 @@ class TransformedDistribution(Distribution):
         transforms: Transform | Sequence[Transform],
         validate_args: bool | None = None,
     ) -> None:
-        """Let the base's batch dims that the transforms need be part of its event."""
+        """Turn the base's batch dims that the transforms need into event dims."""
         self.transforms = [transforms] if isinstance(transforms, Transform) else list(transforms)
         if not all(isinstance(t, Transform) for t in self.transforms):
             raise ValueError(f"transforms must be a Transform or list, but was {transforms}")
@@ -107,7 +107,7 @@ class TransformedDistribution(Distribution):
         return self._applied(self.base_dist.rsample(sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Return the log density: the base's where the value came from, less the log determinants."""
+        """Return the log density: the base's at the inverse image, minus the log determinants."""
         if self._validate_args:
             self._validate_sample(value)
         event_dim, change, y = len(self._event_shape), 0.0, value
@@ -121,7 +121,7 @@ class TransformedDistribution(Distribution):
         return change + sum_rightmost(self.base_dist.log_prob(y), event_dim - len(self.base_dist.event_shape))
 
     def _monotone(self, value: Tensor) -> Tensor:
-        """Return a probability, or that of the other side where the transforms fall."""
+        """Return a probability, or its complement where the transforms are decreasing."""
         sign = math.prod(transform.sign for transform in self.transforms)
         return value if isinstance(sign, int) and sign == 1 else sign * (value - 0.5) + 0.5
 
@@ -167,7 +167,7 @@ class LogitRelaxedBernoulli(Binary):
     """Log odds whose sigmoid is nearly 0 or 1 (Maddison et al., The concrete distribution, 2016).
 
     Args:
-        temperature: How far from 0 and 1.
+        temperature: Lower values give samples nearer to 0 and 1.
         probs: Probability of 1.
         logits: Its log odds, instead.
         validate_args: See :class:`Distribution`.
@@ -206,7 +206,7 @@ class RelaxedBernoulli(TransformedDistribution):
     """Numbers in (0, 1), nearly 0 or 1.
 
     Args:
-        temperature: How far from 0 and 1.
+        temperature: Lower values give samples nearer to 0 and 1.
         probs: Probability of 1.
         logits: Its log odds, instead.
         validate_args: See :class:`Distribution`.

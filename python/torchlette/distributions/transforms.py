@@ -1,4 +1,4 @@
-"""Invertible functions with the logarithms of their Jacobians' determinants."""
+"""Invertible functions with their log absolute Jacobian determinants."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Transform:
     """A function with an inverse. ``domain`` and ``codomain`` are constraints; their event dims may differ.
 
     Args:
-        cache_size: With 1, the inverse of the last result is what it was made of, without computing.
+        cache_size: With 1, the inverse of the last result is taken from a cache.
     """
 
     bijective = False
@@ -56,7 +56,7 @@ class Transform:
 
     @property
     def event_dim(self) -> int:
-        """The event dims of the domain, where the codomain's are as many."""
+        """The event dims of the domain and the codomain, which must be equal."""
         if self.domain.event_dim == self.codomain.event_dim:
             return self.domain.event_dim
         raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
@@ -99,11 +99,11 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__} has no log_abs_det_jacobian")
 
     def forward_shape(self, shape: Any) -> Any:
-        """Return the shape of the function of a tensor of ``shape``."""
+        """Return the result's shape for an argument of ``shape``."""
         return shape
 
     def inverse_shape(self, shape: Any) -> Any:
-        """Return the shape of the inverse of a tensor of ``shape``."""
+        """Return the argument's shape for a result of ``shape``."""
         return shape
 
     def __repr__(self) -> str:
@@ -171,7 +171,7 @@ class ComposeTransform(Transform):
         return hash(tuple(self.parts))
 
     def _event_dims(self) -> tuple[int, int]:
-        """Return the event dims that go in and come out: at least those that every part needs."""
+        """Return the event dims of arguments and results: the least that all parts allow."""
         if not self.parts:
             return 0, 0
         into = self.parts[-1].codomain.event_dim
@@ -214,12 +214,12 @@ class ComposeTransform(Transform):
         return y
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the sum of the parts'."""
+        """Return the sum over the parts."""
         if not self.parts:
             return _C.zeros_like(x)
         terms, event_dim = [], self._event_dims()[0]
         for i, part in enumerate(self.parts):
-            # The last result is given: so a cached inverse is found.
+            # Use the given last result, so that cached inverses are found.
             out = y if i == len(self.parts) - 1 else part(x)
             terms.append(sum_rightmost(part.log_abs_det_jacobian(x, out), event_dim - part.domain.event_dim))
             event_dim += part.codomain.event_dim - part.domain.event_dim
@@ -227,13 +227,13 @@ class ComposeTransform(Transform):
         return sum(terms[1:], terms[0])
 
     def forward_shape(self, shape: Any) -> Any:
-        """Return the shape of the function of a tensor of ``shape``."""
+        """Return the result's shape for an argument of ``shape``."""
         for part in self.parts:
             shape = part.forward_shape(shape)
         return shape
 
     def inverse_shape(self, shape: Any) -> Any:
-        """Return the shape of the inverse of a tensor of ``shape``."""
+        """Return the argument's shape for a result of ``shape``."""
         for part in reversed(self.parts):
             shape = part.inverse_shape(shape)
         return shape
@@ -250,7 +250,7 @@ class IndependentTransform(Transform):
 
     Args:
         base_transform: The transform.
-        reinterpreted_batch_ndims: How many more.
+        reinterpreted_batch_ndims: The number of additional event dims.
         cache_size: See :class:`Transform`.
     """
 
@@ -282,7 +282,7 @@ class IndependentTransform(Transform):
         return self.base_transform._inv_call(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the base's, summed over the dims."""
+        """Return the base transform's value, summed over the additional event dims."""
         return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
 
     def __repr__(self) -> str:
@@ -290,7 +290,7 @@ class IndependentTransform(Transform):
 
 
 class ReshapeTransform(Transform):
-    """The last dims in another shape.
+    """A reshape of the last dims.
 
     Args:
         in_shape: Shape of an argument's event.
@@ -327,16 +327,16 @@ class ReshapeTransform(Transform):
         return Size((*shape[:cut], *after))
 
     def forward_shape(self, shape: Any) -> Any:
-        """Return the shape of the function of a tensor of ``shape``."""
+        """Return the result's shape for an argument of ``shape``."""
         return self._reshaped(shape, self.in_shape, self.out_shape)
 
     def inverse_shape(self, shape: Any) -> Any:
-        """Return the shape of the inverse of a tensor of ``shape``."""
+        """Return the argument's shape for a result of ``shape``."""
         return self._reshaped(shape, self.out_shape, self.in_shape)
 
 
 class _Elementwise(Transform):
-    """A transform without parameters, of each element: all of a class are equal."""
+    """An elementwise transform without parameters: all instances of a class are equal."""
 
     bijective = True
     sign = 1
@@ -507,7 +507,7 @@ class AffineTransform(Transform):
 
 
 class SoftmaxTransform(_Elementwise):
-    """y = softmax(x) over the last dim; as many numbers as weights, so that it has no density."""
+    """y = softmax(x) over the last dim. It is not injective and so has no log determinant."""
 
     bijective = False
     sign = None
@@ -521,7 +521,7 @@ class SoftmaxTransform(_Elementwise):
 
 
 class StickBreakingTransform(_Elementwise):
-    """n numbers to n + 1 weights: each takes a part of what those before it left."""
+    """Maps n numbers to n + 1 weights by stick breaking: each weight takes a fraction of the remainder."""
 
     sign = None
     domain, codomain = constraints.real_vector, constraints.simplex

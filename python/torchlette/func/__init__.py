@@ -2,9 +2,10 @@
 
 Arguments may be tensors or nested lists, tuples and dicts of them, and transforms nest.
 
-All transforms share one tape. Each differentiates at points of its own, and its results keep the history that leads
-outside of it: to captured tensors, to arguments that require grad, to the points of transforms around. A transform
-around, or ``backward``, goes on with that history. A result without it requires no grad.
+All transforms share one tape. Each transform differentiates at its own points: views or leaves that replace its
+arguments. Its results keep their history to tensors outside of it: captured tensors, arguments that require grad,
+points of outer transforms. An outer transform, or ``backward``, continues along that history. A result without such
+history requires no grad.
 """
 
 from torchlette.func.batching import stack_module_state, vmap
@@ -25,6 +26,6 @@ __all__ = [
     "vmap",
 ]
 
-# Pickles and messages name this module, as in PyTorch, whatever file a function is in.
+#  Pickles and messages name this module, as in PyTorch, not the file that defines the function.
 for _function in (grad, grad_and_value, hessian, jacfwd, jacrev, jvp, stack_module_state, vjp, vmap):
     _function.__module__ = __name__

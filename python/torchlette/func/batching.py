@@ -18,9 +18,7 @@ Tensor = _C.Tensor
 
 
 def _dims_like(value: Any, dims: Any) -> list[int | None]:
-    """Return the batch dim of each tensor of nested ``value``: ``dims`` is one for all, or nested as far as they
-    differ.
-    """
+    """Return the batch dim of each tensor of nested ``value``; ``dims`` is a prefix of its nesting or one dim."""
     if dims is None or isinstance(dims, int):
         return [dims] * len(tensors_in(value))
     items = list(value.values()) if isinstance(value, dict) else value
@@ -33,7 +31,7 @@ def _dims_like(value: Any, dims: Any) -> list[int | None]:
 
 
 def _stacked(results: list[Any], dims: Any) -> Any:
-    """Return nested results of all calls as one, its tensors stacked along ``dims``."""
+    """Stack the nested results of all calls along ``dims``."""
     first = results[0]
     if isinstance(first, (list, tuple)):
         parts = dims if isinstance(dims, (list, tuple)) else [dims] * len(first)
@@ -50,14 +48,14 @@ def _stacked(results: list[Any], dims: Any) -> Any:
 
 
 def _row_of_none(t: Tensor, dim: int) -> Tensor:
-    """Return a row for a function that is mapped over a dimension of size 0: zeros, which keep the history."""
+    """Return the stand-in row for a dimension of size 0: zeros that keep the history."""
     return (
         t.sum(dim) if t.is_floating_point() else t.new_zeros([n for d, n in enumerate(t.shape) if d != dim % t.dim()])
     )
 
 
 def _emptied(stacked: Any, dims: Any) -> Any:
-    """Return nested stacked results without their rows."""
+    """Return nested stacked results cut to size 0."""
     if isinstance(stacked, Tensor):
         return stacked if dims is None else stacked.narrow(dims, 0, 0)
     if isinstance(stacked, dict):
@@ -68,14 +66,14 @@ def _emptied(stacked: Any, dims: Any) -> Any:
 
 
 def check_randomness(randomness: str) -> None:
-    """Refuse what is no mode of draws."""
+    """Raise RuntimeError unless ``randomness`` is one of the three modes."""
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
 
 
 @contextlib.contextmanager
 def draws(randomness: str) -> Iterator[Callable[[], None]]:
-    """Make draws errors, or give what to call before each row so that all draw the same numbers."""
+    """Apply a ``randomness`` mode: refuse draws, or yield the function to call before each row."""
     if randomness == "error":
         former = _C._set_refuse_draws(True)
         try:
@@ -97,16 +95,16 @@ def vmap(
 ) -> Callable[..., Any]:
     """Return a function that maps ``func`` over a dimension of its arguments.
 
-    ``func`` is called once for each index, and its results are stacked: the values are those of PyTorch's ``vmap``, the
-    work is that of a loop. Over a dimension of size 0 it is called once, on zeros, for the shapes of its results.
-    Keyword arguments are given whole.
+    ``func`` is called once for each index, and its results are stacked: the values equal those of PyTorch's ``vmap``,
+    the cost is that of a loop. For a dimension of size 0 it is called once, on zeros, to learn the shapes of its
+    results. Keyword arguments are passed whole.
 
     Args:
-        func: From tensors, or nested containers of them, to such.
-        in_dims: The dim of all arguments, or one for each, nested as they are; ``None`` gives an argument whole.
-        out_dims: Where the dim is in the results.
+        func: Maps tensors, or nested containers of them, to the same.
+        in_dims: The dim of all arguments, or one for each, nested as they are; ``None`` passes an argument whole.
+        out_dims: The position of the mapped dim in the results.
         randomness: What random operations in ``func`` do: ``"error"`` raises, ``"same"`` gives each call the same
-            numbers, ``"different"`` gives each its own. Of nested ``vmap`` one that refuses them is enough.
+            numbers, ``"different"`` gives each its own. Nested ``vmap`` calls raise if one of them has ``"error"``.
         chunk_size: Accepted for compatibility.
 
     Raises:
@@ -153,8 +151,8 @@ def vmap(
 
 
 def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameters and the buffers of modules of one kind, each stacked along a new first dim: two
-    dictionaries.
+    """Return two dictionaries, of the parameters and of the buffers of equal modules, each stacked along a new first
+    dim.
     """
     if not models:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")

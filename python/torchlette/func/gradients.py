@@ -1,4 +1,4 @@
-"""First derivatives: gradients, and products with Jacobians from either side."""
+"""First derivatives: gradients, vector-Jacobian and Jacobian-vector products."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
     """Return a function that gives the gradient of ``func``, which returns a tensor without dims, and its value.
 
     Args:
-        func: The function; with ``has_aux`` it returns a pair, whose second part is handed on beside the value.
-        argnums: The argument to differentiate by, or a tuple of them, whose gradients are then a tuple.
+        func: The function; with ``has_aux`` it returns a pair, whose second part is returned beside the value.
+        argnums: The argument to differentiate by, or a tuple of them, which gives a tuple of gradients.
         has_aux: Whether ``func`` returns a pair.
     """
 
@@ -50,7 +50,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 
 
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """Return a function that gives the gradient of ``func``; with ``has_aux`` also what it returned beside its value.
+    """Return a function that gives the gradient of ``func``; with ``has_aux``, also the auxiliary result.
 
     The arguments are those of :func:`grad_and_value`.
     """
@@ -64,12 +64,13 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
 
 
 def _shape_of(value: Any) -> Any:
-    """Return nested containers without their tensors, to compare."""
+    """Return the structure of nested containers, to compare."""
     return replaced(value, Tensor, lambda _: None)
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """Return the results of ``func`` and a function from their cotangents to a tuple of those of ``primals``.
+    """Return the results of ``func`` and a function that maps their cotangents to a tuple of the cotangents of
+    ``primals``.
 
     Args:
         func: From tensors, or nested containers of them, to such; with ``has_aux`` to a pair of such and of anything.
@@ -113,8 +114,8 @@ def jvp(
 ) -> tuple[Any, ...]:
     """Return the results of ``func`` at ``primals`` and their derivatives along ``tangents``.
 
-    There is no forward mode. The gradient by the points is linear in its cotangents; its derivative by those is the
-    product.
+    There is no forward mode. The vector-Jacobian product is linear in its cotangents; its derivative with respect to
+    them, in the direction of ``tangents``, is the Jacobian-vector product.
 
     Args:
         func: From tensors, or nested containers of them, to such; with ``has_aux`` to a pair of such and of anything.

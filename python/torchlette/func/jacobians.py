@@ -24,7 +24,7 @@ Tensor = _C.Tensor
 
 
 def _rows(here: Transform, result: Tensor, inputs: list[Tensor], backward_draws: str) -> list[Any]:
-    """Return the gradient of each element of a result by the inputs."""
+    """Return the gradients of each element of a result with respect to the inputs."""
     if not result.requires_grad:
         return []
     create = here.leads_outside([result])
@@ -71,7 +71,7 @@ def _jacobian(
 
 
 def _jacobian_by_columns(func: Callable[..., Any], argnums: Argnums, args: tuple[Any, ...], has_aux: bool) -> Any:
-    """Return the Jacobian from one call of ``func`` for each element of the arguments, so that each draws its own."""
+    """Return the Jacobian by one call of ``func`` for each element of the arguments; each call draws anew."""
     numbers = argument_numbers(argnums, len(args))
     wanted = tuple(args[n] for n in numbers)
     inputs = tensors_in(wanted)
@@ -106,15 +106,16 @@ def jacrev(
 ) -> Callable[..., Any]:
     """Return a function that gives the Jacobian of ``func`` by the arguments ``argnums``: shape(out) + shape(in).
 
-    It is nested as the result is and, for each tensor of that, as the arguments are; a tuple of them if ``argnums`` is
-    one.
+    The Jacobian has the nesting of the result, with the nesting of the argument at each of its tensors. A tuple
+    ``argnums`` gives a tuple of those.
 
     Args:
-        func: From tensors, or nested containers of them, to such; with ``has_aux`` to a pair of such and of anything.
+        func: Maps tensors, or nested containers of them, to the same; with ``has_aux``, to a pair of that and any
+            object.
         argnums: The argument to differentiate by, or a tuple of them.
         has_aux: Whether ``func`` returns a pair; the function returned then gives a pair too.
-        chunk_size: Rows that PyTorch computes at once. They are computed one by one here, so it limits nothing; as in
-            PyTorch, the backward pass may draw random numbers if it is 1.
+        chunk_size: Rows that PyTorch computes at once. Here rows are computed one by one, whatever it is. As in
+            PyTorch, the backward pass may draw random numbers only if it is 1.
 
     Raises:
         RuntimeError: ``func`` returns something else than floating point tensors, ``argnums`` names no argument, or the
@@ -138,15 +139,15 @@ def jacrev(
 def jacfwd(
     func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Callable[..., Any]:
-    """Return a function that gives the Jacobian of ``func``, as :func:`jacrev` does: there is no forward mode.
+    """Return a function that gives the Jacobian of ``func``. It is computed in reverse mode, as by :func:`jacrev`.
 
     Args:
         func: As of :func:`jacrev`.
         argnums: As of :func:`jacrev`.
         has_aux: As of :func:`jacrev`.
-        randomness: What random operations in ``func`` do, as of :func:`vmap`: ``"error"`` raises; with ``"same"``
-            all columns are those of one call; with ``"different"`` each column is that of a call of its own, and what
-            ``has_aux`` hands on is that of the first.
+        randomness: What random operations in ``func`` do, as in :func:`vmap`. ``"error"`` raises; with ``"same"`` all
+            columns come from one call; with ``"different"`` each column comes from its own call, and the auxiliary
+            result from the first.
 
     Raises:
         RuntimeError: ``randomness`` is none of the three, or ``func`` draws random numbers where they are refused.

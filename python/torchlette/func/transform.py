@@ -1,4 +1,4 @@
-"""What the transforms share: their arguments, and the levels at which they differentiate."""
+"""The base of the transforms: argument checks, and the points at which they differentiate."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Argnums = int | tuple[int, ...]
 
 
 def with_tensors(value: Any, tensors: Sequence[Tensor]) -> Any:
-    """Return nested containers with ``tensors`` in place of theirs."""
+    """Return nested containers with their tensors replaced by ``tensors``."""
     left = iter(tensors)
     return replaced(value, Tensor, lambda _: next(left))
 
 
 def check_tensors(value: Any) -> None:
-    """Refuse nested arguments to differentiate by that hold anything but tensors."""
+    """Raise if nested arguments to differentiate by hold anything but tensors."""
     if isinstance(value, (list, tuple, dict)):
         for item in value.values() if isinstance(value, dict) else value:
             check_tensors(item)
@@ -70,15 +70,13 @@ def argument_numbers(argnums: Argnums, count: int) -> tuple[int, ...]:
 
 
 class Transform:
-    """One transform of a function: its points, and what its results keep of their history."""
+    """One transform of a function: its points, and the history that its results keep."""
 
     def __init__(self, what: str) -> None:
         """Begin a transform; ``what`` names it in errors."""
         self.what = what
         self.recording = autograd.is_grad_enabled()  # no_grad around a transform: its results have no history
-        self.leaves: list[
-            Tensor
-        ] = []  # the points that are leaves: they count as outside for transforms that the function calls
+        self.leaves: list[Tensor] = []  # the points that are leaves: inner transforms treat them as outside
 
     def leaf(self, t: Tensor) -> Tensor:
         """Return a leaf of this transform with the values of ``t``."""
@@ -94,7 +92,7 @@ class Transform:
     def call(
         self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], has_aux: bool, given: Any = ()
     ) -> tuple[Any, Any]:
-        """Return the result of ``func``, and what it returned beside it. It may write to new tensors and ``given``."""
+        """Return the result of ``func`` and its auxiliary result. It may write to new tensors and to ``given``."""
         writable = tensors_in(given)
         plain = [t for t in writable if not t.requires_grad]
         try:
@@ -104,7 +102,7 @@ class Transform:
             _C._close_leaves(self.leaves)
         for t, leads in zip(plain, self.lead_outside(plain), strict=True):
             if t.requires_grad and not leads:
-                t.detach_()  # written to: its history is this transform's
+                t.detach_()  # written to by the function: its history belongs to this transform
         if not has_aux:
             return result, None
         if not isinstance(result, tuple) or len(result) != 2:
@@ -112,11 +110,11 @@ class Transform:
         return result
 
     def leads_outside(self, tensors: Sequence[Tensor]) -> bool:
-        """Return whether results computed of ``tensors`` keep a history."""
+        """Return whether results computed from ``tensors`` keep a history."""
         return self.recording and any(self.lead_outside(tensors))
 
     def lead_outside(self, tensors: Sequence[Tensor]) -> Sequence[bool]:
-        """Return whether the history of each leads to anything but points of transforms that have ended."""
+        """Return, for each tensor, whether its history reaches anything but points of ended transforms."""
         if not any(t.requires_grad for t in tensors):
             return [False] * len(tensors)
         return _C._leads_outside(tensors)
@@ -129,7 +127,9 @@ class Transform:
         retain: bool = False,
         create: bool | None = None,
     ) -> Sequence[Tensor]:
-        """Return the gradients of ``roots`` by ``inputs``, recorded if ``create``, else if history leads outside."""
+        """Return the gradients of ``roots`` by ``inputs``. They are recorded if ``create``, or if history leads
+        outside.
+        """
         pairs = [(r, s) for r, s in zip(roots, starts, strict=True) if r.requires_grad]
         if not pairs:
             return [_C.zeros_like(x, requires_grad=False) for x in inputs]
@@ -151,7 +151,9 @@ class Transform:
 
 
 class recording:
-    """Records whatever the modes around are: ``no_grad`` and ``inference_mode`` are about what comes of a transform."""
+    """Records gradients inside a transform; outer ``no_grad`` and ``inference_mode`` affect only the transform's
+    results.
+    """
 
     def __enter__(self) -> None:
         self.inference = _C._set_inference_mode(False)
@@ -165,7 +167,7 @@ class recording:
 def chosen_arguments(
     transform: Transform, argnums: Argnums, args: tuple[Any, ...]
 ) -> tuple[dict[int, Any], list[Any], list[Any]]:
-    """Return the points by argument number, the arguments with them, and the arguments that are no points."""
+    """Return the points by argument number, the arguments with points substituted, and the other arguments."""
     points = {n: transform.points(args[n]) for n in argument_numbers(argnums, len(args))}
     return points, [points.get(i, a) for i, a in enumerate(args)], [a for i, a in enumerate(args) if i not in points]
 

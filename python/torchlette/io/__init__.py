@@ -1,4 +1,4 @@
-"""Tensors that come from outside or go there: files of torchlette, safetensors, PyTorch's archives, DLPack.
+"""Import and export of tensors: torchlette's files, safetensors, PyTorch's archives, DLPack.
 
-``torchlette.load`` and ``torchlette.save`` are the usual way in.
+Most programs use ``torchlette.load`` and ``torchlette.save``.
 """

@@ -1,8 +1,8 @@
 """DLPack, the exchange of arrays between libraries.
 
-Going out, a tensor on the CPU lends its own memory: the consumer sees the values as they are now, read-only, and
-later writes to the tensor do not reach it. Coming in, the values are copied: operations run later than
-they are called, so memory that another library may write to meanwhile cannot be shared.
+Export: a CPU tensor lends its own memory. The consumer sees the present values, read-only; later writes to the tensor
+do not reach it. Import: the values are copied. Operations run later than they are called, so memory that another
+library may write to in between cannot be shared.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def dlpack(
 
     Args:
         stream: Accepted for compatibility.
-        max_version: The newest version that the consumer knows. One that knows no version cannot know either that
-            memory is read-only: it gets a copy.
-        dl_device: Where the memory shall be: the CPU. Tensors elsewhere are copied there when it is given.
-        copy: Whether the consumer gets memory of its own; not lent.
+        max_version: The newest version that the consumer knows. A consumer without versions has no read-only flag and
+            gets a copy.
+        dl_device: The device of the memory: only the CPU. Tensors on other devices are then copied to it.
+        copy: Whether the consumer gets a copy instead of the tensor's own memory.
     """
     if self.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
@@ -68,7 +68,7 @@ def dlpack(
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """Return a DLPack capsule with a copy of the values, for consumers that take no objects with ``__dlpack__``."""
+    """Return a DLPack capsule with a copy of the values, for consumers that do not call ``__dlpack__``."""
     return dlpack(tensor)
 
 
@@ -77,7 +77,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
     Args:
         ext_tensor: The object; its memory must be the CPU's.
-        device: Where the tensor shall be.
+        device: The device of the result.
         copy: Must not be False.
     """
     if copy is False:
@@ -97,13 +97,13 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
-    """Return a vector with a copy of the elements that a buffer's bytes are.
+    """Return a vector with a copy of a buffer's elements.
 
     Args:
         buffer: An object with the buffer protocol.
         dtype: The type of the elements.
-        count: How many; all for a negative number.
-        offset: How many bytes come before.
+        count: The number of elements; all if negative.
+        offset: The number of bytes to skip at the start.
         requires_grad: Whether the result requires a gradient.
     """
     data, width = memoryview(buffer).cast("B"), dtype.itemsize

@@ -23,7 +23,7 @@ from torchlette._runtime.dtype_table import SHORT_NAMES
 __all__ = ["SafetensorsReader", "write_safetensors"]
 
 _NAMES = {name: dtype for dtype, name in SHORT_NAMES.items()}
-#: The format's own limit, against files that claim to be all header.
+#: The format's own limit, against files that claim an enormous header.
 HEADER_LIMIT = 100_000_000
 _METADATA = "__metadata__"
 
@@ -40,7 +40,7 @@ def write_safetensors(f: BinaryIO, tensors: Mapping[str, _C.Tensor], metadata: M
         ValueError: The names and texts are longer than a header may be.
     """
     header: dict[str, Any] = {_METADATA: dict(metadata)}
-    # Wide elements first: with a header of a multiple of 8 bytes, all are aligned, for readers that map the file.
+    # Widest elements first: with a header padded to 8 bytes all tensors are aligned, for readers that map the file.
     order = sorted(tensors, key=lambda name: -tensors[name].dtype.itemsize)
     end = 0
     for name in order:

@@ -1,12 +1,12 @@
 """Saving and loading: safetensors files.
 
-A file of :func:`save` holds each tensor under its path in what was saved, as in "model.0.weight", so that the library
-``safetensors`` and all that reads its files finds the tensors. What the format has no place for is JSON in the file's
-metadata, under "torchlette": containers, numbers, strings, devices, which tensors are parameters or share elements.
-Nothing in a file is ever executed, so that loading one from an unknown source is safe.
+:func:`save` stores each tensor under its path in the saved object, as in "model.0.weight", so any reader of safetensors
+files finds the tensors. Everything else is JSON in the file's metadata, under "torchlette": containers, numbers,
+strings, devices, and which tensors are parameters or share elements. Nothing in a file is ever executed: loading a file
+from an unknown source is safe.
 
-:func:`load` also reads safetensors files of others, the files of ``torch.save``, and those that :func:`save` wrote
-before: a zip of one JSON text and the raw bytes of each tensor.
+:func:`load` also reads safetensors files of other programs, the files of ``torch.save``, and the former format of
+:func:`save`: a zip of one JSON text and the raw bytes of each tensor.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
-#: Of the JSON text; 1 is that of the zip files.
+#: The version of the JSON text; 1 is the version of the zip files.
 FORMAT = 2
 _STRUCTURE = "torchlette"
-#: The structure of more bytes is a tensor of that name, as the format limits what is no tensor.
+#: The format limits the size of metadata: a longer JSON text is stored as a tensor of this name.
 _STRUCTURE_TENSOR = "__torchlette__"
 _LONG_STRUCTURE = 10_000_000
 _ZIP_INDEX = "torchlette.json"
@@ -40,7 +40,7 @@ File = str | os.PathLike[str] | BinaryIO
 Place = Callable[[_C.Tensor, str], _C.Tensor]
 
 
-# torchlette.nn is imported by whoever uses it, not by ``import torchlette``.
+# Import torchlette.nn lazily: ``import torchlette`` alone must not load it.
 
 
 def _is_parameter(t: _C.Tensor) -> bool:
@@ -64,7 +64,7 @@ class _Writer:
         self._places: dict[Any, str] = {}  # by the elements
 
     def encode(self, value: Any, path: str | None = None) -> Any:
-        """Return the JSON of a value; ``path`` says where it lies in the whole."""
+        """Return the JSON of a value; ``path`` is its path in the saved object."""
         if value is None or isinstance(value, (bool, str)) or type(value) is int:
             return value
         if isinstance(value, float):  # NumPy's float64 too
@@ -100,13 +100,13 @@ class _Writer:
         return encoded
 
     def _tensor(self, t: _C.Tensor, path: str | None) -> Any:
-        """Enter a tensor. Each path has its elements in the file; what shares them here does so again when loaded."""
+        """Add a tensor under its path. Tensors that share elements share them again after loading."""
         name = self._free(path)
         first = self._named.setdefault(id(t), name)
         self.tensors[name] = t
         if first != name:
             return {"tensor": first}
-        # Equal for tensors that name the same part of the same base.
+        # Equal for tensors that view the same part of the same base.
         base = t.data_ptr() - t.storage_offset() * t.element_size()
         place = (base, t.storage_offset(), t.dtype, tuple(t.shape), tuple(t.stride())) if t.numel() > 0 else name
         return {
@@ -118,7 +118,7 @@ class _Writer:
         }
 
     def _free(self, path: str | None) -> str:
-        """Return the path as a name that is not taken."""
+        """Return an unused name made from the path."""
         name = tried = "tensor" if path is None else path
         count = 1
         while tried in self.tensors or tried in ("__metadata__", _STRUCTURE_TENSOR):
@@ -149,7 +149,7 @@ class _Reader:
                 raise ValueError(f"load: the file's format is wrong: got {index['format']}, want {wanted}")
             return self.decode(index["value"])
         except (AttributeError, LookupError, RecursionError, TypeError, json.JSONDecodeError) as exc:
-            if self.placing:  # what map_location raised
+            if self.placing:  # an error raised by map_location
                 raise
             raise ValueError(f"load: the file is damaged: {type(exc).__name__}: {exc}") from exc
 
@@ -236,7 +236,7 @@ def _dtype_named(name: str) -> Any:
 
 
 def add_safe_globals(safe_globals: list[Any]) -> None:
-    """Do nothing: :func:`load` makes objects of no class but its own few, whatever is allowed."""
+    """Do nothing: :func:`load` creates objects of a fixed set of classes only."""
 
 
 def clear_safe_globals() -> None:
@@ -262,18 +262,18 @@ def save(
 ) -> None:
     """Write tensors, numbers, strings and containers of them to a safetensors file.
 
-    A dictionary of tensors is read by the library ``safetensors`` under the same names; a tensor within containers is
-    named by its path, as "model.0.weight". A view is stored by its own elements.
+    The library ``safetensors`` reads a dictionary of tensors under the same names; a tensor in nested containers has
+    its path as its name, as in "model.0.weight". A view is stored with its own elements only.
 
     Args:
         obj: What to save, usually a ``state_dict``.
         f: A path or a file opened for writing bytes.
-        pickle_module: Accepted for compatibility, like the next two: nothing is pickled.
+        pickle_module: Accepted for compatibility: nothing is pickled.
         pickle_protocol: Accepted for compatibility.
         _use_new_zipfile_serialization: Accepted for compatibility.
 
     Raises:
-        TypeError: ``obj`` holds something else, such as a module. The file is not touched then.
+        TypeError: ``obj`` holds an object of another type, such as a module. The file is left unchanged.
     """
     from torchlette.io.safetensors import write_safetensors
 
@@ -284,7 +284,7 @@ def save(
         data = structure.encode()
         writer.tensors[_STRUCTURE_TENSOR] = _C._frombytes(data, _C.uint8, [len(data)], _C.device("cpu"))
         structure = ""
-    # "pt" is what libraries on top of safetensors look for: rows before columns, names as in a state_dict.
+    # Libraries on top of safetensors look for "pt": row-major tensors named as in a state_dict.
     metadata = {"format": "pt", _STRUCTURE: structure}
     if isinstance(f, (str, os.PathLike)):
         with open(f, "wb") as file:
@@ -294,7 +294,7 @@ def save(
 
 
 def _placement(map_location: Any) -> Place:
-    """Return what moves a loaded tensor to its device."""
+    """Return the function that moves a loaded tensor to its device."""
     if map_location is None:
         return lambda t, device: t if device == "cpu" else t.to(device)
     if callable(map_location):
@@ -317,18 +317,18 @@ def load(
     weights_only: bool | None = None,
     mmap: bool | None = None,
 ) -> Any:
-    """Read a safetensors file, or what ``torch.save`` wrote of tensors, numbers, strings and containers of them.
+    """Read a safetensors file, or a file of ``torch.save`` with tensors, numbers, strings and containers of them.
 
     Args:
         f: A path or a file opened for reading bytes, which must allow ``seek``.
-        map_location: Where tensors go: a device, a dictionary of device names, or a function of (tensor, device name);
-            the device they were on by default.
+        map_location: The device of the loaded tensors: a device, a dictionary of device names, or a function of
+            (tensor, device name). By default each returns to the device it was saved from.
         pickle_module: Accepted for compatibility: nothing is unpickled.
         weights_only: Accepted for compatibility: files hold data only.
         mmap: Accepted for compatibility.
 
     Returns:
-        What was saved. Of a safetensors file that :func:`save` did not write: a dictionary of its tensors.
+        The saved object. For a safetensors file of another program: a dictionary of its tensors.
 
     Raises:
         ValueError: The file is of another kind, or damaged.

@@ -1,8 +1,7 @@
 """Reading of the zip files that ``torch.save`` writes.
 
-Such a file is a pickle that refers to raw storages. The pickle may name a few functions, which are
-replaced by the ones below; any other name is an error, so that loading a file from an unknown source
-runs no code of it. Layout, as of PyTorch 1.6::
+Such a file is a pickle that refers to raw storages. The pickle may name a few functions, which are replaced by the ones
+below. Any other name is an error: loading a file never runs code from it. Layout, as of PyTorch 1.6::
 
     NAME/data.pkl      the pickle
     NAME/byteorder     "little" or "big"; absent in old files, which are little-endian
@@ -32,7 +31,7 @@ _STORAGES["UntypedStorage"] = None
 
 
 def archive_name(archive: zipfile.ZipFile) -> str | None:
-    """Return the name of the folder in an archive of PyTorch's, None if it is none."""
+    """Return the name of the folder in a PyTorch archive, None for other archives."""
     for name in archive.namelist():
         folder, _, file = name.rpartition("/")
         if file == "data.pkl":
@@ -95,7 +94,7 @@ _FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {
 
 
 class _Unpickler(pickle.Unpickler):
-    """Takes names from the tables above only."""
+    """Resolves only the names in the tables above."""
 
     def __init__(self, archive: zipfile.ZipFile, folder: str, place: Place) -> None:
         super().__init__(io.BytesIO(archive.read(f"{folder}/data.pkl")), encoding="utf-8")
@@ -105,7 +104,7 @@ class _Unpickler(pickle.Unpickler):
         self.storages: dict[str, _C.Tensor] = {}
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return what a name stands for."""
+        """Return the object that replaces a name."""
         function = _FUNCTIONS.get((module, name))
         if function is not None:
             return _Allowed(function)
@@ -124,7 +123,7 @@ class _Unpickler(pickle.Unpickler):
         )
 
     def persistent_load(self, pid: Any) -> _C.Tensor:
-        """Return a storage as a vector; one that occurs twice is read once, so that tensors share it as they did."""
+        """Return a storage as a vector. A storage that occurs twice is read once: its tensors share it again."""
         if not (isinstance(pid, tuple) and len(pid) == 5 and pid[0] == "storage"):
             raise pickle.UnpicklingError(f"load: the file is wrong: unknown reference {pid!r}")
         _, kind, key, location, numel = pid
@@ -138,7 +137,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def read_archive(archive: zipfile.ZipFile, folder: str, place: Place) -> Any:
-    """Return what ``torch.save`` wrote.
+    """Return the object that ``torch.save`` wrote.
 
     Args:
         archive: The file.

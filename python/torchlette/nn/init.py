@@ -280,7 +280,7 @@ def kaiming_normal_(
 
 
 def _old_name(new: Any) -> Any:
-    """Return an initialiser under the name it had, which warns."""
+    """Return an initialiser under its former name; calling it warns."""
     old = new.__name__[:-1]
 
     def initialize(*args: Any, **kwargs: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""Wrappers for several devices, as they behave where there is one."""
+"""Wrappers for several devices; they use the one device that there is."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def data_parallel(
 
 
 class DistributedDataParallel(Module):
-    """Refused: there are no process groups."""
+    """Raises: process groups are not supported."""
 
     def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
         """Raise."""

@@ -46,7 +46,7 @@ def _rebuild_parameter(data: _C.Tensor, requires_grad: bool) -> Parameter:
 
 
 class _BufferMeta(type):
-    """Makes ``isinstance(t, Buffer)`` ask for the mark that ``Buffer(t)`` leaves on the tensor."""
+    """Makes ``isinstance(t, Buffer)`` check the mark that ``Buffer(t)`` sets on the tensor."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, _C.Tensor) and getattr(instance, "_is_buffer", False)
@@ -75,14 +75,14 @@ class UninitializedTensorMixin:
     cls_to_become: type
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
-        """Become a tensor of that shape, whose elements are undefined."""
+        """Become a tensor of the given shape, with undefined elements."""
         device = self.device if device is None else device
         self.data = _C.empty(tuple(shape), device=device, dtype=self.dtype if dtype is None else dtype)
         self.__class__ = self.cls_to_become
 
     @property
     def shape(self) -> Any:
-        """Raise: there is none."""
+        """Raise: the shape is unknown."""
         raise RuntimeError(
             "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
             "`load_state_dict` when trying to load "
@@ -105,7 +105,7 @@ class UninitializedTensorMixin:
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
-    """A parameter whose shape the first call of a lazy module settles."""
+    """A parameter whose shape is set by the first call of its lazy module."""
 
     cls_to_become = Parameter
 
@@ -119,7 +119,7 @@ class _InitializedBuffer(_C.Tensor):
 
 
 class UninitializedBuffer(UninitializedTensorMixin, _C.Tensor):
-    """A buffer whose shape the first call of a lazy module settles."""
+    """A buffer whose shape is set by the first call of its lazy module."""
 
     cls_to_become = _InitializedBuffer
 

@@ -15,15 +15,14 @@ Tensor = _C.Tensor
 
 
 class Adafactor(Optimizer):
-    """Adam with the second moment of a matrix kept as a row and a column (N. Shazeer and M. Stern, 2018), steps
-    relative to the parameter.
+    """Adam that keeps the second moment of a matrix as a row and a column, with steps relative to the parameter's size
+    (N. Shazeer and M. Stern, 2018).
 
     Args:
         params: Parameters or groups.
         lr: The greatest relative step, and the factor of the weight decay.
-        beta2_decay: At step t the newest squares count t to this power, which is not positive.
-        eps: The least second moment, the dtype's epsilon by default, and the least size that a parameter is taken to
-            have.
+        beta2_decay: The weight of the newest squares at step t is t to this power; at most 0.
+        eps: Lower bounds of the second moment (by default the dtype's epsilon) and of a parameter's size.
         d: Updates whose root mean square is greater are scaled down to it; at least 1.
         weight_decay: Fraction of the parameter, times the learning rate, that each step takes off.
         foreach: Accepted for compatibility.

@@ -25,7 +25,7 @@ class Adam(Optimizer):
         capturable: Accepted for compatibility.
         differentiable: Not supported.
         fused: Accepted for compatibility; the update is always one operation.
-        decoupled_weight_decay: Shrink the parameter itself instead, as AdamW does.
+        decoupled_weight_decay: Apply weight decay to the parameter itself, as AdamW does.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with weight decay that shrinks the parameter itself; arguments as for :class:`Adam`.
+    """Adam with decoupled weight decay; arguments as for :class:`Adam`.
 
     The arguments are those of :class:`Adam`.
     """

@@ -19,7 +19,7 @@ class LBFGS(Optimizer):
     """Quasi-Newton steps from the last changes of parameters and gradient (J. Nocedal and S. Wright, 2006, section
     7.2).
 
-    The method decides on the host, so that each iteration reads a few numbers back.
+    The method decides on the host: each iteration reads a few numbers.
 
     Args:
         params: Parameters; one group only.
@@ -158,7 +158,7 @@ class LBFGS(Optimizer):
     ) -> tuple[Point, int]:
         """Move along the direction; return the point there and the number of evaluations.
 
-        Where a fixed step of the last iteration leads is not evaluated: nobody asks.
+        After the last iteration a fixed step's end point is not evaluated, as its loss is not needed.
         """
         search = self.param_groups[0]["line_search_fn"]
         if search is None:

@@ -17,7 +17,7 @@ __all__ = ["Point", "strong_wolfe"]
 
 @dataclass
 class Point:
-    """A loss and its gradient; on a line also the place there and the slope along it."""
+    """A loss and its gradient; on a line also the position and the slope along the line."""
 
     loss: float
     gradient: _C.Tensor
@@ -35,7 +35,7 @@ _SMALLEST_BRACKET = 1e-9
 
 
 def _cubic_minimum(a: Point, b: Point, bounds: tuple[float, float] | None = None) -> float:
-    """Return where the cubic through losses and slopes of two points is lowest, kept inside ``bounds``."""
+    """Return the minimum of the cubic through losses and slopes of two points, clamped to ``bounds``."""
     low, high = bounds if bounds is not None else (min(a.place, b.place), max(a.place, b.place))
     if b.place < a.place:
         a, b = b, a
@@ -86,9 +86,7 @@ def strong_wolfe(
 
 
 def _bracket(at: Callable[[float], Point], begin: Point, length: float, most: int) -> tuple[list[Point], bool, int]:
-    """Return one point that fulfils the conditions, or two around one that does; and how often the line was evaluated
-    beyond once.
-    """
+    """Return one point that fulfils the conditions, or two that bracket one; and the number of further evaluations."""
     before, point = begin, at(length)
     for used in range(most):
         if point.loss > begin.loss + _DECREASE * point.place * begin.slope or (used > 1 and point.loss >= before.loss):
@@ -127,7 +125,7 @@ def _zoom(
 
 
 def _inside(place: float, left: float, right: float, stuck: bool) -> tuple[float, bool]:
-    """Move ``place`` off the ends of a bracket where it stays too near to them; return also whether it was near."""
+    """Move ``place`` away from the ends of a bracket if it stays too close; return also whether it was close."""
     margin = 0.1 * (right - left)
     if min(right - place, place - left) >= margin:
         return place, False

@@ -12,7 +12,7 @@ from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_opti
 __all__ = ["Muon"]
 
 Tensor = _C.Tensor
-#: The factor of the learning rate by the name of its rule, for a matrix of so many rows and columns.
+#: Rule -> the factor of the learning rate for a matrix of the given rows and columns.
 _ADJUSTMENTS = {
     "original": lambda rows, columns: math.sqrt(max(1, rows / columns)),
     "match_rms_adamw": lambda rows, columns: 0.2 * math.sqrt(max(rows, columns)),
@@ -21,7 +21,7 @@ _ADJUSTMENTS = {
 
 
 class Muon(Optimizer):
-    """Momentum whose matrices are made orthogonal, nearly, before the step (K. Jordan and others, 2024). Parameters are
+    """Momentum that is made approximately orthogonal before the step (K. Jordan and others, 2024). Parameters are
     matrices.
 
     Args:

@@ -17,7 +17,7 @@ from torchlette.utils.hooks import RemovableHandle
 __all__ = ["Optimizer", "ParamsT"]
 
 Tensor = _C.Tensor
-#: What optimizers take: parameters, groups, or names with parameters.
+#: The first argument of optimizers: parameters, groups, or (name, parameter) pairs.
 ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 
 
@@ -48,17 +48,17 @@ def as_rate(lr: Any) -> float:
 
 
 def host_number(value: float, fused: bool = False) -> Tensor:
-    """Return a number as state: a tensor without dimensions on the CPU, of the dtype that PyTorch gives it."""
+    """Return a number as state: a 0-dim CPU tensor of PyTorch's dtype for it."""
     double = _C.get_default_dtype() == _C.float64 and not fused
     return _C.tensor(float(value), dtype=_C.float64 if double else _C.float32, device="cpu")
 
 
 def count_steps(entries: list[dict[str, Any]]) -> list[float]:
-    """Add one to the step count of each entry, in place, and return the new counts. Nothing is recorded."""
+    """Add one to each step count in place, without recording it; return the new counts."""
     steps = [entry["step"] for entry in entries]
     try:
         return _C._count(steps)
-    except TypeError:  # before it counted any: a number that the program put there
+    except TypeError:  # a number that the program stored before the first step
         for entry in entries:
             if not isinstance(entry["step"], Tensor):
                 entry["step"] = host_number(entry["step"])
@@ -80,11 +80,10 @@ class Optimizer:
     def _group_tensors_by_device_and_dtype(
         tensorlistlist: list[list[Any]], with_indices: bool = False
     ) -> dict[Any, tuple[list[list[Any]], list[int]]]:
-        """Cut lists that lie side by side by device and dtype of the first list's tensors: optimizers outside of
-        PyTorch call it.
+        """Group parallel lists by device and dtype of the first list's tensors; third-party optimizers call this.
 
         Returns:
-            By (device, dtype): the parts of all lists, and, with ``with_indices``, the places of their elements.
+            A dictionary (device, dtype) -> (parts of all lists, the indices of their elements if ``with_indices``).
         """
         groups: dict[Any, tuple[list[list[Any]], list[int]]] = {}
         for place, row in enumerate(
@@ -197,7 +196,7 @@ class Optimizer:
         return loss
 
     def _take_back(self) -> None:
-        """Uncount the last step: the engine has undone its updates, for they could not be computed."""
+        """Undo the last step's counts: its updates could not be computed, and the engine has undone them."""
         for p, entry in self.state.items():
             if "step" in entry and isinstance(p, Tensor) and p.grad is not None:
                 entry["step"] -= 1
@@ -234,7 +233,7 @@ class Optimizer:
         return self._add_hook(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call ``hook(optimizer, state_dict)`` after it; what it returns replaces the state."""
+        """Call ``hook(optimizer, state_dict)`` after the state is collected; what it returns replaces the state."""
         return self._add_hook(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
@@ -268,7 +267,7 @@ class Optimizer:
             saved = saved if replaced is None else replaced
         return saved
 
-    # State entries that are numbers: tensors without dimensions that stay on the CPU, whatever the parameter's device.
+    # State entries that are numbers: 0-dim tensors that stay on the CPU for parameters on any device.
     _NUMBERS: tuple[str, ...] = ()
 
     def _load_state(self, entry: Any, param: Tensor) -> Any:
@@ -278,7 +277,7 @@ class Optimizer:
         return {k: self._load_number(k, v) if k in numbers else self._load_value(v, param) for k, v in entry.items()}
 
     def _load_number(self, key: str, value: Any) -> Any:
-        """Return a copy of a loaded number in its dtype; those that this optimizer counts with come to the CPU."""
+        """Return a copy of a loaded number in its dtype; step counts are moved to the CPU."""
         if not isinstance(value, Tensor):
             return deepcopy(value)
         if key not in self._NUMBERS:
@@ -295,7 +294,7 @@ class Optimizer:
         return value.to(param.device, param.dtype if param.is_floating_point() else value.dtype)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take the state and options that :meth:`state_dict` returned, here or in PyTorch."""
+        """Load the state and options that :meth:`state_dict` returned, here or in PyTorch."""
         state_dict = dict(state_dict)
         for hook in list(self._optimizer_load_state_dict_pre_hooks.values()):
             replaced = hook(self, state_dict)

@@ -1,4 +1,4 @@
-"""The base class of optimizers whose update treats each parameter alone and is made of tensor operators."""
+"""The base class of optimizers that update each parameter separately by tensor operators."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _LATER_OPTIONS = {
 class PerParameterOptimizer(Optimizer):
     """Base class: a subclass gives :meth:`_start`, the first state of a parameter, and :meth:`_step`, its update.
 
-    Step counts lie in host memory and are counted there; what follows from them are Python numbers, which the
-    engine takes as data, so that every step replays the same plan.
+    Step counts are kept in host memory. Values derived from them are Python numbers, which the engine passes to the
+    plan as data: every step replays the same plan.
     """
 
     _NUMBERS = ("step",)
@@ -70,7 +70,7 @@ class PerParameterOptimizer(Optimizer):
     ) -> Any:
         """Record the update of ``p``; ``step`` is the count of this step, starting at 1.
 
-        A subclass that names further entries in ``_NUMBERS`` gets their numbers and returns the new ones, as a tuple.
+        A subclass that lists entries in ``_NUMBERS`` receives their values and returns the new values, as a tuple.
         """
         raise NotImplementedError(f"{type(self).__name__} does not implement _step")
 

@@ -12,7 +12,7 @@ __all__ = ["RAdam"]
 
 
 class RAdam(PerParameterOptimizer):
-    """Adam that leaves the division out while its variance is not known well (L. Liu et al., 2019).
+    """Adam without the division while the estimate of its variance is poor (L. Liu et al., 2019).
 
     Args:
         params: Parameters or groups.
@@ -63,7 +63,7 @@ class RAdam(PerParameterOptimizer):
         exp_avg.lerp_(grad, 1 - beta1)
         exp_avg_sq.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
         rate, bias2 = lr / (1 - beta1**step), 1 - beta2**step
-        # The length of the simple moving average that the exponential one stands for, now and in the limit.
+        # The length of the simple moving average equivalent to the exponential one, now and in the limit.
         limit = 2 / (1 - beta2) - 1
         length = limit - 2 * step * beta2**step / bias2
         if length > 5.0:

@@ -59,7 +59,8 @@ class Rprop(PerParameterOptimizer):
         turn = grad * state["prev"]
         factor = _C.where(turn > 0, grow, _C.where(turn < 0, shrink, _C.ones_like(turn)))
         step_size.mul_(factor).clamp_(smallest, largest)
-        # A gradient that turned moves nothing and is forgotten, so that the next one counts as neither.
+        # After a change of sign the parameter stays, and the stored gradient becomes zero: the next step keeps its
+        # size.
         grad = _C.where(turn < 0, 0.0, grad)
         p.addcmul_(grad.sign(), step_size, value=-1)
         state["prev"].copy_(grad)

@@ -17,7 +17,7 @@ class SGD(Optimizer):
         params: Parameters or groups.
         lr: Learning rate.
         momentum: Factor of the running sum of gradients.
-        dampening: What the newest gradient counts less in that sum.
+        dampening: Subtracted from 1 to give the newest gradient's weight in that sum.
         weight_decay: Factor of the parameter that is added to the gradient.
         nesterov: Look one step of momentum ahead.
         maximize: Ascend.

@@ -73,7 +73,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> AverageOne:
 
 
 def get_swa_avg_fn() -> AverageOne:
-    """Return the function that takes one more value into an equally weighted mean."""
+    """Return the update of an equally weighted mean by one more value."""
 
     @no_grad()
     def swa_update(average: Tensor, current: Tensor, num_averaged: Tensor) -> Tensor:
@@ -90,7 +90,7 @@ class AveragedModel(Module):
         device: Where the averages live.
         avg_fn: Returns the new average from (average, parameter, number of models averaged).
         multi_avg_fn: The same for lists, in place. Without either, all models weigh the same.
-        use_buffers: Average the buffers as well; else they are copied.
+        use_buffers: Whether to average the buffers too; otherwise they are copied.
     """
 
     n_averaged: Tensor
@@ -125,7 +125,7 @@ class AveragedModel(Module):
 
     @no_grad()
     def update_parameters(self, model: Module) -> None:
-        """Take the present parameters of ``model`` into the averages; the first call copies them."""
+        """Add the present parameters of ``model`` to the averages; the first call copies them."""
         averages, current = self._averaged(self.module), self._averaged(model)
         current = [p.to(average.device) for average, p in zip(averages, current, strict=True)]
         if self.n_averaged.item() == 0:
@@ -142,7 +142,7 @@ class AveragedModel(Module):
         self.n_averaged.add_(1)
 
     def _average_lists(self, averages: list[Tensor], current: list[Tensor]) -> None:
-        """Average the tensors of each device and dtype by one call."""
+        """Average the tensors with one call for each device and dtype."""
         update = get_swa_multi_avg_fn() if self.multi_avg_fn is None else self.multi_avg_fn
         lists: defaultdict[Any, tuple[list[Tensor], list[Tensor]]] = defaultdict(lambda: ([], []))
         for average, p in zip(averages, current, strict=True):
@@ -162,7 +162,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
         model: The model, called on each batch.
         device: Where batches are moved first.
     """
-    # Modules with running statistics are known by the method that clears them.
+    # Modules with running statistics are recognised by the method that resets them.
     momenta = {m: m.momentum for m in model.modules() if callable(getattr(m, "reset_running_stats", None))}
     if not momenta:
         return
@@ -184,8 +184,8 @@ class SWALR(LRScheduler):
 
     Args:
         optimizer: The optimizer.
-        swa_lr: The value, one or one for each group.
-        anneal_epochs: Epochs that the way takes.
+        swa_lr: The final rate: one, or one for each group.
+        anneal_epochs: Epochs until the final rate is reached.
         anneal_strategy: "cos" or "linear".
         last_epoch: The epoch to resume after.
     """
@@ -198,7 +198,7 @@ class SWALR(LRScheduler):
         anneal_strategy: str = "cos",
         last_epoch: int = -1,
     ) -> None:
-        """Check the options and put the values into the groups."""
+        """Check the options and store the final rates in the groups."""
         for rate, group in zip(per_group(swa_lr, optimizer, "values for swa_lr"), optimizer.param_groups, strict=True):
             group["swa_lr"] = rate
         if anneal_strategy not in ("cos", "linear"):
@@ -210,7 +210,7 @@ class SWALR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _part(self, step: int) -> float:
-        """Return which part of the way has been made after ``step`` steps."""
+        """Return the fraction of the change that is made after ``step`` steps."""
         t = max(0, min(1, step / max(1, self.anneal_epochs)))
         return t if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
 

@@ -5,9 +5,9 @@
     print(prof.key_averages().table(sort_by="device_time_total"))
     prof.export_chrome_trace("trace.json")
 
-What is timed is each step of the programs that ran: by timestamps on a GPU, where every dispatch then has a
-pass of its own, and by the clock on the CPU. Windows run one after the other while profiling, so that a
-profiled run takes longer than its steps. Nothing is measured, and nothing costs anything, outside ``profile``.
+Each executed step of a program is timed: by timestamps on a GPU, where every dispatch then has its own pass, and by the
+clock on the CPU. While profiling, windows run one after the other, so a profiled run takes longer than the sum of its
+steps. Outside ``profile`` nothing is measured and there is no cost.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ProfilerAction(enum.Enum):
     """What a profile does during a step."""
 
     NONE = 0
-    #: Accepted for compatibility: timing has nothing to warm up, so that this is NONE.
+    #: Accepted for compatibility: the profiler needs no warm-up, so this equals NONE.
     WARMUP = 1
     RECORD = 2
     #: Record, and hand the profile to ``on_trace_ready`` at the end of the step.
@@ -65,15 +65,15 @@ class ProfilerAction(enum.Enum):
 def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
 ) -> Callable[[int], ProfilerAction]:
-    """Return what to do at each step: cycles of ``wait`` and ``warmup`` steps untimed and ``active`` ones timed.
+    """Return the schedule of cycles with ``wait`` and ``warmup`` untimed steps, then ``active`` timed steps.
 
     Args:
-        wait: Steps before.
-        warmup: More of them.
-        active: Steps that are timed; the profile is handed on after the last.
-        repeat: How many cycles; 0 for no end.
+        wait: Untimed steps at the start of a cycle.
+        warmup: Further untimed steps, after ``wait``.
+        active: Timed steps; ``on_trace_ready`` is called after the last.
+        repeat: The number of cycles; 0 means no limit.
         skip_first: Steps before the first cycle.
-        skip_first_wait: Not 0 to leave ``wait`` out of the first cycle.
+        skip_first_wait: If not 0, the first cycle has no ``wait`` steps.
     """
     if min(wait, warmup, repeat, skip_first) < 0 or active <= 0:
         raise AssertionError(
@@ -98,12 +98,11 @@ def schedule(
 def tensorboard_trace_handler(
     dir_name: str, worker_name: str | None = None, use_gzip: bool = False
 ) -> Callable[[profile], None]:
-    """Return a function for ``on_trace_ready`` that writes each trace to a file of its own, where TensorBoard looks for
-    it.
+    """Return a function for ``on_trace_ready`` that writes each trace to its own file in TensorBoard's folder.
 
     Args:
-        dir_name: The folder, which is made if need be.
-        worker_name: How the file's name begins: the host and the process if not given.
+        dir_name: The folder; it is created if it does not exist.
+        worker_name: The prefix of the file's name; by default the host and the process.
         use_gzip: Whether to compress.
     """
 
@@ -133,7 +132,7 @@ def _scope(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Event:
-    """One step of a program that ran."""
+    """One executed step of a program."""
 
     name: str
     kernel: str
@@ -145,7 +144,7 @@ class Event:
     site: str
     start_ns: int
     duration_ns: int
-    #: Arithmetic on floats; bytes that must be read and written at least.
+    #: Floating point operations, and the least number of bytes read and written.
     flops: int
     bytes: int
     #: The operations of a fusion group. The name of the event joins their names; its line and scope are those of the
@@ -166,7 +165,7 @@ class Average:
 
     @property
     def self_device_time_total(self) -> float:
-        """The same as :attr:`device_time_total`: operations do not contain each other."""
+        """Equal to :attr:`device_time_total`: operations do not nest."""
         return self.device_time_total
 
     @property
@@ -175,7 +174,7 @@ class Average:
         return self.device_time_total / max(1, self.count)
 
     def share_of_peak(self, peak: Ceilings) -> float:
-        """Return which part of the time the bytes or the arithmetic would take at the device's measured best."""
+        """Return the least possible time, at the device's measured peak rates, divided by the actual time."""
         need = max(self.bytes / peak.bytes_per_s, self.flops / peak.flops_per_s)
         return need / max(self.device_time_total * 1e-6, 1e-12)
 
@@ -288,7 +287,7 @@ _TIMED = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
 class _Recorder:
-    """What the running profile notes in Python: the scope, and how long blocks took."""
+    """The Python state of the running profile: the current scope, and the times of blocks."""
 
     def __init__(self) -> None:
         self.scope: list[str] = []
@@ -333,7 +332,7 @@ class record_function(contextlib.ContextDecorator):
     """Name a block of code in the profile; does nothing while no profile is taken.
 
     Args:
-        name: What the operations recorded inside count under.
+        name: The scope's name, given to the operations recorded inside.
         args: Accepted for compatibility.
     """
 
@@ -364,9 +363,8 @@ class profile:
         with_stack: Accepted for compatibility: each event has the line that recorded it.
         with_flops: Accepted for compatibility: arithmetic is always counted.
         with_modules: Accepted for compatibility: modules are always named.
-        schedule: What to do at each step, which :meth:`step` ends; every step is timed if not given.
-        on_trace_ready: Called with the profile when it ends, or when a step ends that the schedule says is the last of
-            a cycle.
+        schedule: The action of each step; :meth:`step` ends a step. By default every step is timed.
+        on_trace_ready: Called with the profile at the end of each cycle of the schedule, or at the end of the block.
     """
 
     def __init__(
@@ -392,25 +390,25 @@ class profile:
         self._spans: list[_Span] = []
 
     def start(self) -> None:
-        """Begin: stores recorded before run now, untimed."""
+        """Start timing. Work recorded before runs first, untimed."""
         self._turn(self._schedule(self.step_num))
         self._started = True
 
     def stop(self) -> None:
-        """End: stores recorded inside run first; a value that nobody asked for is never computed."""
+        """Stop timing. Stores recorded inside run first; other unread values are not computed."""
         if not self._started:
             raise RuntimeError("profile: stop without start")
         self._started = False
         self._turn(ProfilerAction.NONE)
 
     def step(self) -> None:
-        """Mark the end of a training step: its work runs."""
+        """End a training step and run its work."""
         _C.mark_step()
         self.step_num += 1
         self._turn(self._schedule(self.step_num))
 
     def _turn(self, action: ProfilerAction) -> None:
-        """Go over from what is done now to ``action``."""
+        """Switch from the current action to ``action``."""
         before, self._action = self._action, action
         if before in _TIMED and (action not in _TIMED or before is ProfilerAction.RECORD_AND_SAVE):
             self._end()
@@ -538,7 +536,7 @@ class profile:
 
 
 def _trace_modules(on: bool) -> None:
-    """Make calls of modules blocks of the profile, or calls again as they were."""
+    """Turn the tracing of module calls on or off."""
     from torchlette.nn import Module
 
     if not on:

@@ -1,4 +1,4 @@
-"""A device's best speeds, as measured by a short run."""
+"""A device's peak bandwidth and arithmetic rate, measured by a short run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _kind(device: str) -> str:
 
 @functools.cache
 def ceilings(device: str) -> Ceilings:
-    """Measure a device at its first use, in a few runs of an addition and of a product.
+    """Return a device's ceilings; the first call measures them by a few additions and matrix products.
 
     Args:
         device: A device's name, as events have it.

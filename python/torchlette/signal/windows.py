@@ -1,6 +1,6 @@
 """Window functions, by the formulas of ``torch.signal.windows``.
 
-Each gives ``M`` weights; ``sym=False`` gives the first ``M`` of the ``M + 1`` symmetric ones, for periodic use.
+Each returns ``M`` weights. ``sym=False`` gives the periodic window: the first ``M`` of ``M + 1`` symmetric weights.
 All raise ValueError for a negative ``M`` and for a dtype that is neither float32 nor float64.
 """
 

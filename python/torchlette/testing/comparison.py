@@ -52,7 +52,7 @@ def _difference(a: Any, b: Any) -> float:
 
 
 def _compare(actual: Any, expected: Any, rtol: float, atol: float, equal_nan: bool) -> str | None:
-    """Return what differs between the values of two tensors of one shape."""
+    """Return a description of the difference between two tensors of one shape."""
     shape = tuple(expected.shape)
     got, want = (t.detach().cpu().reshape(-1).tolist() for t in (actual, expected))
     wrong = [i for i, (a, b) in enumerate(zip(got, want, strict=True)) if not _close(a, b, rtol, atol, equal_nan)]
@@ -86,7 +86,7 @@ def _tensor_mismatch(actual: Any, expected: Any, options: dict[str, Any]) -> str
 
 
 def _mismatch(actual: Any, expected: Any, where: str, options: dict[str, Any]) -> str | None:
-    """Return what differs between two values, containers being compared item by item."""
+    """Return a description of the difference between two values; containers are compared item by item."""
 
     def at(item: Any) -> str:
         return f"{where}[{item!r}]"
@@ -128,7 +128,7 @@ def assert_close(
 
     Args:
         actual: A tensor, a number, or a container of them.
-        expected: What it should be.
+        expected: The expected value.
         allow_subclasses: Accepted for compatibility.
         rtol: Relative tolerance; by default that of the dtype.
         atol: Absolute tolerance; given together with ``rtol``.

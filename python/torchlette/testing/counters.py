@@ -1,4 +1,4 @@
-"""What the engine counts, for tests and benchmarks.
+"""The engine's counters, for tests and benchmarks.
 
 :func:`stats` reads every counter; :class:`Delta` brackets a block and gives the differences.
 """
@@ -13,7 +13,7 @@ from torchlette import _C
 
 __all__ = ["LEVELS", "Delta", "leaked", "levels", "stats"]
 
-#: Counters that must return to where they were once the tensors of a block are gone.
+#: Counters that must return to their former values once the tensors of a block are freed.
 LEVELS = ("live_handles", "live_bases", "live_nodes", "tape_nodes", "live_buffers", "live_bytes")
 
 
@@ -32,13 +32,13 @@ def levels(collect: bool = True) -> dict[str, int]:
     """Return the counters of :data:`LEVELS` after a drain of the finalize queue and, by default, a collection."""
     if collect:
         gc.collect()
-    _C.zeros(()).dispose()  # the dead handles travel with the next call
+    _C.zeros(()).dispose()  # the next call reports the dead handles
     now = stats()
     return {name: now.get(name, 0) for name in LEVELS}
 
 
 def leaked(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
-    """Return what rose between two results of :func:`levels`."""
+    """Return the increases between two results of :func:`levels`."""
     return {name: after[name] - before[name] for name in LEVELS if after[name] > before[name]}
 
 

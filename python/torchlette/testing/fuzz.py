@@ -1,9 +1,8 @@
-"""Random programs run everywhere: ``python -m torchlette.testing.fuzz --programs 1000 --devices cpu,wgpu``.
+"""Random programs, compared across devices: ``python -m torchlette.testing.fuzz --programs 1000 --devices cpu,wgpu``.
 
 Every program of :mod:`torchlette.testing.programs` runs on each named device, under PyTorch where it is
-installed, and with ``--interpreter`` through the kernel interpreter. Values, shapes, gradients and the
-class of an error must agree; uniform and integer draws must agree bit for bit among our own devices. A failure is
-shrunk.
+installed, and with ``--interpreter`` through the kernel interpreter. Values, shapes, gradients and error classes must
+agree; uniform and integer draws must agree bit for bit among torchlette's devices. A failing program is shrunk.
 
 With ``--hold`` the models of :mod:`torchlette.testing.holding` run instead: whether an intermediate is held, dropped or
 read early must not change a bit, in any float dtype, on each named device.
@@ -64,7 +63,7 @@ def difference(a: Outcome, b: Outcome) -> str:
 
 
 def _wild(outcome: Outcome) -> bool:
-    """Whether values grew so large that roundings decide; such programs prove nothing."""
+    """Return whether values are so large that rounding dominates; such programs are skipped."""
     every = [*outcome.values.values(), *(g for g in outcome.gradients.values() if g)]
     return any(not math.isfinite(x) or abs(x) > 1e6 for v in every for x in v)
 
@@ -101,7 +100,7 @@ def runners(devices: list[str], interpreter: bool, oracle: bool) -> dict[str, Ca
     out: dict[str, Callable[[Program], Outcome]] = {}
     for d in devices[1:]:
         out[d] = lambda p, d=d: run(torchlette, p, d)
-    # A second run meets the plans of the first: replayed must equal built.
+    # A second run replays the plans of the first; the results must be equal.
     out["replayed"] = lambda p: run(torchlette, p, devices[0])
     if interpreter:
         out["interpreter"] = _Interpreter()
@@ -113,10 +112,10 @@ def runners(devices: list[str], interpreter: bool, oracle: bool) -> dict[str, Ca
 
 
 def _forgive_dead_history(program: Program, torch: Outcome, ours: Outcome) -> None:
-    """Align what differs because PyTorch walks the history that a copy_ overwrote, with zeros.
+    """Align the differences caused by PyTorch walking, with zero gradients, the history that a copy_ overwrote.
 
-    It finds saved tensors there modified and raises, or gives leaves gradients of zeros. We let go
-    of that history.
+    PyTorch raises if it finds modified saved tensors there, or gives leaves gradients of zero. torchlette drops that
+    history.
     """
     if not any(s.name == "copy_" for s in program.steps):
         return

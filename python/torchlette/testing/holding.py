@@ -1,8 +1,8 @@
 """Random programs in which each intermediate is held, dropped or read early: no observable value may change a bit.
 
 A program is a chain of layers over registers of two widths, as models have them, and a few training steps. It runs
-under several policies. A policy says of every register whether it stays referenced to the end, goes after its last use,
-or is read right after it is made. The executor fuses across values that nobody references; :func:`difference` compares
+under several policies. A policy decides for every register whether it stays referenced to the end, is dropped after its
+last use, or is read right after its creation. The engine fuses across unreferenced values; :func:`difference` compares
 results bit by bit, also with those of kernels that are not fused.
 """
 
@@ -22,7 +22,7 @@ from torchlette import _C
 
 __all__ = ["DTYPES", "Layer", "Model", "difference", "disabled", "generate", "run"]
 
-#: Held to the end; gone after the last use; read at once and then held; read at once and gone after the last use.
+#: Held to the end; dropped after the last use; read at once and then held; read at once and dropped after the last use.
 HELD, DROPPED, EARLY, GLANCED = "held", "dropped", "early", "glanced"
 POLICIES = (HELD, DROPPED, EARLY, GLANCED)
 
@@ -265,7 +265,7 @@ def _write(run: _Run, layer: Layer, x: list[Any]) -> Any:
     return y
 
 
-#: What follows a product in models is drawn more often.
+#: Layers that follow a product in models are drawn more often.
 _KINDS = ("activation",) * 6 + ("combine",) * 5 + ("linear",) * 6 + ("resize",) * 3 + tuple(_RULES)
 
 
@@ -291,7 +291,7 @@ def generate(seed: int, dtype: str = "float32", length: int = 10) -> Model:
 
 
 def policy(seed: int, count: int) -> list[str]:
-    """Draw a policy a register."""
+    """Draw a policy for each register."""
     rng = random.Random(seed)
     return [rng.choice(POLICIES) for _ in range(count)]
 
@@ -302,7 +302,7 @@ def _bits(t: torchlette.Tensor) -> bytes:
 
 
 def _forward(run: _Run, policies: list[str], seen: dict[str, bytes], step: int) -> tuple[Any, list[Any]]:
-    """Run the layers; return the loss's source and what stays referenced."""
+    """Run the layers; return the loss's source and the values that stay referenced."""
     model = run.model
     last = {s: layer.target for layer in model.layers for s in layer.sources}
     registers: dict[int, Any] = {}
@@ -327,7 +327,7 @@ def _forward(run: _Run, policies: list[str], seen: dict[str, bytes], step: int) 
 
 
 def run(model: Model, policies: list[str], device: str = "cpu", steps: int = 2) -> dict[str, bytes]:
-    """Run a model and return the bits of what it leaves: losses, held registers, gradients, parameters."""
+    """Run a model and return the bits of its results: losses, held registers, gradients, parameters."""
     this = _Run(model, device)
     torchlette.manual_seed(model.seed)
     seen: dict[str, bytes] = {}

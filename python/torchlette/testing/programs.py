@@ -1,7 +1,7 @@
 """Random programs over tensors: views, in-place writes, draws and autograd.
 
 A program is data: a list of :class:`Step` over registers. It runs under any module with PyTorch's
-names. Shapes and structures come from a bounded set, so that few kernels serve many programs.
+names. Shapes and structures come from a bounded set, so many programs share few kernels.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Program:
         return f"seed {self.seed}\n" + "\n".join(f"  {s}" for s in self.steps)
 
     def without(self, index: int) -> Program:
-        """Return the program less one step and all that need its result."""
+        """Return the program without one step and the steps that depend on it."""
         gone: set[int] = set()
         kept = []
         for i, s in enumerate(self.steps):
@@ -66,10 +66,10 @@ class Program:
 
 @dataclass
 class Outcome:
-    """What a run leaves: register values, gradients of leaves, and the error class of each step that raised.
+    """The outcome of a run: register values, gradients of leaves, and the error class of each step that raised.
 
-    A step that raises leaves its target as it was, and the program goes on; a backward walk that
-    raises ends it, for how far gradients got by then is not specified.
+    A step that raises leaves its target unchanged, and the program goes on. A backward walk that raises ends the
+    program, as the gradients accumulated by then are unspecified.
     """
 
     values: dict[int, list[float]] = field(default_factory=dict)
@@ -80,13 +80,13 @@ class Outcome:
 
 
 def generate(seed: int, length: int = 14) -> Program:
-    """Make a random program. Steps may raise; every side must then raise alike."""
+    """Make a random program. A step may raise; all runs must then raise the same class."""
     rng = random.Random(seed)
     steps: list[Step] = []
     registers = 0
 
     def pick() -> int:
-        # Late registers more often: chains grow deep.
+        # Prefer late registers, for deep chains.
         return max(rng.randrange(registers), rng.randrange(registers))
 
     shape = rng.randrange(len(SHAPES))
@@ -197,7 +197,7 @@ class _Machine:
         if s.kind == "cat":
             return self.lib.cat([a, b])
         if s.kind == "in_place":
-            # PyTorch reads a smaller operand that overlaps the target while it writes it; we read it first.
+            # PyTorch reads an overlapping smaller operand while writing the target; torchlette reads it first.
             return getattr(a, s.name)(b.clone() if b.numel() < a.numel() else b)
         if s.name == "div":
             return a / (b * b + 1)
@@ -205,7 +205,7 @@ class _Machine:
 
     @staticmethod
     def fill(a: Any, number: float) -> Any:
-        if 0 in a.stride():  # PyTorch lets fill_ alone write through an expanded view; we let no operator
+        if 0 in a.stride():  # in PyTorch only fill_ may write through an expanded view; in torchlette no operator may
             raise RuntimeError("overlap")
         return a.fill_(number)
 
@@ -216,7 +216,7 @@ class _Machine:
             return self.draw(s)
         a = self.registers[s.sources[0]]
         if s.kind in ("in_place", "scalar_", "fill_"):
-            _ = a.grad_fn  # PyTorch takes a stale view for a leaf until its history is asked for
+            _ = a.grad_fn  # PyTorch treats a stale view as a leaf until its history is queried
         if len(s.sources) == 2:
             return self.combine(s)
         simple: dict[str, Callable[[], Any]] = {

@@ -12,23 +12,24 @@ mirrors. A finder on ``sys.meta_path`` makes them:
    left out: the mirror's ``__getattr__`` imports their mirrors at the first use. So ``torch.nn.functional`` is never
    the module ``torchlette.nn.functional``, although ``torch.nn.functional.relu is torchlette.nn.functional.relu``.
 
-Modules in :data:`OWN` have files in this folder and are no mirrors: they answer questions about hardware
-(``torch.cuda.is_available()``) that have no sense in ``torchlette``.
+Modules in :data:`OWN` have files in this folder instead of mirrors: they answer hardware queries such as
+``torch.cuda.is_available()``.
 
-A name that is set in a mirror (``torch.nn.functional.relu = mine``) is set there alone, and one that is set in the
-original later is not seen by mirrors that have copied it.
+Setting a name in a mirror (``torch.nn.functional.relu = mine``) changes the mirror only; setting it in the original
+later does not change mirrors that have copied it.
 
 **API flavours.** ``torchlette`` raises where a tensor would silently become a Python number; ``torchlette.torch``
-reads it, as PyTorch does. The two share every class and almost every function, so that a tensor cannot have a class of
-its own for this. It has a mark instead, the *API flavour*, which ``float(t)``, ``bool(t)``, ``print(t)`` and the like
-look at. Three rules set it:
+reads it, as PyTorch does. The two share every class and almost every function, so the class of a tensor cannot tell
+them apart. Each tensor therefore has a mark, the *API flavour*, which ``float(t)``, ``bool(t)``, ``print(t)`` and the
+like check. Three rules set it:
 
 1. A tensor that is computed from tensors gets the mark if one of its operands has it.
-2. A tensor that is made of no tensor (``torch.zeros(3)``, ``torch.tensor(data)``) gets it from the function: the
+2. A tensor created without operands (``torch.zeros(3)``, ``torch.tensor(data)``) gets it from the function: the
    functions of ``_C`` exist twice, in ``_C`` and, with the mark, in the dict ``_C._facade``. The facade's
    ``__init__.py`` binds the second kind.
-3. What this package itself makes of no tensor (the parameters of ``nn.Linear(3, 4)``, a draw of a distribution) gets
-   it from the calling code: the extension walks the stack to the first frame outside of the package and looks whether
+3. A tensor that this package itself creates without operands (the parameters of ``nn.Linear(3, 4)``, a draw of a
+   distribution) gets it from the calling code: the extension walks the stack to the first frame outside of the package
+   and looks whether
    that frame's module has imported the facade, that is, whether one of its global names is bound to
    ``torchlette.torch`` or a module below it. The answer is cached for each place in the code.
 
@@ -59,7 +60,7 @@ _CORE = "torchlette"
 _FACADE = "torchlette.torch"
 #: Modules that exist in the facade only.
 OWN = ("_import_hook", "cuda", "backends", "accelerator", "mps", "tensor_types", "version", "xpu")
-#: Module of PyTorch: the module of this library that has its names. PyTorch divides its code otherwise.
+#: PyTorch module -> the module of this library that has its names, where PyTorch divides its code differently.
 MOVED = {
     "autograd.variable": "autograd",
     "nn.modules.channelshuffle": "nn.modules.shuffle",

@@ -1,4 +1,4 @@
-"""Answers for scripts that ask for an accelerator: one is used only where a script says ``device="wgpu"``."""
+"""``torch.accelerator``: none is reported. A script uses the GPU only by ``device="wgpu"``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Return ``False``: a script that asks computes on the CPU."""
+    """Return ``False``: scripts that query this compute on the CPU."""
     return False
 
 

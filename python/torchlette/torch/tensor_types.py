@@ -1,4 +1,4 @@
-"""PyTorch's first names of tensors with a dtype: ``FloatTensor(2, 3)``, ``LongTensor([1, 2])``."""
+"""PyTorch's legacy tensor types: ``FloatTensor(2, 3)``, ``LongTensor([1, 2])``."""
 
 from __future__ import annotations
 
@@ -68,6 +68,6 @@ def set_default_tensor_type(t: str | TensorType) -> None:
 
 
 def on_cuda() -> dict[str, TensorType]:
-    """Return the names of ``torch.cuda``, with which programs compare: no tensor is of them, and they make none."""
+    """Return the types of ``torch.cuda``, for comparisons: no tensor is an instance, and creating one raises."""
     names = {"device_type": "cuda", "__module__": "torch.cuda", "__doc__": "Tensors on CUDA: there are none."}
     return {k.__name__: TensorType(k.__name__, (), {"dtype": k.dtype, **names}) for k in _TYPES.values()}

@@ -12,7 +12,7 @@ _LAZY = ("checkpoint", "cpp_extension", "data", "dlpack", "model_zoo")
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Import a part when it is first used: most programs that only compute never need it."""
+    """Import a submodule at its first use."""
     if name in _LAZY:
         return importlib.import_module(f"torchlette.utils.{name}")
     raise AttributeError(f"module 'torchlette.utils' has no attribute {name!r}")

@@ -29,7 +29,7 @@ _registered: dict[type, tuple[Callable[[Any], tuple[Any, Any]], Callable[[Any, A
 
 @dataclass(frozen=True)
 class MappingKey:
-    """The place of a child in a mapping."""
+    """The key of a child in a mapping."""
 
     key: Any
 
@@ -37,13 +37,14 @@ class MappingKey:
 def register_pytree_node(
     cls: type, flatten_fn: Callable[[Any], tuple[Any, Any]], unflatten_fn: Callable[[Any, Any], Any], **options: Any
 ) -> None:
-    """Make instances of ``cls`` containers; subclasses of it are leaves, or what they were.
+    """Treat instances of ``cls`` as containers. Subclasses are unaffected.
 
     Args:
         cls: The class.
-        flatten_fn: Gives the children of an instance and its context, whatever ``unflatten_fn`` needs besides children.
-        unflatten_fn: Makes an instance of children and context.
-        options: Accepted for compatibility: they are for programs in files.
+        flatten_fn: Returns an instance's children and its context: the data that ``unflatten_fn`` needs besides the
+            children.
+        unflatten_fn: Builds an instance from children and context.
+        options: Accepted for compatibility: they concern exported programs.
     """
     if cls in _registered:
         raise ValueError(f"{cls} is already registered as pytree node.")

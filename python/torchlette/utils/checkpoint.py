@@ -1,12 +1,12 @@
 """Recomputing in the backward pass instead of saving: ``checkpoint`` and ``checkpoint_sequential``.
 
-A checkpointed call keeps its arguments only. Without reentrance its first run records a graph, from which are
-taken the leaves that the call reaches besides its arguments (parameters, mostly); the graph itself is dropped, with all
-that it saved. The backward pass runs the function again and differentiates that run.
+A checkpointed call keeps only its arguments. The non-reentrant form records a graph in its first run to find the leaves
+besides the arguments (mostly parameters), then drops the graph and its saved tensors. The backward pass runs the
+function again and differentiates that run.
 
-A function that writes in place to older tensors would do so twice. The second run therefore stands behind a fence: such
-a write raises :class:`CheckpointImpureRegionError`. What the library's layers keep beside their results (running
-statistics, counts of batches, vectors of spectral norms) is updated by the first run alone; PyTorch updates it twice.
+A function that writes in place to older tensors would write twice. A fence around the second run therefore makes such a
+write raise :class:`CheckpointImpureRegionError`. The buffers that layers update (running statistics, batch counts,
+vectors of spectral norms) are updated only by the first run; PyTorch updates them twice.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ Tensor = _C.Tensor
 
 
 def noop_context_fn() -> tuple[Any, Any]:
-    """Return the contexts that the two runs of a function are in by default: none."""
+    """Return two null contexts, the default for the two runs of a function."""
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
-    """Return no devices and no states: one state, that of ``get_rng_state``, is for all devices."""
+    """Return no devices and no states: ``get_rng_state`` covers all devices."""
     return [], []
 
 
 def set_device_states(devices: Sequence[int], states: Sequence[Any], *, device_type: str | None = None) -> None:
-    """Do nothing: one state, that of ``set_rng_state``, is for all devices.
+    """Do nothing: ``set_rng_state`` covers all devices.
 
     Args:
         devices: Accepted for compatibility.
@@ -61,7 +61,7 @@ def set_device_states(devices: Sequence[int], states: Sequence[Any], *, device_t
 
 
 class _Slot:
-    """The place of a tensor in nested containers."""
+    """Stands for a tensor in nested containers."""
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -79,7 +79,7 @@ def _flatten(value: Any) -> tuple[Any, list[Tensor]]:
 
 
 class _Call:
-    """One checkpointed call: what it takes to run it again."""
+    """One checkpointed call, with everything needed to run it again."""
 
     def __init__(
         self, fn: Callable[..., Any], args: Any, kwargs: Any, preserve_rng_state: bool, contexts: tuple[Any, Any]
@@ -99,12 +99,12 @@ class _Call:
             return _flatten(self.fn(*args, **kwargs))
 
     def first(self, tensors: Sequence[Tensor]) -> None:
-        """Run the function and note its results, and what they look like."""
+        """Run the function; store the shapes and dtypes of its results."""
         self.outputs, self.results = self._run(tensors, self.contexts[0])
         self.like = [(tuple(r.shape), r.dtype, r.requires_grad) for r in self.results]
 
     def again(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Run the function as it was run first; return the results."""
+        """Run the function in the state of the first run; return the results."""
         with _random.fork_rng(enabled=self.rng is not None), autograd.enable_grad(), self.casts[0], self.casts[1]:
             if self.rng is not None:
                 _random.set_rng_state(self.rng)
@@ -124,7 +124,7 @@ def _detached(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 class _Reentrant(Function):
-    """Runs without a graph; ``backward`` begins a walk of its own, which fills the leaves inside."""
+    """Runs without a graph; ``backward`` starts a nested walk, which fills the leaves inside."""
 
     @staticmethod
     def forward(ctx: Any, call: _Call, *tensors: Tensor) -> Any:
@@ -151,7 +151,7 @@ class _Reentrant(Function):
 
 
 class _Recorded(Function):
-    """Takes the leaves inside as arguments too, so that ``backward`` only returns gradients."""
+    """Takes the inner leaves as arguments too, so ``backward`` only returns gradients."""
 
     @staticmethod
     def forward(ctx: Any, call: _Call, *tensors: Tensor) -> Any:
@@ -174,8 +174,7 @@ class _Recorded(Function):
         wanted = [i for i, x in enumerate(sources) if x.requires_grad]
         found: list[Any] = [None] * len(sources)
         if pairs:
-            # The graph reaches beyond the call where the function uses tensors that it was not given: it stays for the
-            # walk around.
+            # Captured tensors connect this graph to the outer graph: keep it for the outer walk.
             results, starts = zip(*pairs, strict=True)
             grads = autograd.leaf_gradients(results, [sources[i] for i in wanted], starts, create_graph=create)
             for i, g in zip(wanted, grads, strict=True):
@@ -198,15 +197,14 @@ def checkpoint(
     Args:
         function: Takes ``args`` and ``kwargs``, which may hold tensors in lists, tuples and dicts.
         *args: Its arguments.
-        use_reentrant: Whether the backward pass begins one of its own inside, which fills the leaves that the function
-            uses: an argument must then require a gradient, and ``autograd.grad`` cannot pass. Give it as False.
+        use_reentrant: Whether the backward pass starts a nested backward pass, which fills the leaves that the function
+            uses. An argument must then require a gradient, and ``autograd.grad`` raises. False is recommended.
         context_fn: Returns the contexts of the first and of the second run; not with reentrance.
-        determinism_check: Shapes and dtypes of the results are compared whatever it is.
+        determinism_check: Accepted for compatibility: shapes and dtypes of the results are always compared.
         debug: Accepted for compatibility.
-        early_stop: Accepted for compatibility: what is not needed is not computed.
+        early_stop: Accepted for compatibility: unneeded values are never computed.
         **kwargs: Keyword arguments of ``function``; and ``preserve_rng_state`` (True): whether the second run draws the
-        numbers of
-            the first.
+            numbers of the first.
     """
     if use_reentrant is None:
         warnings.warn(
@@ -252,7 +250,7 @@ def checkpoint_sequential(
 
     Args:
         functions: A ``Sequential``, or the functions.
-        segments: Into how many runs of functions to cut it.
+        segments: The number of segments.
         input: What the first function takes.
         use_reentrant: As of :func:`checkpoint`.
         preserve_rng_state: As of :func:`checkpoint`.

@@ -1,4 +1,4 @@
-"""Extensions in C++ and CUDA do not exist here. Programs that import the names, but do not use them, run."""
+"""C++ and CUDA extensions are not supported. Programs that only import the names run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 __all__ = ["CUDA_HOME", "BuildExtension", "CUDAExtension", "CppExtension", "include_paths", "load", "load_inline"]
 
-#: Where CUDA's compiler is: nowhere.
+#: The path of CUDA's compiler: none.
 CUDA_HOME: str | None = None
 
 

@@ -1,7 +1,7 @@
 """einops on tensors of this library: ``from torchlette.utils.einops import rearrange, repeat, Rearrange``.
 
-The package einops must be installed. It finds what can handle a tensor among the back ends that are defined;
-importing this module defines one, after which ``einops.rearrange`` itself takes these tensors too.
+The package einops must be installed. Importing this module defines an einops back end for torchlette's tensors, so
+``einops.rearrange`` itself accepts them too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Tensor = torchlette.Tensor
 
 
 class _Backend(AbstractBackend):
-    """What einops asks of a library."""
+    """The interface that einops requires of a library."""
 
     framework_name = "torchlette"
 

@@ -46,7 +46,7 @@ class RemovableHandle:
 
     def __setstate__(self, state: tuple[int, list[Any]]) -> None:
         self.id = state[0]
-        # A table that is gone is replaced by an empty one, so that remove() still works.
+        # A deleted table is replaced by an empty one, so that remove() still works.
         self._tables = [weakref.ref(OrderedDict() if table is None else table) for table in state[1]]
         RemovableHandle._ids = itertools.count(max(next(RemovableHandle._ids), self.id + 1))
 

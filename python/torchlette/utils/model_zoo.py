@@ -1,4 +1,4 @@
-"""The first name of :mod:`torchlette.hub`'s downloads."""
+"""The former name of the download functions of :mod:`torchlette.hub`."""
 
 from torchlette._compat.hub import load_state_dict_from_url as load_url
 

@@ -1,6 +1,6 @@
-"""TorchScript is not here: the engine compiles what it records, so ``script`` and ``trace`` give back what they get.
+"""There is no TorchScript: the engine compiles recorded work, so ``script`` and ``trace`` return their argument.
 
-What only annotates code has no effect; what needs a compiled program (``save``, ``load``, ``freeze``) raises.
+Annotations have no effect; functions that need a compiled program (``save``, ``load``, ``freeze``) raise.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def _refuse(name: str, instead: str) -> NoReturn:
 
 
 def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return the function, class or module as it is: the engine records, plans and compiles what it does."""
+    """Return the function, class or module unchanged: the engine records, plans and compiles its operations."""
     return obj
 
 
 def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """Return the function or module as it is, so that its control flow stays what it says."""
+    """Return the function or module unchanged, with its control flow."""
     return func
 
 

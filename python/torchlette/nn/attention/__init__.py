@@ -22,7 +22,7 @@ class SDPBackend(IntEnum):
 
 @contextmanager
 def sdpa_kernel(backends: SDPBackend | Sequence[SDPBackend], set_priority: bool = False) -> Iterator[None]:
-    """Accept a choice of kernels; there is one for each device, which no choice changes."""
+    """Accept a choice of kernels; it has no effect, as each device has one kernel."""
     chosen = [backends] if isinstance(backends, SDPBackend) else list(backends)
     for backend in chosen:
         if not isinstance(backend, SDPBackend):

@@ -1,9 +1,8 @@
 """Attention whose scores and mask are functions, under the names of ``torch.nn.attention.flex_attention``.
 
-A function of single indices is called once, with indices that broadcast: batches of shape (B, 1, 1, 1), heads (1, H, 1,
-    1), queries
-(1, 1, Q, 1) and keys (1, 1, 1, K). What is written with operators, ``where`` and indexing of tensors means the same for
-all elements.
+A mask or score function is called once, with index tensors that broadcast: batches of shape (B, 1, 1, 1), heads (1, H,
+1, 1), queries (1, 1, Q, 1) and keys (1, 1, 1, K). Functions made of operators, ``where`` and tensor indexing then
+compute all elements at once.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 
 class AuxRequest(NamedTuple):
-    """What :func:`flex_attention` shall return besides its output."""
+    """The auxiliary results requested from :func:`flex_attention`."""
 
     lse: bool = False
     max_scores: bool = False
 
 
 class AuxOutput(NamedTuple):
-    """What was asked for by an :class:`AuxRequest`; both have one element for each batch, head and query."""
+    """The results requested by an :class:`AuxRequest`, each with one element for each batch, head and query."""
 
     lse: Tensor | None = None
     max_scores: Tensor | None = None
@@ -63,12 +62,12 @@ def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) ->
 
 
 def and_masks(*mask_mods: Mask) -> Mask:
-    """Return the mask that lets through what all masks let through."""
+    """Return the intersection of masks."""
     return _joined(mask_mods, _C.logical_and, True)
 
 
 def or_masks(*mask_mods: Mask) -> Mask:
-    """Return the mask that lets through what one of the masks lets through."""
+    """Return the union of masks."""
     return _joined(mask_mods, _C.logical_or, False)
 
 
@@ -94,9 +93,9 @@ def _indices(sizes: tuple[int, ...], device: Any) -> list[Tensor]:
 
 
 def create_mask(mod_fn: Any, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None) -> Tensor:
-    """Return what a mask function gives for all indices: bool of shape (B, H, Q_LEN, KV_LEN).
+    """Evaluate a mask function at all indices: bool of shape (B, H, Q_LEN, KV_LEN).
 
-    A score function gives its scores of zero instead; it is told by its five arguments.
+    A score function, recognised by its five arguments, is evaluated for scores of zero.
 
     Args:
         mod_fn: From batch, head, query and key indices to a bool, or from the score and these to a score.
@@ -126,7 +125,7 @@ class BlockMask:
     def __init__(
         self, mask_mod: Mask, shape: tuple[int, int, int, int], block_size: tuple[int, int], device: Any
     ) -> None:
-        """Take the mask; it is evaluated when it is needed, so that ``mask_mod`` may be replaced."""
+        """Store the mask function; it is evaluated at each use, so ``mask_mod`` may be replaced."""
         self.mask_mod = mask_mod
         self.shape = shape
         self.BLOCK_SIZE = block_size
@@ -147,7 +146,7 @@ class BlockMask:
         return self._evaluated[1]
 
     def numel(self) -> int:
-        """Return how many pairs the mask decides about."""
+        """Return the number of (query, key) pairs."""
         return math.prod(self.shape)
 
     def to_dense(self) -> Tensor:
@@ -178,7 +177,7 @@ def create_block_mask(
     _compile: bool = False,
     **options: Any,
 ) -> BlockMask:
-    """Return the :class:`BlockMask` of a function of batch, head, query and key index.
+    """Return a :class:`BlockMask` made of a function of batch, head, query and key index.
 
     ``None`` for ``B`` or ``H`` makes one mask for all; the device is the default one where none is given.
 
@@ -239,7 +238,7 @@ def flex_attention(
         enable_gqa: Let groups of query heads share a head of keys and values.
         return_lse: Return the logarithm of the sum of exponentials of the scores, (B, Hq, L), as well.
         kernel_options: Accepted for compatibility.
-        return_aux: Return an :class:`AuxOutput` with what is asked for, as well.
+        return_aux: Return an :class:`AuxOutput` with the requested results as well.
     """
     _check(query, key, value, block_mask, enable_gqa)
     mask = None if block_mask is None else block_mask._dense()

@@ -43,7 +43,7 @@ __all__ = [
     *vision.__all__,
 ]
 
-# Pickles and messages name this module, as in PyTorch, whatever file a function is in.
+# Pickles and messages name this module, as in PyTorch, not the file that defines the function.
 for _name in __all__:
     if isinstance(_function := globals()[_name], FunctionType):
         _function.__module__ = __name__

@@ -72,7 +72,7 @@ threshold_ = _C.threshold_
 
 
 def _stored(function: Callable[[Tensor], Tensor], input: Tensor) -> Tensor:
-    """Put ``function(input)`` in the place of ``input``, whose former values its gradient may need."""
+    """Write ``function(input)`` to ``input``, keeping the former values for the gradient."""
     return input.copy_(function(input.clone() if input.requires_grad else input))
 
 
@@ -223,7 +223,7 @@ def rrelu(
         input: Values, of any shape.
         lower: The least slope of negative elements.
         upper: The greatest slope of negative elements.
-        training: Whether each slope is drawn; otherwise it is the middle of both.
+        training: Whether slopes are drawn; otherwise the slope is the mean of the bounds.
         inplace: Whether to write the result to ``input`` and return it.
     """
     if lower > upper:

@@ -74,20 +74,20 @@ def multi_head_attention_forward(
         in_proj_bias: [3 * features]; None for none.
         bias_k: Added as a key, [1, 1, features]; None for none.
         bias_v: Added as a value, [1, 1, features]; None for none.
-        add_zero_attn: Whether to add a source of zeros.
+        add_zero_attn: Whether to append a key and a value of zeros.
         dropout_p: The probability of a weight to become zero in training.
         out_proj_weight: Weights of the last projection, [features, features].
         out_proj_bias: [features]; None for none.
         training: Whether weights are dropped.
         key_padding_mask: [batch, sources]: bool, True where a source is left out, or what is added to its scores.
         need_weights: Whether to return the attention weights too.
-        attn_mask: [steps, sources], or one for each batch and head: bool, True where a source is left out, or what is
-            added to the scores.
-        use_separate_proj_weight: Whether the three projections have weights of their own, for keys and values of other
-            sizes.
-        q_proj_weight: Then that of the query.
-        k_proj_weight: Then that of the key.
-        v_proj_weight: Then that of the value.
+        attn_mask: [steps, sources], or one for each batch and head: bool, True where a source is masked out, or numbers
+            to add to the scores.
+        use_separate_proj_weight: Whether query, key and value have separate projection weights, for keys and values of
+            other sizes.
+        q_proj_weight: The query's separate weight.
+        k_proj_weight: The key's separate weight.
+        v_proj_weight: The value's separate weight.
         static_k: Keys in place of the projected ones.
         static_v: Values in place of the projected ones.
         average_attn_weights: Whether the weights returned are the mean over the heads.

@@ -62,7 +62,7 @@ def as_tuple(value: Any, n: int) -> tuple[Any, ...]:
 
 
 def _stride(stride: Any) -> Any:
-    """Return what the pools take for a missing stride: the size of the kernel."""
+    """Return the stride; it defaults to the size of the kernel."""
     return () if stride is None else stride
 
 
@@ -128,8 +128,8 @@ def _adaptive_max_pool(dims: int, always: bool) -> Any:
     def adaptive_max_pool(
         input: Tensor, output_size: int | Sequence[int | None] | None, return_indices: bool = False
     ) -> Any:
-        """Return largest elements of windows placed so that the output has ``output_size``, and where they are if asked
-        for.
+        """Return the largest elements of windows placed so that the output has ``output_size``, on request with their
+        indices.
 
         Args:
             input: [batch, channels, sizes...] or [channels, sizes...].
@@ -185,16 +185,16 @@ def _max_unpool(dims: int) -> Any:
         padding: int | Sequence[int] = 0,
         output_size: Sequence[int] | None = None,
     ) -> Tensor:
-        """Return zeros with ``input`` at the places ``indices`` that a max pool of the same geometry gave;
-        ``output_size`` decides between sizes.
+        """Return zeros with ``input`` at ``indices``, the result of a max pool of the same geometry. Several output
+        sizes may be possible: ``output_size`` selects one.
 
         Args:
-            input: What pooling returned, [batch, channels, sizes...] or [channels, sizes...].
-            indices: What pooling returned beside its result, int64.
+            input: The result of pooling, [batch, channels, sizes...] or [channels, sizes...].
+            indices: The indices that pooling returned, int64.
             kernel_size: Sizes of a window, one for all dimensions or one for each.
             stride: Steps between windows; None: the window's sizes.
             padding: Places added on both sides, at most half a window.
-            output_size: Sizes of the result, which several inputs of pooling share; None: the least.
+            output_size: Sizes of the result; None: the least sizes that the geometry allows.
         """
         kernel, steps, around = (
             as_tuple(v, dims) for v in (kernel_size, kernel_size if stride is None else stride, padding)
@@ -216,7 +216,7 @@ def _max_unpool(dims: int) -> Any:
 
 
 def _unpooled(wanted: list[int], default: list[int], stride: Sequence[int]) -> list[int]:
-    """Return the last of the wanted sizes, which are less than a stride from those that the geometry gives."""
+    """Return the sizes of ``output_size``, which may differ from the geometry's sizes by less than a stride."""
     dims = len(default)
     if len(wanted) == dims + 2:
         wanted = wanted[2:]
@@ -253,9 +253,9 @@ def _fractional_max_pool(dims: int, always: bool) -> Any:
             input: [batch, channels, ...] or [channels, ...].
             kernel_size: Size of the windows.
             output_size: Size of the result.
-            output_ratio: Instead of it, its ratio to the input's size.
-            return_indices: Whether to return the row-major numbers in the channel too.
-            _random_samples: What to use instead of numbers drawn from [0, 1): [batch, channels, dims].
+            output_ratio: Instead of ``output_size``: its ratio to the input's size.
+            return_indices: Whether to return the row-major indices in the channel too.
+            _random_samples: Used instead of numbers drawn from [0, 1): [batch, channels, dims].
         """
         if output_size is None and output_ratio is None:
             raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
@@ -387,7 +387,7 @@ def fold(
         as_tuple(v, 2) for v in (output_size, kernel_size, dilation, padding, stride)
     )
     n, c = batched.shape[0], batched.shape[1] // (kh * kw)
-    # One channel of the kernel is one where the column lies in the window.
+    # Each channel of the kernel has a single one, at the column's place in the window.
     eye = _C.eye(kh * kw, dtype=input.dtype, device=input.device).reshape(kh * kw, 1, kh, kw)
     oh, ow = (height + 2 * ph - dh * (kh - 1) - 1) // sh + 1, (width + 2 * pw - dw * (kw - 1) - 1) // sw + 1
     columns = batched.reshape(n * c, kh * kw, oh, ow)

@@ -18,7 +18,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     Args:
         input: Of any shape.
         p: The probability of an element to become zero.
-        training: Whether it works as in training; otherwise it returns its input.
+        training: If false, the input is returned unchanged.
         inplace: Whether to write the result to ``input`` and return it.
     """
     if p < 0.0 or p > 1.0:
@@ -48,7 +48,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     Args:
         input: [batch, channels, sizes...]; :func:`dropout1d`, 2d and 3d also take it without the batch.
         p: The probability of a channel to become zero.
-        training: Whether it works as in training; otherwise it returns its input.
+        training: If false, the input is returned unchanged.
         inplace: Whether to write the result to ``input`` and return it.
     """
     if input.dim() not in (2, 3):
@@ -63,7 +63,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     Args:
         input: [batch, channels, sizes...]; :func:`dropout1d`, 2d and 3d also take it without the batch.
         p: The probability of a channel to become zero.
-        training: Whether it works as in training; otherwise it returns its input.
+        training: If false, the input is returned unchanged.
         inplace: Whether to write the result to ``input`` and return it.
     """
     if input.dim() not in (3, 4):
@@ -78,7 +78,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     Args:
         input: [batch, channels, sizes...]; :func:`dropout1d`, 2d and 3d also take it without the batch.
         p: The probability of a channel to become zero.
-        training: Whether it works as in training; otherwise it returns its input.
+        training: If false, the input is returned unchanged.
         inplace: Whether to write the result to ``input`` and return it.
     """
     if input.dim() not in (4, 5):
@@ -91,7 +91,7 @@ _SELU_FLOOR = 1.7580993408473766
 
 
 def _alpha_dropout(input: Tensor, p: float, training: bool, inplace: bool, shape: list[int]) -> Tensor:
-    """Set elements to the least value of selu and restore mean and variance; one draw for each element of ``shape``."""
+    """Set random elements to selu's least value, then restore mean and variance; draws have ``shape``."""
     _check_probability(p)
     if not training or p == 0.0:
         return input
@@ -110,7 +110,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     Args:
         input: Of any shape.
         p: The probability of an element to become zero.
-        training: Whether it works as in training; otherwise it returns its input.
+        training: If false, the input is returned unchanged.
         inplace: Whether to write the result to ``input`` and return it.
     """
     return _alpha_dropout(input, p, training, inplace, list(input.shape))
@@ -122,7 +122,7 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
     Args:
         input: [batch, channels, sizes...]; :func:`dropout1d`, 2d and 3d also take it without the batch.
         p: The probability of a channel to become zero.
-        training: Whether it works as in training; otherwise it returns its input.
+        training: If false, the input is returned unchanged.
         inplace: Whether to write the result to ``input`` and return it.
     """
     return _alpha_dropout(input, p, training, inplace, [n if d < 2 else 1 for d, n in enumerate(input.shape)])

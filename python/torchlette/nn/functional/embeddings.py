@@ -11,8 +11,8 @@ Tensor = _C.Tensor
 
 
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
-    """Return 1 at the class and 0 elsewhere, along a new last dimension; -1 classes means one more than the largest,
-    which is read.
+    """Return 1 at the class and 0 elsewhere, along a new last dimension. For -1 classes, their number is the largest
+    class plus 1, which is read.
     """
     if num_classes == -1 and input.dtype is _C.int64:
         if input.numel() == 0:
@@ -92,7 +92,7 @@ def embedding_bag(
         include_last_offset: Whether the last offset is the end of the last bag.
         padding_idx: An index that counts for nothing and whose row gets no gradient.
     """
-    if input.dtype not in (_C.int64, _C.int32):  # the older order of the arguments
+    if input.dtype not in (_C.int64, _C.int32):  # the older order of arguments: weight first
         input, weight = weight, input
     _check_bags(input, offsets, mode, per_sample_weights, scale_grad_by_freq)
     _renormalize(weight, input, max_norm, norm_type)
@@ -157,7 +157,7 @@ def _check_bags(
 
 
 def _bags(input: Tensor, offsets: list[int], include_last_offset: bool) -> tuple[Tensor, Tensor]:
-    """Return where the elements of each bag lie in ``input``, as [bags, longest], and which of them there are."""
+    """Return the positions in ``input`` of each bag's elements, [bags, longest], and the mask of those that exist."""
     if offsets and offsets[0] != 0:
         raise RuntimeError(
             f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "

@@ -9,7 +9,7 @@ __all__ = ["bilinear", "cosine_similarity", "linear", "pairwise_distance", "pdis
 Tensor = _C.Tensor
 
 
-# Operators whose signature is PyTorch's as it stands.
+# Operators whose signature already equals PyTorch's.
 linear = _C.linear
 cosine_similarity = _C.cosine_similarity
 pdist = _C.pdist

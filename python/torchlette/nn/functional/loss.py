@@ -394,7 +394,7 @@ def ctc_loss(
         target_lengths: Labels of each sample; they are read when targets are one vector.
         blank: The class of no label.
         reduction: "none", "sum" or "mean", which divides by the target's lengths first.
-        zero_infinity: Whether infinite losses, of targets longer than their inputs, count as zero.
+        zero_infinity: Whether infinite losses (a target longer than its input) count as zero.
     """
     if reduction not in _REDUCTIONS:
         raise ValueError(f"{reduction} is not a valid value for reduction")

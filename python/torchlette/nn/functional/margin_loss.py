@@ -74,7 +74,7 @@ def hinge_embedding_loss(
     return _reduced_loss(loss, size_average, reduce, reduction)
 
 
-# What torch.nn.functional.cosine_embedding_loss adds to squared lengths.
+# PyTorch's cosine_embedding_loss adds this to squared lengths.
 _COSINE_EPSILON = 1e-12
 
 

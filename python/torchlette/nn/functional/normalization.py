@@ -28,7 +28,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
         input: Values, of any shape.
         p: The order of the norm.
         dim: The dimension, or a tuple of them, of the norm.
-        eps: The least norm that is divided by.
+        eps: Lower bound of the divisor.
         out: Gets the result.
     """
     result = input / _C.norm(input, p, dim, keepdim=True).clamp_min(eps).expand_as(input)
@@ -61,9 +61,7 @@ def _check_batch_size(input: Tensor) -> None:
 
 @no_grad()
 def _follow(statistics: Sequence[tuple[Tensor | None, Tensor]], momentum: float) -> None:
-    """Move running statistics towards those of a batch, once: the second run of a checkpointed function leaves them
-    alone.
-    """
+    """Move running statistics towards a batch's. The second run of a checkpointed function skips this."""
     if fences.is_recomputing():
         return
     with fences.no_fence():
@@ -90,8 +88,8 @@ def batch_norm(
         running_var: Running variances of the channels, written in training; None for none.
         weight: Factors of the channels; None for none.
         bias: Added to the channels; None for none.
-        training: Whether the statistics are the batch's.
-        momentum: The share of the new in the running statistics.
+        training: Whether to use the batch's statistics instead of the running ones.
+        momentum: Weight of the batch's statistics in the running statistics.
         eps: Added to the variance.
     """
     if not training:
@@ -122,8 +120,8 @@ def instance_norm(
         running_var: Running variances of the channels, written in training; None for none.
         weight: Factors of the channels; None for none.
         bias: Added to the channels; None for none.
-        use_input_stats: Whether the statistics are the samples'; otherwise the running ones.
-        momentum: The share of the new in the running statistics.
+        use_input_stats: Whether to use the samples' statistics instead of the running ones.
+        momentum: Weight of the batch's statistics in the running statistics.
         eps: Added to the variance.
     """
     if not use_input_stats:

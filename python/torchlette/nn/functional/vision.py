@@ -23,7 +23,7 @@ def _take(x: Tensor, dim: int, index: list[int]) -> Tensor:
 
 
 def _source(mode: str, size: int, left: int, right: int) -> list[int]:
-    """Return where each element of a padded dimension comes from."""
+    """Return the source index of each element of a padded dimension."""
     places = range(-left, size + right)
     if mode == "replicate":
         if size == 0:
@@ -32,7 +32,7 @@ def _source(mode: str, size: int, left: int, right: int) -> list[int]:
     if mode == "circular":
         if left > size or right > size:
             raise RuntimeError("Padding value causes wrapping around more than once.")
-        # Negative amounts cut first: what is left wraps round.
+        # Negative amounts crop first: the remaining elements wrap around.
         kept = list(range(max(-left, 0), size - max(-right, 0)))
         return kept[len(kept) - max(left, 0) :] + kept + kept[: max(right, 0)]
     if left >= size or right >= size:
@@ -51,7 +51,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         pad: Amounts before and after the last dimension, then before and after the one before it, and so on. Negative
             ones cut.
         mode: "constant", "reflect" (without the edge), "replicate" (the edge) or "circular".
-        value: What "constant" pads with; 0 by default.
+        value: The padding of "constant"; 0 by default.
     """
     amounts = [int(n) for n in pad]
     if len(amounts) % 2:
@@ -83,7 +83,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
 
 
 def _float32(x: float) -> float:
-    """Round to float32, in which PyTorch computes places."""
+    """Round to float32, as PyTorch computes source positions."""
     return struct.unpack("f", struct.pack("f", x))[0]
 
 
@@ -130,7 +130,7 @@ def _nearest(x: Tensor, dim: int, out: int, factor: float | None, exact: bool) -
 
 
 def _places(size: int, out: int, factor: float | None, align_corners: bool) -> list[float]:
-    """Return where the elements of the result lie in a dimension."""
+    """Return the source positions of the result's elements along a dimension."""
     if align_corners:
         scale = (size - 1) / (out - 1) if out > 1 else 0.0
         return [i * scale for i in range(out)]
@@ -141,9 +141,9 @@ def _places(size: int, out: int, factor: float | None, align_corners: bool) -> l
 def _blend(
     x: Tensor, dim: int, places: list[float], weights: Callable[[float], tuple[float, ...]], before: int
 ) -> Tensor:
-    """Return sums of neighbours along ``dim``, ``before`` of them before the place; beyond the edge it repeats.
+    """Return weighted sums of neighbours along ``dim``, ``before`` of them before the position; edges are repeated.
 
-    ``weights`` gives the neighbours' weights for the part of a place behind its whole part.
+    ``weights`` maps the fractional part of a position to the neighbours' weights.
     """
     low = [min(math.floor(p), x.shape[dim] - 1) for p in places]
     columns = list(zip(*(weights(min(p - i, 1.0)) for p, i in zip(places, low, strict=True)), strict=True))
@@ -191,9 +191,7 @@ def _cubic_kernel(d: float) -> float:
 
 
 def _smooth(x: Tensor, dim: int, out: int, factor: float | None, align_corners: bool, mode: str) -> Tensor:
-    """Resample a dimension by weights that are as wide as an element of the result, so that shrinking averages: a
-    product with their matrix.
-    """
+    """Resample a dimension by a matrix of weights. Rows are as wide as a result element: shrinking averages."""
     weight, reach = (_triangle, 1.0) if mode == "bilinear" else (_cubic_kernel, 2.0)
     size = x.shape[dim]
     if align_corners:
@@ -225,11 +223,11 @@ def interpolate(
     Args:
         input: Of three to five dimensions.
         size: Sizes of the result.
-        scale_factor: Instead of sizes, factors of them.
+        scale_factor: Factors of the sizes, instead of ``size``.
         mode: "nearest", "nearest-exact", "area", "linear", "bilinear", "bicubic" or "trilinear".
-        align_corners: Whether the centres of the corner elements stay, in the last four modes, instead of their outer
-            edges.
-        recompute_scale_factor: Compute places from the sizes instead of from the factors.
+        align_corners: In the last four modes, whether the centres of the corner elements coincide, instead of their
+            outer edges.
+        recompute_scale_factor: Compute positions from the sizes instead of from the factors.
         antialias: Average over all elements that an element of the result covers, in "bilinear" and "bicubic" of
             pictures.
     """
@@ -253,7 +251,7 @@ def interpolate(
     out, factors = _output_sizes(input.shape[2:], size, scale_factor)
     if mode == "area":
         return getattr(_C, f"adaptive_avg_pool{len(out)}d")(input, out)
-    narrow = not plain and input.dtype in (_C.float16, _C.bfloat16, _C.uint8)  # several products round once, at the end
+    narrow = not plain and input.dtype in (_C.float16, _C.bfloat16, _C.uint8)  # round once, at the end
     result = input.float() if narrow else input
     for k in reversed(range(len(out))):
         factor = None if recompute_scale_factor else factors[k]
@@ -263,7 +261,7 @@ def interpolate(
             result = _smooth(result, 2 + k, out[k], factor, bool(align_corners), mode)
         else:
             result = (_cubic if mode == "bicubic" else _linear)(result, 2 + k, out[k], factor, bool(align_corners))
-        if narrow and input.dtype is _C.uint8:  # as PyTorch rounds pictures: after each dimension, the last first
+        if narrow and input.dtype is _C.uint8:  # PyTorch rounds uint8 images after each dimension, the last first
             result = result.round().clamp(0, 255)
     if narrow:
         return result.to(input.dtype)

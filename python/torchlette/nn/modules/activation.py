@@ -209,7 +209,7 @@ class Threshold(_InPlaceActivation):
 
     Args:
         threshold: Elements above it stay.
-        value: What other elements become.
+        value: The value of the other elements.
         inplace: Whether to write the result to ``input`` and return it.
     """
 
@@ -557,7 +557,7 @@ class MultiheadAttention(Module):
             attn_mask: [steps, sources], or one for each batch and head: bool, True where a source is left out, or what
                 is added to the scores.
             average_attn_weights: Whether the weights returned are the mean over the heads.
-            is_causal: A hint that the mask is causal: attention then needs none.
+            is_causal: A hint that the mask is causal: attention can then skip reading it.
         """
         swap = self.batch_first and query.ndim == 3
         if swap:

@@ -21,14 +21,14 @@ _Result = namedtuple("_ASMoutput", ["output", "loss"])
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """Log softmax in two steps: over the most frequent classes and clusters of the others, then in the cluster (E.
-    Grave et al., 2017).
+    """Log softmax in two steps: first over the frequent classes and the clusters of rare classes, then within a cluster
+    (E. Grave et al., 2017).
 
     Args:
         in_features: Features of the input.
         n_classes: Number of classes, sorted by falling frequency.
         cutoffs: The first class of each cluster, rising.
-        div_value: Each cluster's projection has this many times fewer features than the one before.
+        div_value: The factor by which each cluster's projection has fewer features than the one before.
         head_bias: Whether the first step has a bias.
         device: Device of the parameters.
         dtype: Dtype of the parameters.

@@ -13,9 +13,8 @@ __all__ = ["BackwardTap"]
 class BackwardTap:
     """Watches one call of a module: identity views of its inputs and outputs carry tensor hooks.
 
-    The views see only the gradient that flows through this call, not what other uses of the
-    same tensors add. The hooks run once the gradients of all watched outputs and inputs
-    of one backward pass are there.
+    The views receive only the gradient of this call, without the gradients from other uses of the same tensors. In each
+    backward pass the hooks run once the gradients of all watched outputs and inputs are known.
 
     Args:
         module: The module.

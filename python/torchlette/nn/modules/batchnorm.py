@@ -44,7 +44,7 @@ class _NormBase(Module):
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Forget the statistics."""
+        """Reset the statistics."""
         if self.track_running_stats:
             self.running_mean.zero_()
             self.running_var.fill_(1)
@@ -125,8 +125,7 @@ class _BatchNorm(_NormBase):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """A batch norm whose batch is that of all processes. There is one process, so that it is a batch norm of any input
-    of at least 2 dims.
+    """A batch norm over all processes. There is one process: it is a batch norm for inputs of at least 2 dims.
 
     Args:
         num_features: Channels, the size of dim 1.

@@ -149,7 +149,7 @@ class ModuleList(_Numbered):
         return ModuleList([*self, *other])
 
     def insert(self, index: int, module: Module) -> None:
-        """Put ``module`` before position ``index``, clamped to the list as ``list.insert`` does."""
+        """Insert ``module`` before position ``index``, clamped as in ``list.insert``."""
         modules = list(self._modules.values())
         modules.insert(index, module)
         self._renumber(modules)
@@ -259,7 +259,7 @@ def _device_text(t: _C.Tensor) -> str:
 
 
 class ParameterList(Module):
-    """A list of parameters; tensors that are put in become parameters, other values stay as they are."""
+    """A list of parameters; inserted tensors become parameters, other values stay as they are."""
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         """Add ``values`` in order."""
@@ -321,7 +321,7 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dictionary of parameters; tensors that are put in become parameters."""
+    """A dictionary of parameters; inserted tensors become parameters."""
 
     def __init__(self, parameters: Any = None) -> None:
         """Add the values of a mapping or an iterable of pairs."""

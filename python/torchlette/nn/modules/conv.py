@@ -17,7 +17,7 @@ __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "
 
 
 class _ConvNd(Module):
-    """What all convolutions share: the parameters, their initial values and the text."""
+    """Base of convolutions: the parameters, their initial values and the text."""
 
     _dims: int
     _function: Callable[..., _C.Tensor]
@@ -148,7 +148,7 @@ class _Plain(_ConvNd):
         return self._conv_forward(input, self.weight, self.bias)
 
     def _conv_forward(self, input: _C.Tensor, weight: _C.Tensor, bias: _C.Tensor | None) -> _C.Tensor:
-        """Return the convolution with another weight: subclasses that make theirs from parameters call this."""
+        """Return the convolution with the given weight, for subclasses that compute their weight."""
         padding = self.padding
         if self.padding_mode != "zeros":
             input, padding = F.pad(input, self._around(), self.padding_mode), 0
@@ -269,8 +269,8 @@ class ConvTranspose2d(_ConvTransposeNd):
         in_channels: Channels of the input.
         out_channels: Channels of the output.
         kernel_size: Size of the window.
-        stride: Distance that neighbours of the input have in the output.
-        padding: What the convolution that is turned round was padded with.
+        stride: Distance in the output of neighbours in the input.
+        padding: The padding of the convolution of which this is the transpose.
         output_padding: Elements added to the output's size.
         groups: Groups of channels that do not mix.
         bias: Whether to add a bias.

@@ -38,7 +38,7 @@ class Dropout1d(Dropout):
     """Zero channels of [batch, channels, length]. Arguments as for :class:`Dropout`."""
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
-        """Drop parts of ``input``; in evaluation mode return it."""
+        """Drop channels of ``input``; in evaluation mode return it."""
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
@@ -46,7 +46,7 @@ class Dropout2d(Dropout):
     """Zero channels of [batch, channels, height, width]. Arguments as for :class:`Dropout`."""
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
-        """Drop parts of ``input``; in evaluation mode return it."""
+        """Drop channels of ``input``; in evaluation mode return it."""
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
@@ -54,7 +54,7 @@ class Dropout3d(Dropout):
     """Zero channels of [batch, channels, depth, height, width]. Arguments as for :class:`Dropout`."""
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
-        """Drop parts of ``input``; in evaluation mode return it."""
+        """Drop channels of ``input``; in evaluation mode return it."""
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
@@ -62,7 +62,7 @@ class AlphaDropout(Dropout):
     """Drop elements so that zero mean and unit variance stay, for nets of selu. Arguments as for :class:`Dropout`."""
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
-        """Drop parts of ``input``; in evaluation mode return it."""
+        """Drop channels of ``input``; in evaluation mode return it."""
         return F.alpha_dropout(input, self.p, self.training, self.inplace)
 
 
@@ -70,5 +70,5 @@ class FeatureAlphaDropout(Dropout):
     """Drop channels as :class:`AlphaDropout` drops elements. Arguments as for :class:`Dropout`."""
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
-        """Drop parts of ``input``; in evaluation mode return it."""
+        """Drop channels of ``input``; in evaluation mode return it."""
         return F.feature_alpha_dropout(input, self.p, self.training, self.inplace)

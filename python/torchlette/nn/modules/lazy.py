@@ -1,4 +1,4 @@
-"""Layers that take the number of their input's channels or features from the first input."""
+"""Layers that infer their number of input channels or features from the first input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Tensor = _C.Tensor
 
 
 class LazyModuleMixin(Module):
-    """Gives a module parameters without a shape, which the first call, or loading, settles.
+    """Gives a module parameters without a shape. The first call, or loading a state dict, sets the shapes.
 
     The module then becomes one of ``cls_to_become``.
     """
@@ -33,7 +33,7 @@ class LazyModuleMixin(Module):
         self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
 
     def _lazy_load_hook(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Give what is loaded into its shape."""
+        """Give parameters the shapes of the loaded tensors."""
         for name, value in {**self._parameters, **self._buffers}.items():
             loaded = state_dict.get(prefix + name)
             if loaded is not None and is_lazy(value) and not is_lazy(loaded):
@@ -45,7 +45,7 @@ class LazyModuleMixin(Module):
         return any(is_lazy(value) for value in (*self._parameters.values(), *self._buffers.values()))
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Settle the shapes for a call with these arguments; subclasses define it."""
+        """Set the shapes for a call with these arguments; subclasses define it."""
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
 
     def _infer_parameters(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> None:
@@ -59,20 +59,20 @@ class LazyModuleMixin(Module):
             module.__class__ = module.cls_to_become
 
     def _wait(self, names: Sequence[str], device: Any, dtype: Any) -> None:
-        """Put parameters without a shape under ``names``."""
+        """Register parameters without a shape under ``names``."""
         for name in names:
             setattr(self, name, UninitializedParameter(device=device, dtype=dtype))
 
     @no_grad()
     def _settle(self, shapes: dict[str, tuple[int, ...]]) -> None:
-        """Give those of the tensors that there are their shapes, and all their initial values."""
+        """Give the existing tensors their shapes and initial values."""
         for name, shape in shapes.items():
             if getattr(self, name) is not None:
                 getattr(self, name).materialize(shape)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the initial values, where the shapes are known."""
+        """Draw the initial values of parameters with known shapes."""
         if not self.has_uninitialized_params() and all(p.numel() for p in self._parameters.values() if p is not None):
             super().reset_parameters()
 
@@ -104,7 +104,7 @@ class LazyLinear(LazyModuleMixin, Linear):
 
 
 class _LazyConv(LazyModuleMixin):
-    """What lazy convolutions share: the channels of their input."""
+    """Base of lazy convolutions: infers the channels of the input."""
 
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         """Take the number of channels from ``input``."""
@@ -168,7 +168,7 @@ class _LazyTransposedConv(_LazyConv):
 
 
 class _LazyNorm(LazyModuleMixin):
-    """What lazy norms by channel share."""
+    """Base of lazy norms over channels."""
 
     def __init__(
         self,

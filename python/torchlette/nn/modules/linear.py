@@ -117,4 +117,4 @@ class Bilinear(Module):
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """The output projection of :class:`MultiheadAttention`, under the name that its text form shows."""
+    """The output projection of :class:`MultiheadAttention`, under PyTorch's class name, which ``repr`` shows."""

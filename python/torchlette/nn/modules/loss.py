@@ -123,7 +123,7 @@ class NLLLoss(_WeightedLoss):
     Args:
         weight: A factor of each class; None for none.
         size_average: An old flag in place of ``reduction``.
-        ignore_index: The class of targets that cost nothing.
+        ignore_index: Targets of this class are ignored.
         reduce: An old flag in place of ``reduction``.
         reduction: "none", "mean" or "sum": what becomes of the losses.
     """
@@ -136,7 +136,7 @@ class NLLLoss(_WeightedLoss):
         reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:
-        """Choose the class that counts for nothing."""
+        """Choose the class to ignore."""
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
 
@@ -155,10 +155,10 @@ class CrossEntropyLoss(_WeightedLoss):
     Args:
         weight: A factor of each class; None for none.
         size_average: An old flag in place of ``reduction``.
-        ignore_index: The class of targets that cost nothing.
+        ignore_index: Targets of this class are ignored.
         reduce: An old flag in place of ``reduction``.
         reduction: "none", "mean" or "sum": what becomes of the losses.
-        label_smoothing: The share of the probability that all classes get, from 0 to 1.
+        label_smoothing: The share of the probability that is spread over all classes, from 0 to 1.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class CrossEntropyLoss(_WeightedLoss):
         reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        """Choose the class that counts for nothing and the smoothing."""
+        """Choose the class to ignore and the smoothing."""
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
@@ -199,7 +199,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         dtype: Dtype of the layer.
         reduction: "none", "mean" or "sum".
         weight: Factor of each class.
-        ignore_index: The class that counts for nothing; -100 if None.
+        ignore_index: The class to ignore; -100 if None.
         label_smoothing: See :func:`torchlette.nn.functional.cross_entropy`.
         options: Accepted: PyTorch's ways to need less memory, which change no value.
     """
@@ -493,7 +493,7 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """The same with any distance; that of :func:`torchlette.nn.functional.pairwise_distance` by default.
+    """:class:`TripletMarginLoss` with any distance function, by default the Euclidean distance.
 
     Args:
         distance_function: From two batches to distances; None: the Euclidean distance.

@@ -52,7 +52,7 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
 
     def __init__(self) -> None:
         """Make an empty module in training mode."""
-        # object.__setattr__: Module.__setattr__ needs the tables made here.
+        # object.__setattr__, because Module.__setattr__ needs the tables created here.
         put = super().__setattr__
         put("training", True)
         put("_parameters", {})
@@ -80,7 +80,7 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
 
     # Calls -------------------------------------------------------------------------------
 
-    # __call__ is _ModuleBase's: forward where there are no hooks, else this.
+    # _ModuleBase defines __call__: it calls forward if there are no hooks, else the method below.
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         called: set[int] = set()
         try:
@@ -183,8 +183,8 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         return self._add_hook(self._backward_hooks, hook, [], prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Do what :meth:`register_full_backward_hook` does: the form of old code, whose gradients were those of the
-        last operator only.
+        """Do what :meth:`register_full_backward_hook` does. In old PyTorch this hook saw the last operator's gradients
+        only.
         """
         return self.register_full_backward_hook(hook)
 
@@ -480,11 +480,11 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         return self._cast(_C.bfloat16)
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
-        """Move parameters and buffers without their values."""
+        """Move parameters and buffers to a device without copying their values."""
         return self._apply(lambda t: _C.empty_like(t, device=device), recurse)
 
     def cuda(self, device: Any = None) -> Self:
-        """Raise, as tensors do, where there is anything to move: there is no CUDA device."""
+        """Raise if there is anything to move: there is no CUDA device."""
         return self._apply(lambda t: t.cuda(device))
 
     def cpu(self) -> Self:
@@ -525,7 +525,7 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
                 param.grad = param.grad.detach().zero_()
 
     def share_memory(self) -> Self:
-        """Refuse: storage lives in one process."""
+        """Raise: storage belongs to one process."""
         raise NotImplementedError("Module.share_memory: tensors cannot be shared between processes")
 
     # Text and copies ---------------------------------------------------------------------
@@ -556,7 +556,7 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         return other.device, other.dtype
     if args and isinstance(args[0], _C.dtype):
         args = (None, *args)
-    # What follows device and dtype (non_blocking, copy, memory_format) changes nothing here.
+    # The options after device and dtype (non_blocking, copy, memory_format) have no effect.
     for name, value in zip(("device", "dtype"), args, strict=False):
         if name in kwargs:
             raise TypeError(f"to() got multiple values for argument '{name}'")

@@ -30,7 +30,7 @@ class _EveryModule:
         self.backward: Hooks = OrderedDict()
         self.with_kwargs: Hooks = OrderedDict()
         self.always_called: Hooks = OrderedDict()
-        # Calls without hooks never enter Python; _C looks at these.
+        # _C checks these tables: calls without hooks do not enter Python.
         _C._set_module_hooks(self.forward_pre, self.forward, self.backward_pre, self.backward)
 
 

@@ -27,7 +27,7 @@ def register_affine(
 
 
 def reset_affine(module: Module) -> None:
-    """Set a norm's weight to one and its bias to zero, where there are such."""
+    """Set a norm's weight to one and its bias to zero, if present."""
     if module.weight is not None:
         init.ones_(module.weight)
     if module.bias is not None:

@@ -28,9 +28,7 @@ __all__ = [
 
 
 class _Pad(Module):
-    """Pads the last dimensions: ``padding`` is one amount, or those before and after the last, then the last but one,
-    ...
-    """
+    """Pads the last dimensions: ``padding`` is one amount, or pairs (before, after) from the last dim backwards."""
 
     _N: int
     _MODE: str
@@ -119,21 +117,21 @@ class ZeroPad3d(_ZeroPad):
 
 
 class ReflectionPad1d(_Pad):
-    """Pad the last dimension with what lies inside of the edges, mirrored."""
+    """Pad the last dimension by mirroring the elements inside of the edges."""
 
     _N = 1
     _MODE = "reflect"
 
 
 class ReflectionPad2d(_Pad):
-    """Pad the last two dimensions with what lies inside of the edges, mirrored."""
+    """Pad the last two dimensions by mirroring the elements inside of the edges."""
 
     _N = 2
     _MODE = "reflect"
 
 
 class ReflectionPad3d(_Pad):
-    """Pad the last three dimensions with what lies inside of the edges, mirrored."""
+    """Pad the last three dimensions by mirroring the elements inside of the edges."""
 
     _N = 3
     _MODE = "reflect"

@@ -11,7 +11,7 @@ __all__ = ["PathMixin"]
 
 
 class PathMixin:
-    """What :class:`Module` finds by a path, as in "encoder.layers.0.weight"."""
+    """The methods of :class:`Module` that take a path, as in "encoder.layers.0.weight"."""
 
     def get_submodule(self, target: str) -> Any:
         """Return the submodule at the dotted path ``target``."""

@@ -24,9 +24,9 @@ class _MaxPoolNd(Module):
     Args:
         kernel_size: Size of the window, one for all dims or one a dim, as all sizes here.
         stride: Step of the window; the kernel's size if None.
-        padding: Elements on each side that never win.
+        padding: Elements of minus infinity on each side.
         dilation: Distance of the window's elements.
-        return_indices: Whether to return where the elements are, too.
+        return_indices: Whether to return the indices of the elements too.
         ceil_mode: Whether the last window may reach beyond the input.
     """
 
@@ -76,7 +76,7 @@ class MaxPool3d(_MaxPoolNd):
 
 
 class _MaxUnpool(Module):
-    """The inverse of a max pool: zeros but for the largest elements.
+    """The partial inverse of a max pool: the largest elements at their places, zeros elsewhere.
 
     Args:
         kernel_size: Size of the pool's window.
@@ -182,9 +182,9 @@ class _FractionalMaxPool(Module):
     Args:
         kernel_size: Size of the windows.
         output_size: Size of the output.
-        output_ratio: Instead of it, its ratio to the input's size, between 0 and 1.
-        return_indices: Whether to return where the elements are, too.
-        _random_samples: What to use instead of drawn numbers.
+        output_ratio: Instead of ``output_size``: its ratio to the input's size, between 0 and 1.
+        return_indices: Whether to return the indices of the elements too.
+        _random_samples: Used instead of random numbers.
     """
 
     _dims: int

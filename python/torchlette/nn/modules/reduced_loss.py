@@ -15,7 +15,7 @@ class _Loss(Module):
     reduction: str
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
-        """Choose the reduction; the two flags are those of old code."""
+        """Choose the reduction; the two flags are its older form."""
         super().__init__()
         legacy = size_average is not None or reduce is not None
         self.reduction = reduction_name(size_average, reduce, reduction) if legacy else reduction

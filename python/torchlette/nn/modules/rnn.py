@@ -1,7 +1,6 @@
 """Recurrent networks: Elman's, the long short-term memory, the gated recurrent unit, and one step of each.
 
-The products with the inputs of all steps are one matrix product; the engine's ``_recurrence`` holds the loop over the
-steps.
+One matrix product covers the inputs of all steps; the engine's ``_recurrence`` runs the loop over the steps.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ def _cell(mode: str, name: str) -> Any:
     def cell(
         input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
     ) -> Any:
-        """Return the state after one step: the hidden state [batch, hidden], of an LSTM with the cell state, for the
-        state ``hx``.
+        """Return the state after one step from ``hx``: the hidden state [batch, hidden], for an LSTM also the cell
+        state.
 
         Args:
             input: [batch, features].
-            hx: The state before, [batch, hidden]; of an LSTM a pair of them.
+            hx: The state before, [batch, hidden]; for an LSTM, a pair of them.
             w_ih: Weights of the input, [gates * hidden, features].
             w_hh: Weights of the state, [gates * hidden, hidden].
             b_ih: [gates * hidden]; None for none.
@@ -102,8 +101,8 @@ def _run(
     """Run one direction of a layer; return the hidden states of all packed elements [sum of sizes, size] and the last
     state.
 
-    A step has a row for each sequence that is long enough, longest first. Sequences that have ended
-    keep their state; backwards, those that have not begun keep theirs.
+    A step has a row for each sequence that is long enough, longest first. A sequence keeps its state after its last
+    step; in the backward direction, before its first step.
     """
     runs = [(rows, len(list(steps))) for rows, steps in itertools.groupby(sizes)]
     parts = list(zip(runs, gates.split([rows * steps for rows, steps in runs]), strict=True))
@@ -207,7 +206,7 @@ class RNNBase(Module):
             init.uniform_(p, -bound, bound)
 
     def flatten_parameters(self) -> None:
-        """Do nothing: there is no layout of all weights together."""
+        """Do nothing: weights have no common memory block."""
 
     @property
     def all_weights(self) -> list[list[Parameter]]:

@@ -30,7 +30,7 @@ class Embedding(Module):
     Args:
         num_embeddings: Number of rows.
         embedding_dim: Size of a row.
-        padding_idx: A row that starts at zero and gets no gradient.
+        padding_idx: A row that starts at zero and receives no gradient.
         max_norm: Scale rows down to this norm when they are looked up.
         norm_type: The order of that norm.
         scale_grad_by_freq: Divide the gradient of a row by how often it is looked up.
@@ -93,7 +93,7 @@ class Embedding(Module):
 
         Args:
             embeddings: The table, [rows, features].
-            freeze: Whether it stays as it is in training.
+            freeze: Whether the table is excluded from training.
             padding_idx: The row that gets no gradient; None for none.
             max_norm: Rows looked up are scaled to at most this norm; None for none.
             norm_type: The order of that norm.
@@ -203,7 +203,7 @@ class EmbeddingBag(Module):
 
         Args:
             embeddings: The table, [rows, features].
-            freeze: Whether it stays as it is in training.
+            freeze: Whether the table is excluded from training.
             max_norm: Rows looked up are scaled to at most this norm; None for none.
             norm_type: The order of that norm.
             scale_grad_by_freq: Whether to divide gradients by how often a row was looked up.

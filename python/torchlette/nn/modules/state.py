@@ -13,12 +13,12 @@ from torchlette.utils.hooks import RemovableHandle
 
 __all__ = ["StateDictMixin"]
 
-# The key, within a module's prefix, of what get_extra_state() returned.
+# The key, after a module's prefix, of the result of get_extra_state().
 EXTRA_STATE_KEY = "_extra_state"
 
 
 class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
-    """What ``load_state_dict`` could not match."""
+    """The keys that ``load_state_dict`` could not match."""
 
     __slots__ = ()
 
@@ -31,16 +31,16 @@ class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpe
 
 
 class _Extra:
-    """The base implementations of the extra state, which a subclass overrides both or neither."""
+    """The default extra state; a subclass overrides both methods or neither."""
 
     def get_extra_state(self) -> Any:
-        """Return what ``state_dict`` stores beside tensors; subclasses override it."""
+        """Return the extra state that ``state_dict`` stores; subclasses override it."""
         raise RuntimeError(
             "Module.get_extra_state: this class keeps no extra state; override get_extra_state and set_extra_state"
         )
 
     def set_extra_state(self, state: Any) -> None:
-        """Restore what :meth:`get_extra_state` returned; subclasses override it."""
+        """Restore the state that :meth:`get_extra_state` returned; subclasses override it."""
         raise RuntimeError(
             "Module.set_extra_state: this class keeps no extra state; override get_extra_state and set_extra_state"
         )
@@ -62,7 +62,7 @@ class StateDictMixin(_Extra):
         return self._add_hook(self._state_dict_hooks, hook, [], False)
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Like the public form, and what ``hook`` returns replaces the state dict."""
+        """Like the public form; a returned dictionary replaces the state dict."""
         if getattr(hook, "_from_public_api", False):
             raise RuntimeError(
                 "Cannot register the same function as the state dict post hook that was previously registered via "
@@ -146,7 +146,7 @@ class StateDictMixin(_Extra):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Copy this module's own entries of ``state_dict``; what does not fit goes into the lists."""
+        """Copy this module's own entries of ``state_dict``; mismatches are appended to the lists."""
         for hook, with_module in list(self._load_state_dict_pre_hooks.values()):
             args = (state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
             hook(self, *args) if with_module else hook(*args)
@@ -185,7 +185,7 @@ class StateDictMixin(_Extra):
             )
             return
         if is_lazy(target):
-            return  # what is loaded has no shape either
+            return  # the loaded tensor has no shape either
         if value.shape != target.shape:
             error_msgs.append(
                 f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, the shape in "

@@ -41,10 +41,9 @@ def _copies(module: Module, n: int) -> ModuleList:
 
 
 class _Layer(Module):
-    """What layers of encoders and decoders share: self-attention, then in a decoder attention to the memory, then two
-    linear maps.
+    """Base of encoder and decoder layers: self-attention, in a decoder attention to the memory, then two linear maps.
 
-    Each is added to its input, and normalised after or, with ``norm_first``, before.
+    Each part is added to its input, and normalised after it or, with ``norm_first``, before it.
     """
 
     _ATTENTIONS: tuple[str, ...]
@@ -132,7 +131,7 @@ class TransformerEncoderLayer(_Layer):
         Args:
             src: Input of the encoder, [sources, batch, features], with ``batch_first`` [batch, sources, features].
             src_mask: The attention mask of ``src``: see :class:`MultiheadAttention`.
-            src_key_padding_mask: What of ``src`` is padding.
+            src_key_padding_mask: Which elements of ``src`` are padding.
             is_causal: A hint that the mask is causal.
         """
         x = self._add(1, src, lambda x: self._attend("self_attn", x, None, src_mask, src_key_padding_mask, is_causal))
@@ -162,8 +161,8 @@ class TransformerDecoderLayer(_Layer):
             memory: Output of the encoder, shaped as ``src``.
             tgt_mask: The attention mask of ``tgt``.
             memory_mask: The mask of the attention to ``memory``.
-            tgt_key_padding_mask: What of ``tgt`` is padding.
-            memory_key_padding_mask: What of ``memory`` is padding.
+            tgt_key_padding_mask: Which elements of ``tgt`` are padding.
+            memory_key_padding_mask: Which elements of ``memory`` are padding.
             tgt_is_causal: A hint that ``tgt_mask`` is causal.
             memory_is_causal: A hint that ``memory_mask`` is causal.
         """
@@ -217,7 +216,7 @@ class TransformerEncoder(Module):
         Args:
             src: Input of the encoder, [sources, batch, features], with ``batch_first`` [batch, sources, features].
             mask: The mask of ``src``: see :class:`MultiheadAttention`.
-            src_key_padding_mask: What of ``src`` is padding.
+            src_key_padding_mask: Which elements of ``src`` are padding.
             is_causal: A hint that the mask is causal.
         """
         for layer in self.layers:
@@ -259,8 +258,8 @@ class TransformerDecoder(Module):
             memory: Output of the encoder, shaped as ``src``.
             tgt_mask: The attention mask of ``tgt``.
             memory_mask: The mask of the attention to ``memory``.
-            tgt_key_padding_mask: What of ``tgt`` is padding.
-            memory_key_padding_mask: What of ``memory`` is padding.
+            tgt_key_padding_mask: Which elements of ``tgt`` are padding.
+            memory_key_padding_mask: Which elements of ``memory`` are padding.
             tgt_is_causal: A hint that ``tgt_mask`` is causal.
             memory_is_causal: A hint that ``memory_mask`` is causal.
         """
@@ -364,9 +363,9 @@ class Transformer(Module):
             src_mask: The attention mask of ``src``: see :class:`MultiheadAttention`.
             tgt_mask: The attention mask of ``tgt``.
             memory_mask: The mask of the attention to ``memory``.
-            src_key_padding_mask: What of ``src`` is padding.
-            tgt_key_padding_mask: What of ``tgt`` is padding.
-            memory_key_padding_mask: What of ``memory`` is padding.
+            src_key_padding_mask: Which elements of ``src`` are padding.
+            tgt_key_padding_mask: Which elements of ``tgt`` are padding.
+            memory_key_padding_mask: Which elements of ``memory`` are padding.
             src_is_causal: A hint that ``src_mask`` is causal.
             tgt_is_causal: A hint that ``tgt_mask`` is causal.
             memory_is_causal: A hint that ``memory_mask`` is causal.
@@ -389,7 +388,7 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
-        """Return the mask [sz, sz] that hides from each place what follows it: -inf there, 0 elsewhere.
+        """Return the causal mask [sz, sz]: -inf above the diagonal, 0 elsewhere.
 
         Args:
             sz: The number of steps.

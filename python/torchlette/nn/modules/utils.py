@@ -26,7 +26,7 @@ def _reverse_repeat_tuple(t: Sequence[Any], n: int) -> tuple[Any, ...]:
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
-    """Take ``prefix``, that of a wrapper such as DataParallel, off the keys of a state dict, in place."""
+    """Remove ``prefix``, which wrappers such as DataParallel add, from the keys of a state dict, in place."""
     for key in list(state_dict):
         if key.startswith(prefix):
             state_dict[key[len(prefix) :]] = state_dict.pop(key)

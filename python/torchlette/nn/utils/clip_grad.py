@@ -25,7 +25,7 @@ def get_total_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Return the norm of all ``tensors`` taken as one vector; nothing is read back unless an error is asked for.
+    """Return the norm of all ``tensors`` as one vector; it is read only if ``error_if_nonfinite``.
 
     Args:
         tensors: A tensor or an iterable of them.

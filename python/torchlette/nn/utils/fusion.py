@@ -14,7 +14,7 @@ Tensor = _C.Tensor
 
 
 def _folded(weight: Tensor, bias: Tensor | None, norm: tuple[Any, ...], axis: int) -> tuple[Parameter, Parameter]:
-    """Return weight and bias of a layer, with output channels in dim ``axis``, and the norm behind it as one layer."""
+    """Return weight and bias of one layer equal to a layer and its norm; ``axis`` is the dim of output channels."""
     mean, variance, eps, scale, shift = norm
     bias = _C.zeros_like(mean) if bias is None else bias
     scale = _C.ones_like(mean) if scale is None else scale

@@ -1,4 +1,4 @@
-"""Weight and spectral normalisation by hooks before ``forward``: the old form, whose state_dict has other keys."""
+"""Weight and spectral normalisation by forward pre-hooks: the older form, with other keys in the state dict."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class _Hook:
     name: str
 
     def apply(self, module: Module) -> None:
-        """Register the hook, unless there is one for the same weight."""
+        """Register the hook; raise if the weight already has one."""
         if any(type(hook) is type(self) and hook.name == self.name for hook in module._forward_pre_hooks.values()):
             raise RuntimeError(f"Cannot register two {self.label} hooks on the same parameter {self.name}")
         self.split(module)
         module.register_forward_pre_hook(self)
 
     def split(self, module: Module) -> None:
-        """Replace the weight by what it is computed from."""
+        """Replace the weight by the tensors that it is computed from."""
         raise NotImplementedError(f"{type(self).__name__} does not implement split")
 
     def compute(self, module: Module, training: bool) -> Tensor:
@@ -39,7 +39,7 @@ class _Hook:
         raise NotImplementedError(f"{type(self).__name__} does not implement compute")
 
     def parts(self) -> tuple[str, ...]:
-        """Return the names of what the weight is computed from."""
+        """Return the names of the tensors that the weight is computed from."""
         raise NotImplementedError(f"{type(self).__name__} does not implement parts")
 
     def __call__(self, module: Module, inputs: Any) -> None:

@@ -9,7 +9,7 @@ __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: type, *args: Any, **kwargs: Any) -> Any:
-    """Construct a module whose parameters and buffers are left as they come from memory.
+    """Construct a module with uninitialised parameters and buffers.
 
     Args:
         module_cls: Its class, whose constructor takes ``device``.

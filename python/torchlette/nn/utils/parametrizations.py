@@ -47,7 +47,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
     def rename(module: Module, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        """Load what :func:`torchlette.nn.utils.weight_norm` saved."""
+        """Load a state dict of the older :func:`torchlette.nn.utils.weight_norm`."""
         old = [f"{prefix}{name}_g", f"{prefix}{name}_v"]
         if all(key in state_dict for key in old):
             for i, key in enumerate(old):
@@ -171,8 +171,8 @@ class _Orthogonal(Module):
 
     @staticmethod
     def _reflected(X: Tensor) -> Tensor:
-        """Return the product of the reflections below the diagonal, whose 1s are left out; on it are the signs of the
-        result's columns.
+        """Return the product of the reflections below the diagonal, whose leading 1s are implicit. The diagonal holds
+        the signs of the result's columns.
         """
         A = X.tril(-1)
         tau = 2 / (1 + A.square().sum(-2))
@@ -215,8 +215,8 @@ def _orthonormal(X: Tensor) -> Tensor:
 
 
 def _reflections(Q: Tensor) -> Tensor:
-    """Return the reflections and signs whose product is the orthonormal ``Q``: the elimination of Q less its signs has
-    the reflections below its diagonal (G. Ballard et al., Reconstructing Householder Vectors from TSQR, 2014).
+    """Return the reflections and signs whose product is the orthonormal ``Q``: the LU factors of Q minus its signs hold
+    the reflections below the diagonal (G. Ballard et al., Reconstructing Householder Vectors from TSQR, 2014).
     """
     k = Q.size(-1)
     rest, found = Q.clone(), _C.zeros_like(Q)
@@ -239,7 +239,7 @@ def orthogonal(
         name: Its name.
         orthogonal_map: ``matrix_exp``, ``cayley`` (both of a skew-symmetric matrix) or ``householder`` (a product of
             reflections); if not given, the first for square matrices and the last for others.
-        use_trivialization: Whether the map is relative to where the weight stood, so that any orthogonal matrix can be
+        use_trivialization: Whether the map is relative to the initial weight, so that any orthogonal matrix can be
             assigned (M. Lezcano-Casado, 2019).
 
     Raises:

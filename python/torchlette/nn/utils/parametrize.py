@@ -1,7 +1,7 @@
 """Parameters and buffers that are functions of others, with the names of ``torch.nn.utils.parametrize``.
 
-A parametrised module gets a class of its own, in which the tensor's name is a property. The tensors behind
-it are in the module's ``parametrizations``.
+A parametrised module gets its own class, with a property under the tensor's name. The module's ``parametrizations``
+holds the underlying tensors.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 
 Tensor = _C.Tensor
 
-# Values inside of cached() blocks, by module and name, and how many blocks there are.
+# The values cached inside cached() blocks, by module and name, and the number of open blocks.
 _cache: dict[tuple[int, str], Tensor] = {}
 _caching = 0
 
@@ -76,13 +76,13 @@ class ParametrizationList(ModuleList):
     """The functions that make one tensor, and the tensors that the first of them takes.
 
     Args:
-        modules: The functions, in order. Where one has ``right_inverse``, that gives the tensors from the value.
-        original: The tensor as it was.
+        modules: The functions, in order. ``right_inverse`` of a function computes its arguments from its value.
+        original: The tensor before parametrisation.
         unsafe: Allow that dtype or shape change.
     """
 
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
-        """Take the tensors back through the functions and register them."""
+        """Compute the underlying tensors by the right inverses and register them."""
         if len(modules) == 0:
             raise ValueError("ParametrizationList requires one or more modules.")
         super().__init__(modules)
@@ -94,7 +94,7 @@ class ParametrizationList(ModuleList):
                 if hasattr(module, "right_inverse"):
                     try:
                         new = module.right_inverse(new)
-                    except NotImplementedError:  # the identity then
+                    except NotImplementedError:  # PyTorch's default: the identity
                         continue
         if not isinstance(new, (Tensor, Sequence)):
             raise ValueError(
@@ -130,7 +130,7 @@ class ParametrizationList(ModuleList):
 
     @no_grad()
     def right_inverse(self, value: Tensor) -> None:
-        """Set the tensors so that the functions give ``value``."""
+        """Set the underlying tensors so that the functions give ``value``."""
         new: Any = value
         for module in reversed(self):
             if not hasattr(module, "right_inverse"):
@@ -208,12 +208,13 @@ def _add_property(cls: type[Module], name: str) -> None:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Make a parameter or buffer the value of a module's ``forward`` of it; of several, the last added comes last.
+    """Replace a parameter or buffer by ``parametrization(tensor)``; several parametrisations apply in order of
+    registration.
 
     Args:
         module: The owner of the tensor.
         tensor_name: Its name.
-        parametrization: The function. Its ``right_inverse``, if it has one, gives what it takes from the value.
+        parametrization: The function. Its ``right_inverse``, if present, computes its argument from the value.
         unsafe: Allow that dtype or shape change.
     """
     parametrization.train(module.training)
@@ -248,12 +249,12 @@ def register_parametrization(
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
-    """Make a parametrised tensor an ordinary one again, with its present value or, else, with that of its original.
+    """Make a parametrised tensor an ordinary one again, with its present value or with the original's value.
 
     Args:
         module: The module.
         tensor_name: The name of the tensor.
-        leave_parametrized: Whether it keeps its present value; otherwise the original one.
+        leave_parametrized: Whether it keeps its present value; otherwise it gets the original's.
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")

@@ -1,8 +1,8 @@
 """Pruning of parameters by masks, under the names of ``torch.nn.utils.prune``.
 
 A pruned parameter ``name`` becomes the parameter ``name_orig``, the buffer ``name_mask``, and an attribute ``name``
-that a forward pre-hook computes as their product. A parameter may be pruned again: what is left of it is then what a
-method chooses from.
+that a forward pre-hook computes as their product. A parameter may be pruned again: the method then chooses among the
+remaining elements.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Tensor = _C.Tensor
 
 
 class BasePruningMethod(ABC):
-    """A way to choose what of a tensor is pruned; a forward pre-hook of the module."""
+    """A rule that chooses the elements to prune; it is a forward pre-hook of the module."""
 
     _tensor_name = ""
     # : What the mask is chosen from by a container: ``unstructured`` elements, ``structured`` slices, or ``global``,
@@ -48,12 +48,12 @@ class BasePruningMethod(ABC):
     PRUNING_TYPE: str
 
     def __call__(self, module: Module, inputs: Any) -> None:
-        """Put the pruned tensor in place before a forward."""
+        """Set the pruned tensor before a forward."""
         setattr(module, self._tensor_name, self.apply_mask(module))
 
     @abstractmethod
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return the mask of ``t``: 0 where it is pruned, which is at least where ``default_mask`` is 0."""
+        """Return the mask of ``t``: 0 where it is pruned, including everywhere that ``default_mask`` is 0."""
 
     def apply_mask(self, module: Module) -> Tensor:
         """Return the product of the parameter and its mask."""
@@ -72,11 +72,11 @@ class BasePruningMethod(ABC):
             module: The module.
             name: The parameter's name.
             *args: Arguments of the method.
-            importance_scores: What the method looks at instead of the parameter, of the same shape.
+            importance_scores: Scores that the method uses instead of the parameter's values, of the same shape.
             **kwargs: Arguments of the method.
 
         Returns:
-            The method, or, for a parameter that was pruned before, the container of the methods.
+            The method, or the container of all methods if the parameter was pruned before.
         """
         method = cls(*args, **kwargs)
         method._tensor_name = name
@@ -113,7 +113,7 @@ class BasePruningMethod(ABC):
         return method
 
     def prune(self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Tensor | None = None) -> Tensor:
-        """Return ``t`` with what the method chooses set to 0.
+        """Return ``t`` with the elements that the method chooses set to 0.
 
         Args:
             t: The tensor.
@@ -126,7 +126,7 @@ class BasePruningMethod(ABC):
         return t * self.compute_mask(scores, default_mask=_C.ones_like(t) if default_mask is None else default_mask)
 
     def remove(self, module: Module) -> None:
-        """Make the pruned tensor the parameter again: what was pruned stays 0."""
+        """Make the pruned tensor the parameter again; pruned elements stay 0."""
         name = self._tensor_name
         weight = self.apply_mask(module)
         delattr(module, name)
@@ -171,7 +171,7 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[idx]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return the mask of the last method, chosen from what the mask so far leaves."""
+        """Return the mask after the last method, which chooses among the elements still unmasked."""
         method, mask = self._pruning_methods[-1], default_mask.to(dtype=t.dtype)
         if method.PRUNING_TYPE == "unstructured":
             kept = mask == 1
@@ -256,7 +256,7 @@ class _Unstructured(_Amount):
 
 
 class RandomUnstructured(_Unstructured):
-    """Prunes elements by chance."""
+    """Prunes elements at random."""
 
     def _scores(self, t: Tensor) -> Tensor:
         return _C.rand_like(t)
@@ -299,7 +299,7 @@ class _Structured(_Amount):
 
 
 class RandomStructured(_Structured):
-    """Prunes slices along a dim by chance."""
+    """Prunes slices along a dim at random."""
 
     def _scores(self, t: Tensor) -> Tensor:
         return _C.rand(t.shape[self.dim], device=t.device)
@@ -333,7 +333,7 @@ def identity(module: Module, name: str) -> Module:
 
 
 def random_unstructured(module: Module, name: str, amount: float) -> Module:
-    """Prune ``amount`` elements of a parameter by chance; returns the module.
+    """Prune ``amount`` elements of a parameter at random; return the module.
 
     Args:
         module: The module to change.
@@ -358,7 +358,7 @@ def l1_unstructured(module: Module, name: str, amount: float, importance_scores:
 
 
 def random_structured(module: Module, name: str, amount: float, dim: int) -> Module:
-    """Prune ``amount`` slices of a parameter along ``dim`` by chance; returns the module.
+    """Prune ``amount`` slices of a parameter along ``dim`` at random; return the module.
 
     Args:
         module: The module to change.
@@ -410,7 +410,7 @@ def global_unstructured(
     Args:
         parameters: Pairs of a module and a parameter's name.
         pruning_method: A class whose type is ``unstructured``.
-        importance_scores: What it looks at instead of parameters, by pair.
+        importance_scores: Scores used instead of the parameters' values, by pair.
         **kwargs: The method's arguments.
     """
     if not isinstance(parameters, Iterable):

@@ -38,8 +38,8 @@ class PackedSequence(_Packed):
 
     Args:
         data: The elements, [sum of lengths, ...].
-        batch_sizes: How many sequences have each step: int64 on the CPU.
-        sorted_indices: Which sequence comes at which place; None if they were in order.
+        batch_sizes: The number of sequences that have each step: int64 on the CPU.
+        sorted_indices: The original index of each packed sequence; None if they were already sorted.
         unsorted_indices: The inverse; computed if it is not given.
     """
 
@@ -116,7 +116,7 @@ def pack_padded_sequence(
         input: [steps, batch, ...], or [batch, steps, ...] with ``batch_first``.
         lengths: The length of each sequence; a tensor is read.
         batch_first: See ``input``.
-        enforce_sorted: Demand that lengths do not grow; else the sequences are sorted.
+        enforce_sorted: Require non-increasing lengths; if false, the sequences are sorted.
     """
     counts = _as_lengths(lengths)
     order = None
@@ -161,7 +161,7 @@ def pad_packed_sequence(
     Args:
         sequence: What is padded.
         batch_first: Return [batch, steps, ...].
-        padding_value: What stands after the end of a sequence.
+        padding_value: The value after the end of a sequence.
         total_length: Pad to this many steps instead of those of the longest sequence.
     """
     sizes = sequence.batch_sizes.tolist()
@@ -197,7 +197,7 @@ def pad_sequence(
     Args:
         sequences: Tensors [length, ...].
         batch_first: Whether the result is [batch, steps, ...].
-        padding_value: What fills the rest.
+        padding_value: The value of the padding.
         padding_side: "right" or "left": where the padding is.
 
     >>> torchlette.nn.utils.rnn.pad_sequence([torchlette.ones(2), torchlette.ones(3)], batch_first=True).tolist()

@@ -1,4 +1,4 @@
-"""Calls of modules with other parameters than their own."""
+"""Calls of modules with substituted parameters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _place(module: Any, path: str) -> tuple[dict[str, Any], str]:
 
 
 def _with_ties(module: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Add the other names of the tensors that ``module`` holds under several."""
+    """Extend the replacements to all names of tensors that ``module`` registers more than once."""
     names: dict[int, list[str]] = {}
     for members in (module.named_parameters, module.named_buffers):
         for name, tensor in members(remove_duplicate=False):
@@ -64,14 +64,14 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Call ``module`` with other tensors in the place of its parameters and buffers; gradients flow into them.
+    """Call ``module`` with tensors substituted for its parameters and buffers; gradients flow into them.
 
     Args:
         module: The module.
         parameters_and_buffers: Path -> tensor, or several such dictionaries.
         args: Arguments, a tuple or a single one.
         kwargs: Keyword arguments.
-        tie_weights: Whether a tensor stands for all names that the module has for the one it replaces.
+        tie_weights: Whether a tensor replaces a tied parameter under all of its names.
         strict: Raise unless exactly the module's parameters and buffers are given.
     """
     tensors: dict[str, Tensor] = {}

@@ -1,7 +1,7 @@
 """Learning rate schedules.
 
-A schedule multiplies the rate it finds (the chained form), so that schedules compose; where
-``step`` is given an epoch, the closed form is used if there is one.
+A schedule multiplies the current rate (the chained form), so schedules compose. ``step(epoch)`` uses the closed form,
+if the schedule has one.
 """
 
 from torchlette.optim.lr_scheduler.base import EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING
@@ -40,9 +40,9 @@ __all__ = [
     "StepLR",
 ]
 
-# Its name in older programs, which derive their schedules from it.
+# The former name of the base class, for older programs.
 _LRScheduler = LRScheduler
 
-# Pickles name this module, whatever file a class is in.
+# Pickles name this module, not the file that defines the class.
 for _name in __all__:
     globals()[_name].__module__ = __name__

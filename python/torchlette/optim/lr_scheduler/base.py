@@ -20,7 +20,7 @@ def group_rates(optimizer: Optimizer) -> list[float]:
 
 
 class LRScheduler:
-    """Base class: a subclass gives :meth:`get_lr` and, where there is one, ``_get_closed_form_lr``.
+    """Base class: a subclass defines :meth:`get_lr` and, if a closed form exists, ``_get_closed_form_lr``.
 
     Args:
         optimizer: The optimizer whose groups are adjusted.
@@ -64,7 +64,7 @@ class LRScheduler:
         return {key: value for key, value in self.__dict__.items() if key not in self._UNSAVED}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take what :meth:`state_dict` returned."""
+        """Load a result of :meth:`state_dict`."""
         self.__dict__.update(state_dict)
 
     def get_last_lr(self) -> list[float]:
@@ -120,7 +120,7 @@ class LRScheduler:
 
 
 def per_group(value: Any, optimizer: Optimizer, name: str) -> list[Any]:
-    """Return one value a group from a single value or a list.
+    """Return a value for each group, from a single value or a list.
 
     Args:
         value: One value, or a list of one for each group.

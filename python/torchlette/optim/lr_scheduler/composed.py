@@ -26,7 +26,7 @@ class SequentialLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
     ) -> None:
-        """Take back the first step of all schedules and make that of the first one."""
+        """Undo the first step of every schedule, then step the first schedule."""
         name = type(self).__name__
         if len(schedulers) < 1:
             raise ValueError(f"{name} expects at least one scheduler, but got no scheduler.")
@@ -66,7 +66,7 @@ class SequentialLR(LRScheduler):
         return {**saved, "_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take what :meth:`state_dict` returned."""
+        """Load a result of :meth:`state_dict`."""
         self.__dict__.update({k: v for k, v in state_dict.items() if k != "_schedulers"})
         for scheduler, saved in zip(self._schedulers, state_dict["_schedulers"], strict=True):
             scheduler.load_state_dict(saved)
@@ -91,7 +91,7 @@ def _check_members(name: str, optimizer: Optimizer, schedulers: Sequence[Any]) -
 
 
 def _undo_step(scheduler: LRScheduler) -> None:
-    """Take back the step that the constructor of a schedule made."""
+    """Undo the step that the constructor of a schedule made."""
     if hasattr(scheduler, "_schedulers"):
         for member in scheduler._schedulers:
             _undo_step(member)
@@ -100,7 +100,7 @@ def _undo_step(scheduler: LRScheduler) -> None:
 
 
 class ChainedScheduler(LRScheduler):
-    """Schedules that act together, one multiplying what the one before it gave."""
+    """Schedules that act together: each multiplies the rate that the previous one set."""
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         """Check that all belong to one optimizer."""

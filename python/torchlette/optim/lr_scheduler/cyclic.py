@@ -19,7 +19,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     Args:
         optimizer: The optimizer whose rates are set.
         T_0: Epochs to the first restart.
-        T_mult: By this the time between restarts grows.
+        T_mult: The factor by which the time between restarts grows.
         eta_min: The least rate.
         last_epoch: The epoch to go on from; -1 to begin.
     """
@@ -96,7 +96,7 @@ class OneCycleLR(LRScheduler):
         max_momentum: Momentum at both ends.
         div_factor: ``max_lr`` over the initial rate.
         final_div_factor: The initial rate over the last one.
-        three_phase: Fall to the initial rate first, and then further.
+        three_phase: Whether the fall has two phases: to the initial rate, then to the final one.
         last_epoch: The step to resume after.
     """
 
@@ -229,10 +229,11 @@ class CyclicLR(LRScheduler):
         max_lr: Upper bound, one or one for each group.
         step_size_up: Steps in which the rate rises.
         step_size_down: Steps in which it falls; ``step_size_up`` by default.
-        mode: "triangular", "triangular2" (each cycle half as high) or "exp_range" (``gamma ** step`` as high).
+        mode: "triangular", "triangular2" (the height halves each cycle) or "exp_range" (the height decays as ``gamma **
+            step``).
         gamma: See ``mode``.
-        scale_fn: How high, as a fraction; replaces ``mode``.
-        scale_mode: Whether ``scale_fn`` takes the number of the "cycle" or that of the step, "iterations".
+        scale_fn: The height as a fraction; replaces ``mode``.
+        scale_mode: The argument of ``scale_fn``: "cycle" for the cycle's number, "iterations" for the step's.
         cycle_momentum: Whether momentum moves too, against the rate.
         base_momentum: Momentum at the highest rate.
         max_momentum: Momentum at the lowest rate.
@@ -314,13 +315,13 @@ class CyclicLR(LRScheduler):
         return [low + (high - low) * height for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all attributes; of ``scale_fn``, the attributes of a callable object."""
+        """Return all attributes; a callable object ``scale_fn`` is represented by its attributes."""
         fn = self._scale_fn_custom
         saved = None if fn is None or isinstance(fn, types.FunctionType) else fn.__dict__.copy()
         return {**super().state_dict(), "_scale_fn_custom": saved}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take what :meth:`state_dict` returned; the function itself is kept."""
+        """Load a result of :meth:`state_dict`; the function itself is kept."""
         super().load_state_dict({k: v for k, v in state_dict.items() if k != "_scale_fn_custom"})
         if state_dict["_scale_fn_custom"] is not None:
             self._scale_fn_custom.__dict__.update(state_dict["_scale_fn_custom"])

@@ -36,12 +36,12 @@ class _ByFunction(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all attributes; of the functions, the attributes of callable objects."""
+        """Return all attributes; callable objects are represented by their attributes, functions are left out."""
         saved = [None if isinstance(fn, types.FunctionType) else fn.__dict__.copy() for fn in self.lr_lambdas]
         return {**super().state_dict(), "lr_lambdas": saved}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take what :meth:`state_dict` returned; functions themselves are kept."""
+        """Load a result of :meth:`state_dict`; functions themselves are kept."""
         super().load_state_dict({k: v for k, v in state_dict.items() if k != "lr_lambdas"})
         for fn, saved in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=True):
             if saved is not None:

@@ -1,4 +1,4 @@
-"""The schedule that follows a measured value."""
+"""The schedule that depends on a measured value."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ __all__ = ["ReduceLROnPlateau"]
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """The rate falls by ``factor`` when a figure has not improved for ``patience`` epochs.
+    """The rate is multiplied by ``factor`` when a metric has not improved for ``patience`` epochs.
 
     Args:
         optimizer: The optimizer.
-        mode: "min" if smaller figures are better, else "max".
+        mode: "min" if smaller metrics are better, else "max".
         factor: What the rate is multiplied by.
-        patience: Number of bad epochs that are let pass.
+        patience: Number of epochs without improvement that are tolerated.
         threshold: The least change that counts as better.
-        threshold_mode: "rel" if the threshold is a fraction of the best figure, else "abs".
+        threshold_mode: "rel" if the threshold is a fraction of the best metric, else "abs".
         cooldown: Epochs to wait after a fall.
         min_lr: Lower bound of the rate, one or one for each group.
-        eps: Changes of the rate below it are not made.
+        eps: Smaller changes of the rate are skipped.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ReduceLROnPlateau(LRScheduler):
         return a > (best * (1.0 + self.threshold) if self.threshold_mode == "rel" else best + self.threshold)
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Note the figure of an epoch and lower the rate if it is time to; a tensor is read."""
+        """Record the metric of an epoch and lower the rate if it is due; a tensor is read."""
         current = float(metrics.item() if hasattr(metrics, "item") else metrics)
         if epoch is not None:
             warnings.warn(EPOCH_DEPRECATION_WARNING, stacklevel=2)

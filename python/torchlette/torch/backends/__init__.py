@@ -1,6 +1,4 @@
-"""Answers for scripts that ask for other back ends of PyTorch, none of which is here, and the switches of the one that
-is.
-"""
+"""``torch.backends``: PyTorch's back ends, all reported as unavailable, and the switches of WebGPU."""
 
 from torchlette.backends import wgpu
 from torchlette.torch.backends import cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum

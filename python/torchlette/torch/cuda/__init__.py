@@ -1,4 +1,4 @@
-"""Answers for scripts that ask for CUDA: there is none; the GPU is the device "wgpu"."""
+"""``torch.cuda`` for scripts that query it: CUDA is not available; the GPU is the device "wgpu"."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def set_rng_state(new_state: Any, device: Any = "cuda") -> NoReturn:
 
 
 class _Absent:
-    """A class of CUDA's: programs name it in annotations; making an instance raises."""
+    """A CUDA class, for annotations; creating an instance raises."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         _refuse(type(self).__name__)
@@ -150,11 +150,11 @@ class Stream(_Absent):
 
 
 class Event(_Absent):
-    """A mark in a queue of CUDA's; ``time.perf_counter()`` around ``mark_step()`` and a read tells times here."""
+    """A CUDA event. To measure times here, use ``time.perf_counter()`` around ``mark_step()`` and a read."""
 
 
 class CUDAGraph(_Absent):
-    """A recorded sequence of kernels; the engine replays what it recorded before by itself."""
+    """A recorded sequence of kernels; the engine replays recorded work by itself."""
 
 
 class graph(_Absent):
@@ -225,7 +225,7 @@ def ipc_collect() -> None:
 
 
 def _no_bytes(device: Any = None) -> int:
-    """Return 0: no memory of CUDA is in use. ``torchlette.memory_stats()`` tells of the devices that are."""
+    """Return 0: no CUDA memory is in use. For other devices see ``torchlette.memory_stats()``."""
     return 0
 
 

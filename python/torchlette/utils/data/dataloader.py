@@ -21,7 +21,7 @@ __all__ = ["DataLoader", "WorkerInfo", "get_worker_info"]
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """What a worker process knows of itself."""
+    """A worker process's view of itself: its number, seed and dataset."""
 
     id: int
     num_workers: int
@@ -64,9 +64,8 @@ def _check_workers(num_workers: int, prefetch_factor: int | None, persistent_wor
 class DataLoader:
     """Batches of a dataset.
 
-    Worker processes are always spawned: a forked child cannot use the engine of its parent. Where they cannot start,
-        for the
-    dataset cannot be pickled or the program's entry is not under ``if __name__ == "__main__":``, the loader warns and
+    Worker processes are always spawned: a forked child cannot use its parent's engine. They cannot start if the dataset
+    cannot be pickled or the program's entry is not under ``if __name__ == "__main__":``; the loader then warns and
     loads the same batches in this process.
 
     Args:
@@ -86,7 +85,7 @@ class DataLoader:
         prefetch_factor: Batches that each worker loads ahead; 2 by default.
         persistent_workers: Keep workers from one pass to the next.
         pin_memory_device: Accepted for compatibility.
-        in_order: Give the batches of workers in order.
+        in_order: Return the workers' batches in order.
     """
 
     def __init__(
@@ -186,7 +185,7 @@ class DataLoader:
         return self._pool.batches(self._requests())
 
     def _requests(self) -> Iterator[Any]:
-        """Iterate over what is asked for: an index, or a list of them."""
+        """Iterate over the requests: indices, or lists of indices."""
         return iter(self.batch_sampler if self._auto_collation else self.sampler)
 
     def _load_here(self) -> Iterator[Any]:
@@ -238,11 +237,11 @@ _STARTED = "started"
 
 
 class _CannotStart(Exception):
-    """Worker processes cannot start; the text says why."""
+    """Worker processes cannot start; the message gives the reason."""
 
 
 class _Caught:
-    """An error of a worker, on its way to the process of the loader."""
+    """An error of a worker, as sent to the loader's process."""
 
     def __init__(self, error: Exception, worker: int) -> None:
         self.kind: type[Exception] = type(error)
@@ -255,7 +254,7 @@ class _Caught:
             self.kind = RuntimeError
 
     def error(self) -> Exception:
-        """Return an error of the same class, or a RuntimeError where that wants other arguments than a text."""
+        """Return an error of the same class, or a RuntimeError if the class does not take a single message."""
         try:
             return self.kind(_Lines(self.text))
         except Exception:
@@ -263,7 +262,7 @@ class _Caught:
 
 
 class _Lines(str):
-    """A text that KeyError shows as it is."""
+    """A message that KeyError prints unquoted."""
 
     def __repr__(self) -> str:
         return str(self)
@@ -348,8 +347,8 @@ class _Workers:
         ended: set[int] = set()
         out: dict[int, int] = {}  # number -> worker, of what is being loaded
         ready: dict[int, Any] = {}
-        # In order, batch k is that of worker k modulo their number, whichever is faster, so that what workers draw
-        # repeats.
+        # In order, batch k always comes from worker k modulo their number: the workers' random draws are then
+        # reproducible.
         turn = itertools.cycle(range(len(self.processes)))
 
         def send_next() -> None:
@@ -409,7 +408,7 @@ class _Workers:
                 if self.loader.timeout and waited >= self.loader.timeout:
                     raise RuntimeError(f"DataLoader timed out after {self.loader.timeout} seconds") from None
                 continue
-            if sweep == self.sweep:  # what an abandoned pass left behind is dropped
+            if sweep == self.sweep:  # drop the batches of an abandoned pass
                 return number, worker, batch, error
 
     def stop(self) -> None:

@@ -157,7 +157,7 @@ class Subset(Dataset[Item]):
 
 
 def random_split(dataset: Dataset[Any], lengths: Sequence[float], generator: Any = None) -> list[Subset[Any]]:
-    """Split a dataset at random into parts of the given lengths or, if they add up to 1, fractions.
+    """Split a dataset at random into parts of the given lengths, or fractions that add up to 1.
 
     Args:
         dataset: What is split.
@@ -171,7 +171,7 @@ def random_split(dataset: Dataset[Any], lengths: Sequence[float], generator: Any
             if fraction < 0 or fraction > 1:
                 raise ValueError(f"Fraction at index {i} is not between 0 and 1")
         parts = [math.floor(size * fraction) for fraction in parts]
-        for i in range(size - sum(parts)):  # the remainder goes round, one item each
+        for i in range(size - sum(parts)):  # distribute the remainder, one item to each part
             parts[i % len(parts)] += 1
     if sum(parts) != size:
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")

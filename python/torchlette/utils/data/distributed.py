@@ -18,8 +18,8 @@ class DistributedSampler(Sampler[int]):
         num_replicas: How many processes there are.
         rank: The number of this one.
         shuffle: Whether to draw a new order for each epoch, the same in all processes.
-        seed: Of the orders.
-        drop_last: Whether to leave out indices at the end, instead of repeating some, where the parts would be unequal.
+        seed: The seed of the orders.
+        drop_last: Whether unequal parts are shortened by dropping indices, instead of filled by repeating some.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class DistributedSampler(Sampler[int]):
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
-        """Check the numbers; there are no process groups to ask for them."""
+        """Check the numbers; without process groups they have no defaults."""
         if num_replicas is None or rank is None:
             raise RuntimeError(
                 "DistributedSampler: there is no process group: got num_replicas or rank None, want both given"

@@ -25,7 +25,7 @@ Index = TypeVar("Index", covariant=True)
 def permutation(n: int, generator: Generator | None = None) -> list[int]:
     """Return the numbers below ``n`` in random order.
 
-    Samplers draw on the host: an index is needed at once, and the engine's Philox offsets stay free for the model.
+    Samplers draw on the host: an index is needed at once, and sampling leaves the engine's Philox offsets unchanged.
     """
     order = list(range(n))
     (default_generator if generator is None else generator).host.shuffle(order)
@@ -58,7 +58,7 @@ class RandomSampler(Sampler[int]):
 
     Args:
         data_source: What is sampled.
-        replacement: Whether an index may come again.
+        replacement: Whether an index may be drawn again.
         num_samples: How many; the length of the source by default.
         generator: Source of randomness; the default one follows ``manual_seed``.
     """
@@ -82,7 +82,7 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """How many indices one pass gives."""
+        """The number of indices of one pass."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
@@ -123,7 +123,7 @@ class WeightedRandomSampler(Sampler[int]):
     Args:
         weights: One for each index; they need not add up to 1.
         num_samples: How many indices.
-        replacement: Whether an index may come again.
+        replacement: Whether an index may be drawn again.
         generator: Source of randomness.
     """
 
