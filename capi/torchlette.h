@@ -398,8 +398,8 @@ TL_API int32_t tl_thread(uint64_t id, int32_t ended);
 /* Seeds the generator from state[0] (TL_RNG_SEED), or reads or writes its four words (TL_RNG_GET, TL_RNG_SET). */
 TL_API int32_t tl_rng(int32_t action, uint64_t *state);
 
-/* Gives a JSON text. kind: "devices", "memory_stats", "explain", "explain_program", "stats", "leaks", "ops". Free it
- * with tl_free_text. */
+/* Gives a JSON text. kind: "devices", "memory_stats", "explain", "explain_program", "stats", "windows", "watched",
+ * "leaks", "ops". Free it with tl_free_text. */
 TL_API int32_t tl_info(const char *kind, uint64_t handle, char **json, size_t *bytes);
 
 /* Frees a text of tl_info. */

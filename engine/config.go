@@ -101,5 +101,6 @@ func (e *Engine) start() {
 	e.hooks.start()
 	e.net.at = autoFlushNodes
 	e.failures, e.fences, e.exports = failures{}, fences{session: e.session}, exports{}
+	e.windows = windowLog{}
 	e.threads = threads{others: map[uint64]*thread{}}
 }

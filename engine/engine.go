@@ -38,7 +38,8 @@ type Engine struct {
 	exports  exports  // memory lent to other libraries
 	releases releases // handles whose owners are gone, not released yet
 	profile  profile
-	word     [8]byte // scratch of Numbers: the bytes of one number
+	windows  windowLog // times of the last windows
+	word     [8]byte   // scratch of Numbers: the bytes of one number
 	stats    counters
 	nextID   uint64 // last number given to a walk, hook or export
 }

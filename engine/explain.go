@@ -2,6 +2,7 @@ package engine
 
 import (
 	"strings"
+	"time"
 
 	"github.com/torchlette/torchlette/engine/compile"
 	"github.com/torchlette/torchlette/engine/op"
@@ -82,7 +83,7 @@ func (e *Engine) explainWindow(m map[string]any, value uint32, n *ir.Node) {
 		}
 		m["window"] = st.Window
 		if p := e.planner.numbered(st.Plan); p != nil {
-			m["plan"] = e.explainPlan(p)
+			m["plan"] = e.explainPlan(p, p.Program, nil, 0)
 		} else {
 			m["plan"] = map[string]any{"number": st.Plan, "evicted": true}
 		}
@@ -95,37 +96,42 @@ func (e *Engine) explainWindow(m map[string]any, value uint32, n *ir.Node) {
 	}
 	pending := map[string]any{"nodes": len(w.Nodes), "reads": len(w.Ext), "stores": len(w.Program.Stores)}
 	if p := e.planner.find(); p != nil {
-		pending["plan"] = e.explainPlan(p)
+		pending["plan"] = e.explainPlan(p, p.Program, nil, 0)
 	} else {
 		pending["needs_a_plan"] = e.planner.missReason()
 	}
 	m["pending"] = pending
 }
 
-// explainPlan lists a plan's kernels, with microseconds from the last profiled run.
-func (e *Engine) explainPlan(p *compile.Plan) map[string]any {
+// explainPlan lists a plan's kernels, with the source locations of a run. Their microseconds are from the last profiled
+// run, or the mean of timed runs that took these times together, by segment and step.
+func (e *Engine) explainPlan(p *compile.Plan, from *program.Program, took [][]time.Duration,
+	timed int64) map[string]any {
 	kernels := make([]map[string]any, 0, p.Kernels)
 	for i := range p.Segments {
 		s := &p.Segments[i]
 		if s.Transfer {
 			kernels = append(kernels, map[string]any{"name": "transfer", "device": ir.DeviceName(s.Dev),
-				"bytes": s.Numel * int64(s.DType.Size())})
+				"bytes": s.Numel * int64(s.DType.Size()), "node": int(s.Event) - 1, "buffers": []int{s.From, s.To}})
 			continue
 		}
 		caps := e.runtime.Devices[s.Dev].Dev.Caps()
 		for j := range s.Steps {
 			st := &s.Steps[j]
 			cost := st.Op.Cost(st.Constants(), &caps.Storage)
-			op, members := e.fusionGroup(p, p.Program, st.Event)
+			op, members := e.fusionGroup(p, from, st.Event)
 			if members == nil {
 				op = program.PrimName(p.Program.Nodes[st.Event-1].Op)
 			}
 			k := map[string]any{"name": st.Op.Label(), "op": op, "device": ir.DeviceName(s.Dev),
-				"flops": cost.Flops, "bytes": cost.Bytes}
+				"flops": cost.Flops, "bytes": cost.Bytes, "node": int(st.Event) - 1, "buffers": st.Bufs}
 			if members != nil {
 				k["members"] = members
 			}
-			if s.Times != nil {
+			switch {
+			case timed > 0 && j < len(took[i]):
+				k["microseconds"] = float64(took[i][j].Nanoseconds()) / 1e3 / float64(timed)
+			case s.Times != nil:
 				k["microseconds"] = float64(s.Times[j].Nanoseconds()) / 1e3
 			}
 			kernels = append(kernels, k)
@@ -152,10 +158,7 @@ func (e *Engine) fusionGroup(p *compile.Plan, from *program.Program, event uint3
 	for _, i := range p.Members(event) {
 		at := e.profile.place(from.SourceLoc(i))
 		m := groupMember{Op: p.Program.Prim(i).NameFor(p.Program.Attrs(i)), SourceLoc: e.SourceLocString(at.sourceLoc),
-			Backward: at.backward}
-		if at.scope != 0 {
-			m.Scope = e.profile.scopes[at.scope]
-		}
+			Scope: e.profile.scopeOf(at), Backward: at.backward}
 		names, members = append(names, m.Op), append(members, m)
 	}
 	return strings.Join(names, "+"), members

@@ -51,13 +51,15 @@ func (e *Engine) runWindow(values []uint32, effects int) error {
 		effects = e.ready(effects, math.MaxUint64)
 	}
 	p := e.planner.find()
-	e.stats.keyNanos += int64(time.Since(t0))
+	key := time.Since(t0)
+	e.stats.keyNanos += int64(key)
 	if err := e.checkLost(w.Ext); err != nil {
 		w.Clear()
 		return err
 	}
 	e.stats.windows++
-	if e.planner.steady = p != nil; p == nil {
+	built := p == nil
+	if e.planner.steady = !built; built {
 		var err error
 		if p, err = e.build(); err != nil {
 			w.Clear()
@@ -68,8 +70,10 @@ func (e *Engine) runWindow(values []uint32, effects int) error {
 		e.stats.replayed++
 	}
 	p.Runs++
+	e.windows.begin(e, t0, key, p, built, e.whyForced(values))
 	w.Clear()
 	t1 := time.Now()
+	e.windows.current.Build = int64(t1.Sub(t0) - key)
 	ext := make([]uint32, len(w.Ext))
 	for i, id := range w.Ext {
 		ext[i] = e.graph.Node(id).Store

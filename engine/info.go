@@ -117,6 +117,14 @@ func (e *Engine) Info(kind string, h uint64) (doc []byte, err *ir.Error) {
 		v = e.counts()
 	case "profile":
 		v = e.takeProfile()
+	case "windows":
+		v = e.windows.inOrder()
+	case "watched":
+		x, err := e.explainWatched()
+		if err != nil {
+			return nil, err
+		}
+		v = x
 	case "leaks":
 		v = e.leaks()
 	case "explain":
@@ -144,9 +152,8 @@ func (e *Engine) Info(kind string, h uint64) (doc []byte, err *ir.Error) {
 		}
 		v = names
 	default:
-		return nil, ir.Errorf(ir.ErrValue, "info: kind: got %q, want devices, memory_stats, stats, profile, leaks, explain, "+
-			"explain_program, "+
-			"options or ops", kind)
+		return nil, ir.Errorf(ir.ErrValue, "info: kind: got %q, want devices, memory_stats, stats, profile, windows, "+
+			"watched, leaks, explain, explain_program, options or ops", kind)
 	}
 	b, x := json.Marshal(v)
 	if x != nil {
@@ -206,8 +213,8 @@ func (e *Engine) leaks() map[string]int {
 
 // SetOption changes an option: "pending_bytes" (the safety net's budget), "memory_limit" (bytes a device may hand out,
 // 0: no limit), "reset_peak", "clear_plans", "disable_passes" (optional passes that new plans do without, separated by
-// commas; clears the plans), "profile" (1 or 0), "scope" (the profile's name for what is recorded next), and those
-// added by RegisterOption.
+// commas; clears the plans), "profile" (1 or 0), "scope" (the profile's name for what is recorded next), "watch" (1 or
+// 0: keep the plans that run for Info("watched")), and those added by RegisterOption.
 func (e *Engine) SetOption(key, value string) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
@@ -243,6 +250,11 @@ func (e *Engine) SetOption(key, value string) (err *ir.Error) {
 		e.setProfiling(value == "1")
 	case "scope":
 		e.profile.enter(value)
+	case "watch":
+		if value != "0" && value != "1" {
+			return bad()
+		}
+		e.windows.watch(value == "1")
 	default:
 		if o, ok := registered[key]; ok {
 			if x := o.set(value); x != nil {

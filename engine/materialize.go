@@ -222,7 +222,7 @@ func (e *Engine) readNow(h uint64, dst []byte, slice time.Duration) (err *ir.Err
 		return err
 	}
 	if len(dst) > 0 {
-		if x := e.runtime.Read(n.Store, av.DType, off, dst, slice); x != nil {
+		if x := e.readStorage(n.Store, av.DType, off, dst, slice); x != nil {
 			if asError(x).Code == ir.ErrInterrupted {
 				return errBusyDevice
 			}
@@ -232,6 +232,14 @@ func (e *Engine) readNow(h uint64, dst []byte, slice time.Duration) (err *ir.Err
 	}
 	e.read.drop(e.graph)
 	return e.takeFault()
+}
+
+// readStorage copies elements of a storage to dst. On an asynchronous device it logs how long that took.
+func (e *Engine) readStorage(id uint32, d ir.DType, off int64, dst []byte, slice time.Duration) error {
+	if e.runtime.Caps(e.runtime.Storage(id).Dev).Async {
+		defer e.windows.waited(time.Now())
+	}
+	return e.runtime.Read(id, d, off, dst, slice)
 }
 
 // Flush plans and submits all pending effects without waiting. The next boundary raises errors of the work itself.
@@ -294,7 +302,7 @@ func (e *Engine) markStep() *ir.Error {
 	// Bases whose first store is committed become locs.
 	e.session.Promote()
 	e.drain()
-	if x := e.runtime.Wait(); x != nil {
+	if x := e.wait(); x != nil {
 		return e.failures.fail(x)
 	}
 	e.session.Epoch++

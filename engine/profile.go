@@ -97,6 +97,14 @@ func (p *profile) place(sourceLoc uint32) place {
 	return place{sourceLoc: sourceLoc}
 }
 
+// scopeOf returns the name of a place's scope, "" for none.
+func (p *profile) scopeOf(q place) string {
+	if q.scope == 0 {
+		return ""
+	}
+	return p.scopes[q.scope]
+}
+
 // sourceLoc returns the line of a place.
 func (p *profile) sourceLoc(id uint32) uint32 { return p.place(id).sourceLoc }
 
@@ -126,10 +134,7 @@ func (e *Engine) noteTimings(w *lazy.Window, plan *compile.Plan) {
 				ev.Op, ev.Members = name, members
 			}
 			q := p.place(w.Program.SourceLoc(i))
-			ev.SourceLoc, ev.Backward = e.SourceLocString(q.sourceLoc), q.backward
-			if q.scope != 0 {
-				ev.Scope = p.scopes[q.scope]
-			}
+			ev.SourceLoc, ev.Scope, ev.Backward = e.SourceLocString(q.sourceLoc), p.scopeOf(q), q.backward
 		}
 		p.events = append(p.events, ev)
 	}

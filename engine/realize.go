@@ -55,11 +55,19 @@ func (e *Engine) realize(hs []uint64) *ir.Error {
 		}
 	}
 	if e.async(hs) {
-		if x := e.runtime.Wait(); x != nil {
+		if x := e.wait(); x != nil {
 			return e.failures.fail(x)
 		}
 	}
 	return e.takeFault()
+}
+
+// wait waits until the devices are idle, and logs how long that took.
+func (e *Engine) wait() error {
+	if e.runtime.RunsBehind() {
+		defer e.windows.waited(time.Now())
+	}
+	return e.runtime.Wait()
 }
 
 // compute runs the window that the values of hs need, and returns these values.

@@ -43,11 +43,13 @@ func (e *Engine) settle(p *compile.Plan, res []uint32, err error, began time.Tim
 	took := time.Since(began)
 	p.RunTime += took
 	e.stats.runNanos += int64(took)
+	e.windows.current.Run += int64(took)
 	if err != nil {
 		return err
 	}
 	w := e.planner.window
 	e.failures.remember(e.graph, w)
+	e.noteWindow(w, p, began.Add(took))
 	e.noteTimings(w, p)
 	e.stats.executed += int64(len(w.Nodes))
 	e.stats.inPlace += int64(p.InPlace)

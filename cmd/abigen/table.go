@@ -161,7 +161,7 @@ var exports = []export{
 		doc: "Seeds the generator from state[0] (TL_RNG_SEED), or reads or writes its four words (TL_RNG_GET, TL_RNG_SET)."},
 	{name: "tl_info", ret: "int32_t", params: "const char *kind, uint64_t handle, char **json, size_t *bytes",
 		doc: "Gives a JSON text. kind: \"devices\", \"memory_stats\", \"explain\", \"explain_program\", \"stats\", " +
-			"\"leaks\", \"ops\". Free it with tl_free_text."},
+			"\"windows\", \"watched\", \"leaks\", \"ops\". Free it with tl_free_text."},
 	{name: "tl_free_text", ret: "void", params: "void *p", inC: true,
 		doc: "Frees a text of tl_info."},
 	{name: "tl_set_option", ret: "int32_t", params: "const char *key, const char *value",

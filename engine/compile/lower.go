@@ -313,6 +313,7 @@ func (b *Builder) transfer(i int) error {
 	}
 	b.p.Segments = append(b.p.Segments, Segment{Transfer: true, Dev: dst.Device, FromDev: src.Device,
 		From: b.slotOf(e.Value), To: to,
-		DType: src.DType, Numel: dst.Layout.Numel, FromOff: int(g.Nodes[i].Edge)})
+		DType: src.DType, Numel: dst.Layout.Numel, FromOff: int(g.Nodes[i].Edge),
+		Event: uint32(i + 1)})
 	return nil
 }

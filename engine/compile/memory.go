@@ -11,8 +11,11 @@ import (
 // While nodes are lowered each has a number of its own. The pass "memory" then assigns buffers to those that need one.
 type temporary struct{ slot, born, dies int }
 
-// memory is the table of the pass "memory": by the number that a slot had before, its number in the plan.
-type memory struct{ to []int }
+// memory is the table of the pass "memory".
+type memory struct {
+	to    []int // by the number that a slot had before: its number in the plan
+	until []int // by node: the node up to which what it reads keeps its buffer; nil: itself
+}
 
 // assignMemory assigns a buffer to each temporary that needs memory: the buffer of a dead temporary where there is one.
 // Then it renumbers the steps' slots.
@@ -30,7 +33,8 @@ func (b *Builder) assignMemory() error {
 			return err
 		}
 		if !held {
-			p = b.share(inner, b.tiles.until())
+			b.memory.until = b.tiles.until()
+			p = b.share(inner, b.memory.until)
 		}
 	}
 	b.p.Slots, b.p.Temps, b.memory.to = p.slots, p.temps, p.to
@@ -60,8 +64,7 @@ func (b *Builder) noteMemory(i int) string {
 		return "no buffer"
 	}
 	s := &b.p.Slots[n]
-	return fmt.Sprintf("%s %d: %d bytes", [...]string{External: "input", Output: "output", Temp: "buffer"}[s.Kind],
-		s.Index, s.Bytes)
+	return fmt.Sprintf("%s %d: %d bytes", s.Kind, s.Index, s.Bytes)
 }
 
 func renumber(slots, to []int) {

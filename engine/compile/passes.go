@@ -140,7 +140,8 @@ type Builder struct {
 	Trap  func(pass string) // for tests: called before each pass
 
 	p     *Plan
-	slots links // by node: the slot of its value, once it has one
+	slots links       // by node: the slot of its value, once it has one
+	notes []PassNotes // nil: nobody asks what the passes decide
 
 	// The passes' tables.
 	uses      useTable
@@ -168,7 +169,7 @@ func (b *Builder) Build() (p *Plan, err error) {
 			err = e
 		}
 	}()
-	b.p = &Plan{Program: b.Program.Clone(), Overwrites: StepPlace{Segment: math.MaxInt}}
+	b.p = &Plan{Program: b.Program.Clone(), Often: b.Often, Overwrites: StepPlace{Segment: math.MaxInt}}
 	b.slots, b.donations = make(links, len(b.Program.Nodes)), make(links, len(b.Program.Nodes))
 	b.folded, b.summed = make(links, len(b.Program.Nodes)), make(links, len(b.Program.Nodes))
 	b.fused.in = make(links, len(b.Program.Nodes))
@@ -178,6 +179,9 @@ func (b *Builder) Build() (p *Plan, err error) {
 	}
 	for k := range passes {
 		if slices.Contains(b.Debug.Off, passes[k].name) {
+			if b.notes != nil {
+				b.noteAll(&passes[k])
+			}
 			continue
 		}
 		if b.Trap != nil {
@@ -200,6 +204,9 @@ func (b *Builder) pass(k int) error {
 	err := p.run(b)
 	if dump && err == nil {
 		b.dump("after", k+1)
+	}
+	if b.notes != nil && err == nil {
+		b.noteAll(p)
 	}
 	return err
 }

@@ -50,7 +50,8 @@ type Segment struct {
 	From, To int
 	DType    ir.DType
 	Numel    int64
-	FromOff  int // index into the run-time offsets
+	FromOff  int    // index into the run-time offsets
+	Event    uint32 // like that of a step
 }
 
 // StepPlace names a step of a plan: the segment, and the step in it.
@@ -69,6 +70,8 @@ type Plan struct {
 	// through a view.
 	InPlace, Through int
 	Kernels          int
+	// Often: it was built as the plan of a program that runs often.
+	Often bool
 	// Fusible counts the fusion groups that the plan does without, because the device takes long to compile a kernel.
 	Fusible int
 	fused   map[int][]int // by the last member of a fusion group: its members
