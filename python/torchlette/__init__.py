@@ -96,6 +96,7 @@ _LAZY_MODULES = (
     "testing",
     "types",
     "utils",
+    "viz",
 )
 
 # Names imported at their first use: name -> the module that defines it.

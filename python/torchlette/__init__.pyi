@@ -21,6 +21,7 @@ from torchlette import special as special
 from torchlette import testing as testing
 from torchlette import torch as torch
 from torchlette import utils as utils
+from torchlette import viz as viz
 from torchlette._C import Size as Size
 from torchlette._C import Tensor as Tensor
 from torchlette._C import abs as abs

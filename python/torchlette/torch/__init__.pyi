@@ -855,6 +855,7 @@ from torchlette import var as var
 from torchlette import var_mean as var_mean
 from torchlette import vdot as vdot
 from torchlette import view_copy as view_copy
+from torchlette import viz as viz
 from torchlette import vmap as vmap
 from torchlette import vsplit as vsplit
 from torchlette import vstack as vstack
