@@ -130,6 +130,27 @@ func TestDecisionsAreThoseOfThePlan(t *testing.T) {
 	assert.Positive(t, tiles, "some values live within a tile")
 }
 
+// Where steps of a tile group would part if they shared a buffer, what the group reads keeps its buffer to the end.
+func TestALifetimeLastsAsLongAsItsTileGroup(t *testing.T) {
+	c, err := cpu.New(cpu.Options{Threads: 1})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	found := explained(t, c, program.MustParse(`input $0 : f32[20000]
+%0 = cat{0} $0 $0 : f32[40000]
+%1 = mul %0[20000](2) 2.0 : f32[20000]
+%2 = add %1 1.0 : f32[20000]
+%3 = `+cast("f64")+` %2 : f64[20000]
+%4 = sum{0} %3 : f64[] live
+`), "fuse")
+	var ends []int
+	for _, l := range found.Lifetimes {
+		if len(l.Nodes) > 0 && l.Slot >= 0 {
+			ends = append(ends, l.Last)
+		}
+	}
+	assert.Equal(t, []int{3, 4, 5}, ends, "of %%0, %%3 and %%4; %%1 and %%2 live within a tile")
+}
+
 // held reports that a buffer holds a value when a node runs.
 func held(list []compile.Lifetime, slot, node int) bool {
 	for _, l := range list {

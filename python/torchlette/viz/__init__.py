@@ -26,7 +26,7 @@ __all__ = ["plan", "timeline"]
 
 
 def plan(
-    what: _C.Tensor | Callable[[], Any], path: str | os.PathLike[str], *, warmup: int = 2, title: str | None = None
+    what: _C.Tensor | Callable[[], Any], path: str | os.PathLike[str], *, warmup: int = 3, title: str | None = None
 ) -> Path:
     """Run a function or compute a tensor, and write a page about every program that ran.
 
@@ -35,9 +35,10 @@ def plan(
     node has its source line, module, shape, dtype and bytes, and a launch its FLOP/s and bytes/s beside the rates that
     the device reaches in a short measurement.
 
-    A function is called ``warmup`` times untimed and once timed. So a step that trains is taken ``warmup + 1`` times,
-    and the times are those of a plan that was found, on a GPU with its fusion groups. The tensors that it returns are
-    computed. Each read within it ends a window; like windows are shown once, with their mean times.
+    A function is called ``warmup`` times untimed and once timed, so a step that trains is taken ``warmup + 1`` times.
+    The first call may initialise tensors, and a GPU's plan gets its fusion groups in its third run: after three calls
+    the program is the one that a loop runs. The tensors that the function returns are computed. Each read within it
+    ends a window; like windows are shown once, with their mean times.
 
     Args:
         what: A function without arguments, or a tensor that is not computed yet, which is then computed. Only
@@ -56,9 +57,10 @@ def plan(
         RuntimeError: A profile is being taken.
 
     Example:
-        >>> import torchlette
+        >>> import tempfile, torchlette
         >>> x = torchlette.ones(4, 4, device="cpu")
-        >>> torchlette.viz.plan(lambda: (x @ x + 1).relu(), "/tmp/plan.html").name
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     torchlette.viz.plan(lambda: (x @ x + 1).relu(), folder + "/plan.html").name
         'plan.html'
     """
     target = _target("plan", path)
