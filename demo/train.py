@@ -169,6 +169,25 @@ def draw(curves: dict[str, list[tuple[int, float]]], corpus: str) -> str:
     return "loss curves: demo/loss.png"
 
 
+def picture(gpt: ModuleType, model: Any, tokens: list[int], device: Any) -> str:
+    """Train a few more steps, and write the page of what one of them computes; return a message."""
+    optimizer = gpt.make_optimizer(model, model.config)
+    order = batches(len(tokens), model.config, 1)
+    x, y = next(iter(gpt.DataLoader(gpt.Windows(tokens, model.config.context), batch_sampler=order)))
+    x, y = x.to(device), y.to(device)
+
+    def training_step() -> Any:
+        optimizer.zero_grad()
+        loss = gpt.loss_of(model, x, y)
+        loss.backward()
+        gpt.nn.utils.clip_grad_norm_(model.parameters(), model.config.clip)
+        optimizer.step()
+        return loss
+
+    page = torchlette.viz.plan(training_step, HERE / "plan.html", title="One training step of the demo")
+    return f"programs, passes, kernels and memory of a training step: {page}"
+
+
 def summary(device: Any, millis: dict[str, float], before: dict[str, int]) -> str:
     """Return what the run cost."""
     now = torchlette.stats()
@@ -241,6 +260,7 @@ def main() -> int:
     sample = "".join(alphabet[i] for i in model.generate(tokens[middle : middle + model.config.context], length))
     (HERE / "sample.txt").write_text(sample + "\n")
     print(f"\n{report}\n{draw(curves, name.partition(' (')[0])}\nsample: demo/sample.txt\n\n{sample}")
+    print(f"\n{picture(gpt, model, tokens, device)}")
     return 0
 
 

@@ -224,7 +224,7 @@ func (e *Engine) explainNodes(g *program.Program, computedBy []int) (inputs, nod
 	}
 	for i := range g.Nodes {
 		m := describe(program.NodeRef(i), lines[first+i])
-		m["op"] = program.PrimName(g.Nodes[i].Op)
+		m["op"] = "result" // a further one, as in the text form
 		if g.Nodes[i].IsPrim() {
 			m["op"] = g.Prim(i).NameFor(g.Attrs(i))
 		}
