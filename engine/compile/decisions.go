@@ -66,17 +66,14 @@ func (b *Builder) noteAll(p *pass) {
 // computedBy returns the node whose kernels compute the value of node i.
 func (b *Builder) computedBy(i int) int {
 	for range b.Program.Nodes { // a fused node may be fused into one that is fused too
-		next := i
-		if last, ok := b.fused.in.at(i); ok {
-			next = last
-		} else if at, ok := b.folded.at(i); ok {
-			next = at
-		} else if at, ok := b.summed.at(i); ok {
-			next = at
-		} else if b.elided[i] {
+		next := b.uses.main[i]
+		for _, table := range []links{b.fused.in, b.folded, b.summed} {
+			if at, ok := table.at(i); ok {
+				next = at
+			}
+		}
+		if b.elided[i] {
 			next = b.Program.OperandsOf(i)[1].Value.Index() // the node that writes the view
-		} else {
-			next = b.uses.main[i]
 		}
 		if next == i {
 			break

@@ -146,7 +146,7 @@ ERRORS: list[tuple[Callable[[Path], Any], type[Exception], str]] = [
     (lambda p: viz.plan(lambda: None, p / "no" / "p.html"), FileNotFoundError, "path: there is no folder .*create it"),
     (lambda p: viz.plan(lambda: None, p), IsADirectoryError, "want a file, such as page.html in it"),
     (lambda p: viz.plan(lambda: None, p / "p.html"), ValueError, "computed nothing: return the tensors that it makes"),
-    (lambda p: viz.plan(3, p / "p.html"), TypeError, "what: got int, want a function without arguments or a tensor"),  # type: ignore[arg-type]
+    (lambda p: viz.plan(3, p / "p.html"), TypeError, "what: got int, want a function without arguments or a tensor"),
     (lambda p: viz.plan(lambda: None, p / "p.html", warmup=-1), ValueError, "warmup: got -1, want 0 or more"),
     (lambda p: viz.plan(torchlette.tensor([1.0]), p / "p.html"), ValueError, "the tensor is computed already"),
     (lambda p: viz.timeline(p / "no" / "t.html"), FileNotFoundError, "viz.timeline: path: there is no folder"),
