@@ -118,7 +118,7 @@ state.pass = told < 0 ? 0 : told;
 $('search').value = state.query = start.get('query') || '';
 $('search').placeholder = 'Search: op, module, file, %12  ( / )';
 $('search').oninput = (e) => { state.query = e.target.value; refresh(); };
-const go = (tab) => () => { state.tab = tab; refresh(); };
+const go = (tab) => () => { state.tab = tab; refresh(true); };
 for (const tab of tabs) tab.onclick = go(tab.dataset.tab);
 onKeys({
   1: go('program'), 2: go('passes'), 3: go('memory'), 4: go('hot'), j: () => step(1), k: () => step(-1), h: hottest,
