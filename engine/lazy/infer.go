@@ -88,9 +88,10 @@ func (s *Session) inferSlow(p *op.Prim, attr []int64, in []op.Val, first int, si
 	}
 	var dev ir.DeviceID
 	sdt := outs[0].DType
+	like := ir.AvalID(0) // of the first tensor operand
 	if first >= 0 {
-		dev = in[first].Device()
-		sdt = in[first].DType()
+		like = in[first].Aval
+		dev, sdt = ir.AvalOf(like).Device, ir.AvalOf(like).DType
 	} else if len(attr) > 1 {
 		dev = ir.DeviceID(attr[1]) // creation primitives begin with [dtype, device, ...]
 	}
@@ -103,12 +104,23 @@ func (s *Session) inferSlow(p *op.Prim, attr []int64, in []op.Val, first int, si
 			panic(ir.Errorf(ir.ErrType, "%s: %s is not supported on device %s: convert with .to(torch.float32) first",
 				p.NameFor(attr), outs[i].DType, ir.DeviceName(dev)))
 		}
-		s.inference.avals = append(s.inference.avals, ir.InternAval(outs[i].DType, dev, ir.DenseLayout(outs[i].Shape)).ID)
+		s.inference.avals = append(s.inference.avals, avalOf(&outs[i], dev, like))
 	}
 	if simple && first >= 0 && len(outs) == 1 {
 		s.inference.fast[key] = outs[0].DType
 	}
 	return s.inference.avals, sdt
+}
+
+// avalOf returns the abstract value of output o on dev. Many outputs are like an operand, so like is tried first: this
+// costs less than interning.
+func avalOf(o *op.OutSpec, dev ir.DeviceID, like ir.AvalID) ir.AvalID {
+	if like != 0 {
+		if av := ir.AvalOf(like); av.DType == o.DType && av.Device == dev && ir.SameShape(av.Layout.Shape, o.Shape) {
+			return like
+		}
+	}
+	return ir.InternAval(o.DType, dev, ir.DenseLayout(o.Shape)).ID
 }
 
 // CheckIndex raises an error if a host-made index tensor has an element outside its dim. The bounds of the whole
