@@ -93,6 +93,9 @@ function rates(b) {
   return { moved, computed, ofBytes: moved / roof.bytes_per_s, ofFlops: computed / roof.flops_per_s, roof };
 }
 
+/** The time of a block as text; that of a transfer is not measured. */
+const timeOf = (b) => b.plan.timed && b.launches.every((k) => k.microseconds === undefined) ? '–' : time(b.time);
+
 const matches = (b, find) => find.test(b.words) || b.nodes.some((i) => find.test(b.plan.program[i].words));
 
 // --- Pieces
@@ -116,7 +119,7 @@ function workRows(b) {
   if (!b.launches.length) return [['launch', 'none: it needs no kernel']];
   const r = rates(b), of = (rate, share) => r ? `, ${rate} (${percent(share)} of the roof)` : '';
   return [['launch', b.launches.map((k) => k.name).join(', ')],
-    ['time', `${time(b.time)}${b.plan.timed ? '' : ' at least'}, ${percent(b.time / b.plan.time)} of the window`],
+    ['time', `${timeOf(b)}${b.plan.timed ? '' : ' at least'}, ${percent(b.time / b.plan.time)} of the window`],
     ['moves', bytes(b.bytes) + of(r && byteRate(r.moved), r && r.ofBytes)],
     ['computes', b.flops ? flops(b.flops) + of(r && flopRate(r.computed), r && r.ofFlops) : '']];
 }
@@ -236,7 +239,7 @@ function headRow({ block: b }) {
     span('grow', b.name, runs ? '' : ' (no launch)'),
     runs > 1 && span('tag', `${runs} launches`),
     b.members.length > 1 && runs > 0 && span('tag', `group of ${b.members.length}`),
-    span('num dim', best), span('num', runs ? time(b.time) : ''),
+    span('num dim', best), span('num', runs ? timeOf(b) : ''),
     span('share', el('i', { style: `width:${100 * share}%` })),
     span('num dim pc', runs ? percent(share) : ''));
 }
