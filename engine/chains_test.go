@@ -24,6 +24,7 @@ func newCPURig(t *testing.T, v func(i int) float32) (*rig, T) {
 	r := &rig{t: t}
 	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return d, nil }})
 	r.e.planner.verify = true
+	r.e.planner.debug.Off = []string{"fuse"} // which makes one kernel of a chain
 	x := make([]float32, chainLength)
 	for i := range x {
 		x[i] = v(i)

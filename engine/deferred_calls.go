@@ -65,7 +65,7 @@ func (e *Engine) recordDeferred(c *DeferredCall) *ir.Error {
 	e.at(c.SourceLoc)
 	e.session.TapeUserCalls()
 	if q.Taped {
-		e.tape.From = e.recorder.source(call, false)
+		e.tape.From = e.recorder.source(call)
 	}
 	vals, ok, err := e.dispatch.Repeat(q, c)
 	if err != nil {

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"strings"
+
 	"github.com/torchlette/torchlette/engine/compile"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/program"
@@ -114,9 +116,15 @@ func (e *Engine) explainPlan(p *compile.Plan) map[string]any {
 		for j := range s.Steps {
 			st := &s.Steps[j]
 			cost := st.Op.Cost(st.Constants(), &caps.Storage)
-			k := map[string]any{"name": st.Op.Label(), "op": program.PrimName(p.Program.Nodes[st.Event-1].Op),
-				"device": ir.DeviceName(s.Dev),
-				"flops":  cost.Flops, "bytes": cost.Bytes}
+			op, members := e.fusionGroup(p, p.Program, st.Event)
+			if members == nil {
+				op = program.PrimName(p.Program.Nodes[st.Event-1].Op)
+			}
+			k := map[string]any{"name": st.Op.Label(), "op": op, "device": ir.DeviceName(s.Dev),
+				"flops": cost.Flops, "bytes": cost.Bytes}
+			if members != nil {
+				k["members"] = members
+			}
 			if s.Times != nil {
 				k["microseconds"] = float64(s.Times[j].Nanoseconds()) / 1e3
 			}
@@ -126,4 +134,29 @@ func (e *Engine) explainPlan(p *compile.Plan) map[string]any {
 	return map[string]any{"number": p.Number, "built_because": p.Cause, "runs": p.Runs, "nodes": len(p.Program.Nodes),
 		"kernels":       kernels,
 		"bytes_written": p.BytesWritten, "microseconds": float64(p.RunTime.Nanoseconds()) / 1e3 / float64(max(p.Runs, 1))}
+}
+
+// groupMember is a node of a fusion group, as explain and profiles list it.
+type groupMember struct {
+	Op        string `json:"op"`
+	SourceLoc string `json:"site"`
+	Scope     string `json:"scope"` // where it was recorded while profiling
+	Backward  bool   `json:"backward"`
+}
+
+// fusionGroup lists what a step of p computes, with the source locations of a run, and names it; members is nil for a
+// step that is no fusion group.
+func (e *Engine) fusionGroup(p *compile.Plan, from *program.Program, event uint32) (name string,
+	members []groupMember) {
+	var names []string
+	for _, i := range p.Members(event) {
+		at := e.profile.place(from.SourceLoc(i))
+		m := groupMember{Op: p.Program.Prim(i).NameFor(p.Program.Attrs(i)), SourceLoc: e.SourceLocString(at.sourceLoc),
+			Backward: at.backward}
+		if at.scope != 0 {
+			m.Scope = e.profile.scopes[at.scope]
+		}
+		names, members = append(names, m.Op), append(members, m)
+	}
+	return strings.Join(names, "+"), members
 }

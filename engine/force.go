@@ -62,6 +62,7 @@ func (e *Engine) runWindow(values []uint32, effects int) error {
 			return err
 		}
 	} else {
+		p = e.fused(p)
 		e.stats.replayed++
 	}
 	p.Runs++

@@ -2,8 +2,11 @@ package engine
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
+	"strings"
 
+	"github.com/torchlette/torchlette/engine/compile"
 	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/ir"
@@ -164,7 +167,8 @@ func (e *Engine) memoryStats() map[string]map[string]int64 {
 }
 
 func (e *Engine) counts() map[string]int64 {
-	m := map[string]int64{"plans_built": e.stats.built, "plans_replayed": e.stats.replayed, "windows": e.stats.windows,
+	m := map[string]int64{"plans_built": e.stats.built, "plans_fused": e.stats.fused,
+		"plans_replayed": e.stats.replayed, "windows": e.stats.windows,
 		"nodes_recorded": int64(e.session.Recorded()), "rules_recalled": e.dispatch.Replayed(),
 		"calls_deferred": e.dispatch.Deferred(), "nodes_executed": e.stats.executed, "kernels_run": e.runtime.Kernels,
 		"bytes_written": e.runtime.Bytes,
@@ -201,8 +205,9 @@ func (e *Engine) leaks() map[string]int {
 }
 
 // SetOption changes an option: "pending_bytes" (the safety net's budget), "memory_limit" (bytes a device may hand out,
-// 0: no limit), "reset_peak", "clear_plans", "profile" (1 or 0), "scope" (the profile's name for what is recorded
-// next), and those added by RegisterOption.
+// 0: no limit), "reset_peak", "clear_plans", "disable_passes" (optional passes that new plans do without, separated by
+// commas; clears the plans), "profile" (1 or 0), "scope" (the profile's name for what is recorded next), and those
+// added by RegisterOption.
 func (e *Engine) SetOption(key, value string) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
@@ -223,10 +228,14 @@ func (e *Engine) SetOption(key, value string) (err *ir.Error) {
 	case "reset_peak":
 		e.runtime.ResetPeak()
 	case "clear_plans":
-		if _, err := e.resume(); err != nil { // a held window still needs its plan
-			return e.failures.fail(err)
+		return e.clearPlans()
+	case "disable_passes":
+		off := slices.DeleteFunc(strings.Split(value, ","), func(name string) bool { return name == "" })
+		if x := (&compile.Debug{Off: off}).Check(); x != nil {
+			return ir.Errorf(ir.ErrValue, "option %s: %v", key, x)
 		}
-		e.planner.clear()
+		e.planner.debug.Off = off
+		return e.clearPlans()
 	case "profile":
 		if value != "0" && value != "1" {
 			return bad()
@@ -268,5 +277,14 @@ func (e *Engine) Reset() *ir.Error {
 		e.session.Outdate(old)
 		e.recorder.labels = nil
 	})
+	return nil
+}
+
+// clearPlans forgets every plan.
+func (e *Engine) clearPlans() *ir.Error {
+	if _, err := e.resume(); err != nil { // a window that is held needs its plan
+		return e.failures.fail(err)
+	}
+	e.planner.clear()
 	return nil
 }

@@ -152,6 +152,7 @@ func TestLikeNodesOfAllWindowsHaveOneKernel(t *testing.T) {
 	d := &noting{reference.New(), map[launch.Op]int{}}
 	r := &rig{t: t, dev: d.Device}
 	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return d, nil }})
+	r.e.planner.debug.Off = []string{"fuse"} // which makes one kernel of several nodes
 	x, w := r.floats(nil, 1, 2), r.floats(nil, 1.5, 0.5)
 	var values [][]float32
 	for _, layers := range []int{3, 20, 21} {

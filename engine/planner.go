@@ -73,14 +73,17 @@ func (p *planner) add(plan *compile.Plan) {
 	p.cache.Add(plan)
 }
 
-// build compiles a plan for the collected window.
-func (p *planner) build(k *devices, x *runtime.Executor) (*compile.Plan, error) {
+// fuseFrom is the run before which a plan is rebuilt with the fusion groups that it was first built without.
+const fuseFrom = 3
+
+// build compiles a plan for the collected window. often: the window has run before.
+func (p *planner) build(k *devices, x *runtime.Executor, often bool) (*compile.Plan, error) {
 	g := &p.window.Program
 	if p.verify {
 		g = proved(g)
 	}
 	b := compile.Builder{Program: g, Caps: k.caps, TileFuser: x.TileFuser, Lowered: &p.cache.Lowered, Debug: p.debug,
-		Trap: p.trap}
+		Often: often, Trap: p.trap}
 	return b.Build()
 }
 
@@ -101,7 +104,7 @@ func proved(g *program.Program) *program.Program {
 // build compiles, prepares and caches the plan of the collected window. Any failure, a panic included, is an
 // ErrAdmission: nothing has run.
 func (e *Engine) build() (*compile.Plan, error) {
-	p, err := e.makePlan()
+	p, err := e.makePlan(false)
 	if err != nil {
 		return nil, &runtime.ErrAdmission{Err: err}
 	}
@@ -110,14 +113,35 @@ func (e *Engine) build() (*compile.Plan, error) {
 	return p, nil
 }
 
-func (e *Engine) makePlan() (p *compile.Plan, err error) {
+// fused gives the plan for the next run of p, whose window is collected. Where compiling a kernel takes long, the first
+// runs use kernels that many windows share; a window that comes again gets kernels of its own. A failure to make them
+// leaves p as it is.
+func (e *Engine) fused(p *compile.Plan) *compile.Plan {
+	if p.Fusible == 0 || p.Runs+1 < fuseFrom {
+		return p
+	}
+	next, err := e.makePlan(true)
+	if err != nil {
+		p.Fusible = 0
+		return p
+	}
+	if e.runtime.Wait() != nil { // for runs of p; the next window meets the error
+		e.runtime.ReleasePlan(next)
+		return p
+	}
+	e.planner.cache.Replace(p, next)
+	e.stats.fused++
+	return next
+}
+
+func (e *Engine) makePlan(often bool) (p *compile.Plan, err error) {
 	defer recovered(&err)
 	for _, id := range e.planner.window.Nodes {
 		if err := e.devices.ensure(ir.AvalOf(e.graph.Node(id).Aval).Device); err != nil {
 			return nil, err
 		}
 	}
-	if p, err = e.planner.build(&e.devices, e.runtime); err != nil {
+	if p, err = e.planner.build(&e.devices, e.runtime, often); err != nil {
 		return nil, err
 	}
 	return p, e.runtime.Prepare(p)

@@ -3,6 +3,7 @@ package engine
 import (
 	"sync"
 
+	"github.com/torchlette/torchlette/engine/compile"
 	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/ir"
@@ -42,6 +43,8 @@ type profileEvent struct {
 	Duration  int64  `json:"duration_ns"`
 	Flops     int64  `json:"flops"`
 	Bytes     int64  `json:"bytes"`
+	// Members lists the operations of a fusion group; nil for others.
+	Members []groupMember `json:"members,omitempty"`
 }
 
 // enter changes the scope.
@@ -105,8 +108,8 @@ func (e *Engine) setProfiling(on bool) {
 	}
 }
 
-// noteTimings names the timed steps of the window that ran.
-func (e *Engine) noteTimings(w *lazy.Window) {
+// noteTimings names the timed steps of the window that plan ran.
+func (e *Engine) noteTimings(w *lazy.Window, plan *compile.Plan) {
 	if len(e.runtime.Timings) == 0 {
 		return
 	}
@@ -118,6 +121,9 @@ func (e *Engine) noteTimings(w *lazy.Window) {
 			n := e.graph.Node(w.Nodes[i])
 			if p := op.Of(n); p != nil {
 				ev.Op = p.NameFor(ir.AttrOf(n.Attr))
+			}
+			if name, members := e.fusionGroup(plan, &w.Program, t.Event); members != nil {
+				ev.Op, ev.Members = name, members
 			}
 			q := p.place(w.Program.SourceLoc(i))
 			ev.SourceLoc, ev.Backward = e.SourceLocString(q.sourceLoc), q.backward

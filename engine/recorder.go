@@ -6,9 +6,7 @@ import (
 
 	"github.com/torchlette/torchlette/engine/autograd"
 	"github.com/torchlette/torchlette/engine/dispatch"
-	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/op"
-	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/ir"
 )
 
@@ -34,6 +32,8 @@ type recorder struct {
 	sourceLocs  sourceLocs
 	args        op.Args
 	casts       bool              // autocast may cast the operands of the call
+	inPlace     bool              // the call writes to operands
+	leaf        bool              // the call is a factory's, with requires_grad=True
 	calls       uint64            // operator calls and labelled blocks so far
 	labels      []autograd.Source // the open labelled blocks, innermost last
 	factories   []int             // by operator: its requires_grad parameter, -1 for none
@@ -47,12 +47,12 @@ func (r *recorder) readTables() {
 }
 
 // source returns the autograd.Source of operator call c.
-func (r *recorder) source(c *Call, inPlace bool) autograd.Source {
+func (r *recorder) source(c *Call) autograd.Source {
 	if k := len(r.labels); k > 0 {
 		return r.labels[k-1]
 	}
 	r.calls++
-	from := autograd.Source{Op: c.Op, Call: r.calls, InPlace: inPlace,
+	from := autograd.Source{Op: c.Op, Call: r.calls, InPlace: r.inPlace,
 		Number: slices.Contains(c.In, dispatch.ScalarOperand)}
 	if len(c.Ints) > 0 {
 		from.First = int8(min(c.Ints[0], math.MaxInt8))
@@ -102,47 +102,34 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 		return 0, err
 	}
 	e.session.TapeUserCalls()
-	in := e.recorder.args.In
-	if numbersOnly(c.In) {
-		switch {
-		case d.ScalarOverload && c.Mode != ModeInPlace:
-			in[0] = prim.Fill(e.session, in[0], numberDType(e.session, in[0]), e.session.DefaultDevice(), nil)
-		case d.Where&op.Hidden == 0:
-			return 0, ir.Errorf(ir.ErrType, "%s() received an invalid combination of arguments: got numbers only, want a "+
-				"Tensor among the operands", d.Parsed.Name)
-		}
-	}
-	inPlace := c.Mode == ModeInPlace || d.InPlaceOnly
-	e.tape.From = e.recorder.source(c, inPlace)
-	if inPlace && len(in) > 0 {
-		if in[0].IsScalar() {
-			return 0, ir.Errorf(ir.ErrType, "%s(): argument 'input' (position 1) must be Tensor, not a number", d.Parsed.Name)
-		}
-		in[0].Overwritten = true
-	}
+	e.tape.From = e.recorder.source(c)
 	vals := e.eval(c, d)
 	switch {
-	case inPlace:
+	case e.recorder.inPlace:
 		return e.storeInPlace(c, d, vals, outs)
 	case c.Mode == ModeOut:
 		return e.storeOut(c, d, vals, outs)
 	}
+	return e.wrap(c, d, vals, outs)
+}
+
+// wrap ends a functional call: it makes handles of the results.
+func (e *Engine) wrap(c *Call, d *op.Def, vals []op.Val, outs []Out) (int, *ir.Error) {
 	if len(vals) > len(outs) {
 		return len(vals), ir.Errorf(ir.ErrValue, "%s: results: got room for %d, want %d", d.Parsed.Name, len(outs), len(vals))
 	}
-	deferID := uint32(0)
-	if e.recorder.factories[d.ID] < 0 {
-		deferID = e.dispatch.Defer(c, d, in, e.recorder.args.Scalars)
+	factory, deferID := e.recorder.factories[d.ID] >= 0, uint32(0)
+	if !factory {
+		deferID = e.dispatch.Defer(c, d, e.recorder.args.In, e.recorder.args.Scalars)
 	}
 	for i := range vals {
 		if vals[i].Base != 0 && e.returnsInput(d, &vals[i]) {
-			e.describe(c.In[0], &outs[i])
-			outs[i].Flags |= OutIsInput
+			e.describeInput(c.In[0], &outs[i])
 			continue
 		}
 		hd := e.session.Wrap(&vals[i], c.In)
-		if e.recorder.factories[d.ID] >= 0 {
-			if err := e.applyRequiresGrad(c, d, hd); err != nil {
+		if factory && e.recorder.leaf {
+			if err := e.session.SetRequiresGrad(hd, true); err != nil {
 				e.session.Release(hd)
 				return 0, err
 			}
@@ -151,6 +138,60 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 		outs[i].DeferID = deferID
 	}
 	return len(vals), nil
+}
+
+// storeInPlace ends an in-place call: it stores each result through its operand.
+func (e *Engine) storeInPlace(c *Call, d *op.Def, vals []op.Val, outs []Out) (int, *ir.Error) {
+	targets := d.Stores
+	if targets == nil {
+		targets = self
+	}
+	r := 0
+	for _, t := range targets {
+		if t >= len(c.In) || c.In[t] == 0 {
+			continue
+		}
+		if r >= len(vals) {
+			return 0, ir.Errorf(ir.ErrInternal, "BUG: %s stores more results than it has", d.Parsed.Name)
+		}
+		if err := e.session.Assign(d, c.In[t], vals[r], e.recorder.args.In, t); err != nil {
+			return 0, err
+		}
+		r++
+	}
+	if len(outs) == 0 {
+		return 0, nil
+	}
+	e.describeInput(c.In[targets[0]], &outs[0])
+	return 1, nil
+}
+
+// self is the operand that in-place operators store through, if they do not say otherwise.
+var self = []int{0}
+
+// storeOut ends a call with out=: it copies the results into these tensors.
+func (e *Engine) storeOut(c *Call, d *op.Def, vals []op.Val, outs []Out) (int, *ir.Error) {
+	if len(c.Outs) != len(vals) {
+		return 0, ir.Errorf(ir.ErrType, "%s: out: got %d tensors, want %d", d.Parsed.Name, len(c.Outs), len(vals))
+	}
+	in := e.recorder.args.In
+	if e.session.GradMode && slices.ContainsFunc(in, func(v op.Val) bool { return v.Tape != 0 }) {
+		return 0, ir.Errorf(ir.ErrRuntime, "%s(): functions with out=... arguments don't support automatic "+
+			"differentiation, but one of the arguments requires grad.", d.Parsed.Name)
+	}
+	for i, o := range c.Outs {
+		if err := e.session.AssignOut(d, o, vals[i], in); err != nil {
+			return 0, err
+		}
+		e.describeInput(o, &outs[i])
+	}
+	return len(vals), nil
+}
+
+// describeInput describes a result that is a tensor of the caller.
+func (e *Engine) describeInput(hd uint64, o *Out) {
+	e.describe(hd, o)
+	o.Flags |= OutIsInput
 }
 
 // at sets the line that later nodes are recorded at.
@@ -174,7 +215,7 @@ func (e *Engine) eval(c *Call, d *op.Def) []op.Val {
 	for i := range a.Scalars {
 		key = op.AppendOperand(key, &a.Scalars[i], passThrough>>i&1 != 0)
 	}
-	e.recorder.casts = c.Mode == ModeFunctional && !d.InPlaceOnly
+	e.recorder.casts = c.Mode == ModeFunctional && !e.recorder.inPlace
 	return e.dispatch.CallWith(key, a.In, a.Scalars, passThrough, (*operatorRule)(e))
 }
 
@@ -210,189 +251,4 @@ func (e *Engine) returnsInput(d *op.Def, v *op.Val) bool {
 		*v = e.session.View(*v, v.L(), v.Offset, op.ViewOp{Kind: op.ViewReshape})
 	}
 	return false
-}
-
-// numbersOnly reports that the operands are numbers, at least one, and no tensors.
-func numbersOnly(in []uint64) bool {
-	return slices.Contains(in, dispatch.ScalarOperand) && !slices.ContainsFunc(in, func(h uint64) bool {
-		return h != 0 &&
-			h != dispatch.ScalarOperand
-	})
-}
-
-// numberDType returns the dtype of a tensor made of a number.
-func numberDType(b op.Builder, v op.Val) ir.DType {
-	switch v.Kind {
-	case op.ScalarBool:
-		return ir.Bool
-	case op.ScalarInt:
-		return ir.I64
-	}
-	return b.DefaultDType()
-}
-
-// paramKind classifies a parameter for decode; other parameters are integers.
-type paramKind uint8
-
-const (
-	tensorParam paramKind = iota
-	listParam
-	scalarParam
-)
-
-// decoding lists the operand and scalar parameters of an operator in order; at is the index of the parameter.
-type decoding struct {
-	kind paramKind
-	at   int
-}
-
-func decodings() [][]decoding {
-	out := make([][]decoding, len(op.Defs())+1)
-	for _, d := range op.Defs() {
-		for i := range d.Parsed.Params {
-			switch p := &d.Parsed.Params[i]; p.Type {
-			case "Tensor", "Operand":
-				k := tensorParam
-				if p.List {
-					k = listParam
-				}
-				out[d.ID] = append(out[d.ID], decoding{k, i})
-			case "float", "Scalar":
-				out[d.ID] = append(out[d.ID], decoding{scalarParam, i})
-			}
-		}
-	}
-	return out
-}
-
-// passThroughNumbers returns, by operator, the mask of the Scalar parameters in Def.PassThrough.
-func passThroughNumbers() []uint32 {
-	out := make([]uint32, len(op.Defs())+1)
-	for _, d := range op.Defs() {
-		k := 0
-		for i := range d.Parsed.Params {
-			if p := &d.Parsed.Params[i]; p.Type == "float" || p.Type == "Scalar" {
-				if slices.Contains(d.PassThrough, p.Name) {
-					out[d.ID] |= 1 << k
-				}
-				k++
-			}
-		}
-	}
-	return out
-}
-
-// decode resolves the operands of a call. Numbers as operands and Scalar parameters share the list of scalars, in the
-// signature's order.
-func (r *recorder) decode(b op.Builder, s *lazy.Session, c *Call, d *op.Def) *ir.Error {
-	a := &r.args
-	a.B, a.Op = b, d
-	a.In, a.Scalars, a.Ints = a.In[:0], a.Scalars[:0], c.Ints
-	a.Reset()
-	si, ti := 0, 0
-	for _, p := range r.decodings[d.ID] {
-		switch p.kind {
-		case scalarParam:
-			if si >= len(c.Scalars) {
-				return tooFew(d, "scalars", len(c.Scalars))
-			}
-			a.Scalars = append(a.Scalars, op.Number(c.Scalars[si].Kind, c.Scalars[si].Bits))
-			si++
-			continue
-		case listParam:
-			k := intIndex(c, d, p.at)
-			if k < 0 {
-				return tooFew(d, "integers", len(c.Ints))
-			}
-			for n := c.Ints[k]; n > 1; n-- {
-				if err := r.operand(s, c, d, &ti, &si); err != nil {
-					return err
-				}
-			}
-			if c.Ints[k] < 1 {
-				continue
-			}
-		}
-		if err := r.operand(s, c, d, &ti, &si); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func tooFew(d *op.Def, what string, got int) *ir.Error {
-	return ir.Errorf(ir.ErrType, "%s: %s: got %d, want more", d.Parsed.Name, what, got)
-}
-
-// operand decodes the next tensor operand.
-func (r *recorder) operand(s *lazy.Session, c *Call, d *op.Def, ti, si *int) *ir.Error {
-	a := &r.args
-	if *ti >= len(c.In) {
-		return tooFew(d, "operands", len(c.In))
-	}
-	h := c.In[*ti]
-	*ti++
-	switch h {
-	case 0:
-		a.In = append(a.In, op.Val{})
-	case dispatch.ScalarOperand:
-		if *si >= len(c.Scalars) {
-			return tooFew(d, "scalars", len(c.Scalars))
-		}
-		a.In = append(a.In, op.Number(c.Scalars[*si].Kind, c.Scalars[*si].Bits))
-		*si++
-	default:
-		a.In = append(a.In, op.Val{})
-		return s.ResolveTo(h, &a.In[len(a.In)-1])
-	}
-	return nil
-}
-
-// intIndex returns the index of the first integer of parameter i, -1 if the call has too few integers.
-func intIndex(c *Call, d *op.Def, i int) int {
-	k := 0
-	for j := 0; j < i; j++ {
-		p := &d.Parsed.Params[j]
-		switch {
-		case p.List:
-			if k >= len(c.Ints) {
-				return -1
-			}
-			if n := c.Ints[k]; n > 0 && p.Type != "Tensor" {
-				k += int(n)
-			}
-			k++
-		case p.Type == "int" || p.Type == "bool":
-			k++
-			if p.Opt {
-				k++
-			}
-		case p.Type == "str" || p.Type == "dtype" || p.Type == "device":
-			k++
-		}
-	}
-	if k >= len(c.Ints) {
-		return -1
-	}
-	return k
-}
-
-// applyRequiresGrad applies the requires_grad argument of a factory.
-func (e *Engine) applyRequiresGrad(c *Call, d *op.Def, hd uint64) *ir.Error {
-	if k := intIndex(c, d, e.recorder.factories[d.ID]); k >= 0 && c.Ints[k] != 0 {
-		return e.session.SetRequiresGrad(hd, true)
-	}
-	return nil
-}
-
-// factoryParams returns, by operator, the index of its requires_grad parameter, -1 for none.
-func factoryParams() []int {
-	out := make([]int, len(op.Defs())+1)
-	for i := range out {
-		out[i] = -1
-	}
-	for _, d := range op.Defs() {
-		out[d.ID] = d.Parsed.RequiresGrad()
-	}
-	return out
 }

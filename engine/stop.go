@@ -48,7 +48,7 @@ func (e *Engine) settle(p *compile.Plan, res []uint32, err error, began time.Tim
 	}
 	w := e.planner.collected()
 	e.failures.remember(e.graph, w)
-	e.noteTimings(w)
+	e.noteTimings(w, p)
 	e.stats.executed += int64(len(w.Nodes))
 	e.stats.inPlace += int64(p.InPlace)
 	e.stats.through += int64(p.Through)

@@ -245,6 +245,7 @@ func TestAWindowStoppedAnywhereGivesTheSameBitsOnTheCPU(t *testing.T) {
 // A window can be interrupted again while it is resumed.
 func TestAHeldWindowCanBeStoppedAgain(t *testing.T) {
 	j := travel(t, reference.New(), 0)
+	j.e.planner.debug.Off = []string{"fuse"} // so that there is a step for each node
 	p := j.leaf(1, 2)
 	for range 4 {
 		j.ip("mul", p, 3.0)
@@ -277,6 +278,7 @@ func (s *slow) Run(p device.Program, b *device.Binding) (device.Fence, error) {
 func TestAPausedRunGoesOnAsAJobAndLosesNothing(t *testing.T) {
 	d := &slow{Device: reference.New()}
 	j := travel(t, d, 0)
+	j.e.planner.debug.Off = []string{"fuse"} // so that there is a step for each node
 	p := j.leaf(1, 2)
 	x := p
 	for range 6 {

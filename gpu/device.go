@@ -131,8 +131,9 @@ func (d *Device) describe() {
 		MaxStorageBuffers: l.MaxStorageBuffers, MaxWorkgroupBytes: l.MaxWorkgroupBytes, MaxGrid: l.MaxGrid,
 		Align: bufferAlign,
 		Async: true, F32Atomics: f.F32Atomics, Subgroups: f.Subgroups, Timestamps: f.Timestamps, Immediates: f.Immediates,
-		GemmDims: []ir.DType{ir.F32, ir.F16, ir.BF16}, Wide: true, GemmSums: gpucode.LeastSums,
-		F16: f.F16, I64: f.I64, Features: f.Names, Limits: limitMap(l),
+		GemmDims: []ir.DType{ir.F32, ir.F16, ir.BF16}, Wide: true, CostlyKernels: true,
+		GemmSums: gpucode.LeastSums,
+		F16:      f.F16, I64: f.I64, Features: f.Names, Limits: limitMap(l),
 	}
 	if !f.I64 { // also where the probe found 64-bit integers wrong
 		d.caps.Features = slices.DeleteFunc(slices.Clone(f.Names), func(n string) bool { return n == "shader-int64" })

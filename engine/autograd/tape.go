@@ -237,6 +237,13 @@ func (t *Tape) Retain(e uint32) {
 	}
 }
 
+// Move makes *slot, which owns a reference, hold edge e instead.
+func (t *Tape) Move(slot *uint32, e uint32) {
+	t.Retain(e)
+	t.Release(*slot)
+	*slot = e
+}
+
 // Release drops a reference. The last one frees the step, and the steps that only it referred to.
 func (t *Tape) Release(e uint32) {
 	if e == 0 {

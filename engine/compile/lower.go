@@ -82,6 +82,9 @@ func (b *Builder) lowerNodes() error {
 			continue // assigned with its main node, or computed by another node
 		}
 		b.lowering.at = i
+		if last, ok := b.fused.in.at(i); ok && last != i {
+			continue // computed with the last member of its group
+		}
 		if err := b.produce(i); err != nil {
 			return err
 		}
@@ -106,6 +109,9 @@ func (b *Builder) noteSteps(i int) string {
 
 // produce assigns the outputs of node i, or of the last node in its epilogue, and lowers it.
 func (b *Builder) produce(i int) error {
+	if g := b.fused.groups[i]; g != nil {
+		return b.lowerGroup(g)
+	}
 	if e := b.epilogues[i]; e != nil {
 		b.assign(e.writes())
 		b.slots[i] = b.slots[e.writes()]
@@ -219,7 +225,9 @@ func (b *Builder) segment(dev ir.DeviceID) *Segment {
 // steps maps a lowered node's local buffers, offsets and scalars to the plan's.
 func (b *Builder) steps(i int, res *lower.Result, dev ir.DeviceID, outs []int) {
 	seg := b.segment(dev)
-	b.operandNumbers(i)
+	if b.fused.groups[i] == nil {
+		b.operandNumbers(i)
+	}
 	if slices.ContainsFunc(outs, b.external) {
 		b.p.overwritesFrom(StepPlace{len(b.p.Segments) - 1, len(seg.Steps)})
 	}

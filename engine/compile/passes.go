@@ -53,8 +53,12 @@ var passes = []pass{
 		requires: []string{"inplace", "fuse_epilogue"},
 		reason:   "a sum that is added to a gradient in place is made there, not beside a product",
 	}, {
+		name: "fuse", run: (*Builder).fuse, note: (*Builder).noteFused, optional: true,
+		requires: []string{"uses", "inplace", "donate", "write_through", "fuse_epilogue", "fuse_bias_grad"},
+		reason:   "a group moves reads to its last member, so which buffers are written, and by whom, must be decided",
+	}, {
 		name: "lower", run: (*Builder).lowerNodes, note: (*Builder).noteSteps,
-		requires: []string{"uses", "write_through", "fuse_epilogue", "fuse_bias_grad"},
+		requires: []string{"uses", "write_through", "fuse_epilogue", "fuse_bias_grad", "fuse"},
 		reason:   "which node makes which values, and where, must be decided",
 	}, {
 		name: "tiles", run: (*Builder).findTiles, note: (*Builder).noteTiles, optional: true,
@@ -131,7 +135,9 @@ type Builder struct {
 	TileFuser func(ir.DeviceID) device.TileFuser
 	Lowered   *lower.Memo
 	Debug     Debug
-	Trap      func(pass string) // for tests: called before each pass
+	// Often: the program has run several times, so that compiling kernels of its own pays on every device.
+	Often bool
+	Trap  func(pass string) // for tests: called before each pass
 
 	p     *Plan
 	slots links // by node: the slot of its value, once it has one
@@ -145,6 +151,7 @@ type Builder struct {
 	folded    links // fuse_epilogue: by node, the node that applies it
 	sums      map[int]columnSum
 	summed    links // fuse_bias_grad: by node, the product that computes it
+	fused     fuseTable
 	lowering  lowering
 	tiles     *tileTable
 	memory    memory
@@ -164,6 +171,7 @@ func (b *Builder) Build() (p *Plan, err error) {
 	b.p = &Plan{Program: b.Program.Clone(), Overwrites: StepPlace{Segment: math.MaxInt}}
 	b.slots, b.donations = make(links, len(b.Program.Nodes)), make(links, len(b.Program.Nodes))
 	b.folded, b.summed = make(links, len(b.Program.Nodes)), make(links, len(b.Program.Nodes))
+	b.fused.in = make(links, len(b.Program.Nodes))
 	for j := range b.Program.Inputs {
 		av := ir.AvalOf(b.Program.Inputs[j].Aval)
 		b.slot(Slot{Kind: External, Index: j, Bytes: b.bytes(av), Dev: av.Device})

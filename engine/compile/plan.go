@@ -2,6 +2,7 @@ package compile
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/torchlette/torchlette/engine/lower"
@@ -68,6 +69,9 @@ type Plan struct {
 	// through a view.
 	InPlace, Through int
 	Kernels          int
+	// Fusible counts the fusion groups that the plan does without, because the device takes long to compile a kernel.
+	Fusible int
+	fused   map[int][]int // by the last member of a fusion group: its members
 	// Overwrites is the first step that writes a buffer that the plan did not make. Before it, a run can be given up
 	// and begun anew.
 	Overwrites   StepPlace
@@ -86,6 +90,17 @@ func (p *Plan) overwritesFrom(at StepPlace) {
 		p.Overwrites = at
 	}
 }
+
+// noteGroup keeps the members of a fusion group.
+func (p *Plan) noteGroup(members []int) {
+	if p.fused == nil {
+		p.fused = map[int][]int{}
+	}
+	p.fused[members[len(members)-1]] = members
+}
+
+// Members lists the nodes that the steps with this event compute, where they are a fusion group.
+func (p *Plan) Members(event uint32) []int { return p.fused[int(event)-1] }
 
 // Cache finds plans by program. It evicts the least recently used.
 type Cache struct {
@@ -127,6 +142,17 @@ func (c *Cache) Add(p *Plan) {
 	p.Tick, p.Number = c.tick, c.added
 	c.byHash[p.Program.Hash] = append(c.byHash[p.Program.Hash], p)
 	c.n++
+}
+
+// Replace puts a plan of the same program in the place of old: it takes over its number, its history and its miss
+// reason. What old holds on devices is released.
+func (c *Cache) Replace(old, p *Plan) {
+	list := c.byHash[old.Program.Hash]
+	list[slices.Index(list, old)] = p
+	p.Tick, p.Number, p.Cause, p.Runs, p.RunTime = old.Tick, old.Number, old.Cause, old.Runs, old.RunTime
+	if c.OnEvict != nil {
+		c.OnEvict(old)
+	}
 }
 
 func (c *Cache) evict() {

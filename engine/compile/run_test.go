@@ -121,10 +121,16 @@ input $1 : f32[3,4]
 	{"lower", `input $0 : f32[4]
 %0 = mul $0 2.0 : f32[4] live
 `, func(p *compile.Plan) bool { return len(p.Segments) == 1 && len(p.Segments[0].Steps) == 1 }},
+	{"fuse", `input $0 : f32[3,4]
+input $1 : f32[4]
+%0 = mul $0 $1[3,4](0,1) : f32[3,4]
+%1 = relu %0 : f32[3,4] live
+%2 = add %1 %0 : f32[3,4] live
+`, func(p *compile.Plan) bool { return p.Kernels == 1 && p.Temps == 0 }},
 	{"tiles", `input $0 : f32[20000]
 %0 = mul $0 2.0 : f32[20000]
-%1 = add %0 $0 : f32[20000]
-%2 = mul %1 %0 : f32[20000] live
+%1 = add %0[100,200](200,1) $0[100,200](200,1) : f32[100,200]
+%2 = mul %1[20000] %0 : f32[20000] live
 `, func(p *compile.Plan) bool { return p.Temps == 0 }},
 	{"memory", `input $0 : f32[5]
 %0 = mul $0 2.0 : f32[5]
@@ -304,6 +310,6 @@ store %1 over $0 base 0 last exclusive
 	all := dump("all")
 	assert.Len(t, all, 1+len(compile.PassNames(false)))
 	last := all[len(all)-1]
-	assert.Contains(t, last, "%0 = mul $0 2.0 : f32[4]  # last read by %1; steps: 1; buffer 0: 16 bytes")
-	assert.Contains(t, last, "%1 = add %0 $0 : f32[4] live  # in place of $0; steps: 1; input 0: 16 bytes")
+	assert.Contains(t, last, "%0 = mul $0 2.0 : f32[4]  # last read by %1; done with %1\n")
+	assert.Contains(t, last, "  # in place of $0; fusion group %0 %1; steps: 1; input 0: 16 bytes")
 }

@@ -66,6 +66,14 @@ func (r *rig) call(c *counted, in ...op.Val) []op.Val {
 	return r.Call(key, in, c)
 }
 
+// steps records n primitives. A trace keeps at most maxRegisters values.
+func steps(b op.Builder, x op.Val, n int) op.Val {
+	for range n {
+		x = prim.Neg(b, x)
+	}
+	return x
+}
+
 func TestARuleIsCalledTwiceForLikeOperands(t *testing.T) {
 	outside := op.Val{}
 	double := func(b op.Builder, in []op.Val) []op.Val { return []op.Val{prim.Add(b, in[0], in[0])} }
@@ -79,6 +87,8 @@ func TestARuleIsCalledTwiceForLikeOperands(t *testing.T) {
 			return []op.Val{b.View(in[0], ir.DenseLayout([]int64{2, 2}), 0, op.ViewOp{Kind: op.ViewReshape})}
 		}, 2},
 		"what is detached": {func(b op.Builder, in []op.Val) []op.Val { return double(b, []op.Val{b.Detach(in[0])}) }, 2},
+		"1,000 steps":      {func(b op.Builder, in []op.Val) []op.Val { return []op.Val{steps(b, in[0], 1_000)} }, 2},
+		"5,000 steps":      {func(b op.Builder, in []op.Val) []op.Val { return []op.Val{steps(b, in[0], 5_000)} }, 5},
 		"no result":        {func(op.Builder, []op.Val) []op.Val { return []op.Val{{}} }, 2},
 		"a tensor that is no operand": {func(b op.Builder, in []op.Val) []op.Val {
 			return []op.Val{prim.Add(b, in[0], outside)}

@@ -39,7 +39,7 @@ type traceStep struct {
 	in     []op.Val
 	bits   []uint64   // of constant numbers, by operand
 	types  []ir.DType // of numbers, by operand
-	src    []uint8    // of in, by operand
+	src    []uint16   // of in, by operand
 	taped  bool       // the primitive has a VJP
 	avals  []ir.AvalID
 	layout ir.LayoutID
@@ -49,7 +49,7 @@ type traceStep struct {
 
 const (
 	maxTraces    = 1 << 13
-	maxRegisters = 250 // op.Val.Src is a byte
+	maxRegisters = 1 << 12
 	seenSets     = 1 << 11
 )
 
@@ -128,13 +128,13 @@ func (t *traces) begin(operands, numbers []op.Val, passThrough uint32) {
 		t.next++
 		operands[i].CaptureReg = 0
 		if operands[i].IsTensor() {
-			operands[i].CaptureReg = uint8(t.next)
+			operands[i].CaptureReg = uint16(t.next)
 		}
 	}
 	for i := range numbers {
 		t.next++
 		if passThrough>>i&1 != 0 {
-			numbers[i].CaptureReg = uint8(t.next)
+			numbers[i].CaptureReg = uint16(t.next)
 		}
 	}
 }
@@ -163,12 +163,12 @@ func (t *traces) end(outs []op.Val) {
 }
 
 // newRegister allocates a register for a new value.
-func (t *traces) newRegister() uint8 {
+func (t *traces) newRegister() uint16 {
 	if t.next++; t.next > maxRegisters {
 		t.uncacheable = true
 		return 0
 	}
-	return uint8(t.next)
+	return uint16(t.next)
 }
 
 // addEmission appends the step of the primitive just recorded and assigns registers to its results.

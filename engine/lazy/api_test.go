@@ -22,6 +22,15 @@ func (r *rig) bases() int { return r.LiveBases() }
 
 func (r *rig) store(hd uint64, v op.Val) *ir.Error { return r.StoreThrough(hd, v) }
 
+// copySelf is x.copy_(x).
+func (r *rig) copySelf(hd uint64) *ir.Error {
+	v, err := r.Resolve(hd)
+	if err != nil {
+		return err
+	}
+	return r.Assign(&op.Def{InPlaceOnly: true}, hd, v, []op.Val{v, v}, 0)
+}
+
 // Key and Call implement autograd.Rules without cached traces.
 func (r *rig) Key(what uint64) []uint64 { return []uint64{what} }
 

@@ -114,7 +114,7 @@ func TestTheLogIsInProgramOrder(t *testing.T) {
 	r.Seed(5)
 	r.RNG()
 	r.mul(x, 1)
-	require.Nil(t, r.SelfCopy(x))
+	require.Nil(t, r.copySelf(x))
 	r.mulIn(other, 2)
 	var kinds []EffectKind
 	for _, e := range r.log() {
@@ -187,7 +187,7 @@ func TestWritesThatPyTorchRefuses(t *testing.T) {
 	} {
 		require.Contains(t, r.write(hd, same).Msg, want)
 	}
-	require.Contains(t, r.SelfCopy(x).Msg, "a leaf Variable")
+	require.Contains(t, r.copySelf(x).Msg, "a leaf Variable")
 	r.Taping(false) // no_grad
 	r.mulIn(x, 2)
 	r.mulIn(view, 2)

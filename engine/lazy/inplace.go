@@ -48,14 +48,11 @@ func (s *Session) StoreThrough(hd uint64, value op.Val) *ir.Error {
 // versions of the old one and its pending commits.
 func (s *Session) replace(hd uint64, value op.Val) {
 	h, _ := s.Handle(hd)
-	old, tape := h.Base, h.Tape
-	if s.taping {
-		tape = value.Tape // otherwise the history ignores the write
+	if s.taping { // otherwise the history ignores the write
+		s.tape.Move(&h.Tape, value.Tape)
 	}
-	base := s.NewBase(value.Value)
-	s.tape.Retain(tape)
-	s.tape.Release(h.Tape)
-	h.Base, h.Layout, h.Offset, h.Tape = base, value.Layout, value.Offset, tape
+	old, base := h.Base, s.NewBase(value.Value)
+	h.Base, h.Layout, h.Offset = base, value.Layout, value.Offset
 	b, was := s.bases.at(base), s.bases.at(old)
 	b.Pins, b.Scheduled, b.Committed, b.Aside = 1, was.Scheduled+1, was.Committed, was.Aside
 	for i := len(s.effects.list) - 1; i >= 0 && was.Committed < was.Scheduled; i-- {
@@ -79,22 +76,6 @@ func (s *Session) mayMutate(h *Handle, tape uint32) *ir.Error {
 		return ir.Errorf(ir.ErrRuntime, "unsupported operation: more than one element of the written-to tensor refers to a "+
 			"single memory location. Please clone() the tensor before performing the operation.")
 	}
-	return nil
-}
-
-// SelfCopy copies a tensor to its own elements in place. As in PyTorch it checks leaves and counts a commit, but it
-// stores nothing.
-func (s *Session) SelfCopy(hd uint64) *ir.Error {
-	h, err := s.Handle(hd)
-	if err != nil {
-		return err
-	}
-	if err := s.mayWrite(h, s.tapeOf(h)); err != nil {
-		return err
-	}
-	s.bases.at(h.Base).Scheduled++
-	s.log(Effect{Kind: Commit, Base: h.Base, Mut: s.effects.nextMut()})
-	s.countAside(h)
 	return nil
 }
 
@@ -158,10 +139,7 @@ func (s *Session) recordedBase(h *Handle, tape uint32, base op.Val) op.Val {
 // root.
 func (s *Session) moveHistory(h *Handle, v op.Val, whole bool) {
 	if h.Group == 0 && whole {
-		edge := s.as(v, h.Layout).Tape
-		s.tape.Retain(edge)
-		s.tape.Release(h.Tape)
-		h.Tape = edge
+		s.tape.Move(&h.Tape, s.as(v, h.Layout).Tape)
 		return
 	}
 	id := s.shareGroup(h)
@@ -169,15 +147,11 @@ func (s *Session) moveHistory(h *Handle, v op.Val, whole bool) {
 	if !b.of(g.root, g.rootOff).IsWhole() {
 		g.root, g.rootOff = b.whole().Layout, 0
 	}
-	edge := s.as(v, g.root).Tape
-	s.tape.Retain(edge)
-	s.tape.Release(g.tape)
-	g.tape = edge
+	s.tape.Move(&g.tape, s.as(v, g.root).Tape)
 	g.version++
 	if whole && h.Layout == g.root {
-		s.tape.Release(h.Tape)
-		s.tape.Retain(edge)
-		h.Tape, h.TapeV = edge, g.version
+		s.tape.Move(&h.Tape, g.tape)
+		h.TapeV = g.version
 	}
 }
 
@@ -244,17 +218,15 @@ func (s *Session) SetData(hd, src uint64) *ir.Error {
 			return err
 		}
 	}
+	if h.Group != 0 { // the handle leaves the group with the history that it has there
+		s.tapeOf(h)
+		g := h.Group
+		h.Group = 0
+		s.dropGroup(g)
+	}
 	old := h.Base
 	h.Base, h.Layout, h.Offset = o.Base, o.Layout, o.Offset
 	s.bases.at(h.Base).Pins++
-	if h.Group != 0 {
-		tape := s.tapeOf(h)
-		s.tape.Retain(tape)
-		g := h.Group
-		s.tape.Release(h.Tape)
-		h.Group, h.Tape = 0, tape
-		s.dropGroup(g)
-	}
 	if b := s.bases.at(old); b.Pins == 1 {
 		b.Pins = 0
 		s.dropBase(old)

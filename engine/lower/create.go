@@ -14,7 +14,7 @@ func init() {
 		"rand_uniform": draws("rand_uniform", uniform),
 		"rand_normal":  draws("rand_normal", normal),
 		"rand_int":     draws("rand_int", integers),
-		"dropout":      lowerDropout,
+		"dropout":      elementwise("dropout", dropout),
 	})
 }
 
@@ -128,26 +128,18 @@ func integers(k *kernel, _ ir.DType, w [4]int) (v [4]int) {
 	return v
 }
 
-// lowerDropout keeps element e where the uniform number of e is at least p.
-func lowerDropout(p *program) {
-	n := p.n.Out[0].Layout.Numel
-	if n == 0 {
-		return
-	}
-	x, out := p.in(0), p.out(0)
-	t := x.dtype.ComputeType()
-	k := p.kernel("dropout_"+x.dtype.String(), out.shape, nil, 0, x, out)
-	k.Map()
+// dropout keeps element e where the uniform number of e is at least p; operands x, seed, Philox offset, p.
+func dropout(o *operands) int {
+	k, t := o.k, o.types[0].ComputeType()
 	e := k.LinearIndex()
-	w := k.block(k.Div(e, k.I64(4)), 1, 2)
+	w := k.block(k.Div(e, k.I64(4)), o.in[1], o.in[2])
 	lane := k.Rem(e, k.I64(4))
 	word := w[3]
 	for j := 2; j >= 0; j-- {
 		word = k.Select(k.Eq(lane, k.I64(int64(j))), w[j], word)
 	}
-	prob := k.scalar(3, t)
+	prob := o.scalar(3, t)
 	u := k.Cast(t, unit(k, ir.F32, word))
 	scale := k.Div(k.Float(t, 1), k.Sub(k.Float(t, 1), prob))
-	k.store(out, k.Mul(k.load(x), k.Select(k.Ge(u, prob), scale, k.Float(t, 0))))
-	k.launch()
+	return k.Mul(o.x[0], k.Select(k.Ge(u, prob), scale, k.Float(t, 0)))
 }

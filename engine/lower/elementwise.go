@@ -34,44 +34,81 @@ func init() {
 	register(rules)
 }
 
-// operandType returns the dtype of the scalars of n: the dtype of the last tensor operand, as the first may be a
-// condition.
-func operandType(n *Node) ir.DType {
-	for i := len(n.In) - 1; i >= 0; i-- {
-		if !n.In[i].Scalar {
-			return n.In[i].DType
-		}
-	}
-	return n.Out[0].DType
+// operands are what an elementwise primitive is applied to, alone or in a fusion group.
+type operands struct {
+	k     *kernel
+	types []ir.DType // of the operands
+	in    []int      // for each operand its number among those of the node that is lowered; -1: the value of a member
+	x     []int      // for each tensor operand its element
+	out   ir.DType
 }
 
-// mapping lowers an elementwise primitive.
-func mapping(name string, f body) lowering {
+func (o *operands) number(i int) bool { return o.in[i] >= 0 && o.k.p.n.In[o.in[i]].Scalar }
+
+// scalar is operand i, a number, in t's compute type.
+func (o *operands) scalar(i int, t ir.DType) int { return o.k.scalar(o.in[i], t) }
+
+// dtype is the dtype that a body computes in: that of the last tensor operand, since a condition comes first.
+func (o *operands) dtype() ir.DType {
+	for i := len(o.in) - 1; i >= 0; i-- {
+		if !o.number(i) {
+			return o.types[i]
+		}
+	}
+	return o.out
+}
+
+// element is the value of an elementwise primitive. elements has those that fusion groups may contain, by variant.
+type element func(o *operands) int
+
+var elements = map[string]element{}
+
+// element makes an element of a body.
+func (f body) element(o *operands) int {
+	t := o.dtype()
+	x := make([]int, len(o.in))
+	for i := range x {
+		if o.number(i) {
+			x[i] = o.scalar(i, t)
+		} else {
+			x[i] = o.x[i]
+		}
+	}
+	o.k.body = t
+	return f(o.k, t.ComputeType(), x)
+}
+
+// mapping lowers an elementwise primitive, and lets fusion groups contain it.
+func mapping(name string, f body) lowering { return elementwise(name, f.element) }
+
+func elementwise(name string, f element) lowering {
+	elements[name] = f
 	return func(p *program) {
 		n := p.n
 		out := p.out(0)
 		if n.Out[0].Layout.Numel == 0 {
 			return
 		}
+		o := &operands{in: make([]int, len(n.In)), x: make([]int, len(n.In)), out: n.Out[0].DType}
 		args := []*arg{}
 		tensors := make([]*arg, len(n.In))
 		for i := range n.In {
+			o.in[i], o.types = i, append(o.types, n.In[i].DType)
 			if !n.In[i].Scalar {
 				tensors[i] = p.in(i)
 				args = append(args, tensors[i])
 			}
 		}
-		k := p.kernel(name+"_"+operandType(n).String(), n.Out[0].Layout.Shape, nil, 0, append(args, out)...)
+		o.k = &kernel{p: p}
+		k := p.kernel(name+"_"+o.dtype().String(), n.Out[0].Layout.Shape, nil, 0, append(args, out)...)
 		k.Map()
-		x := make([]int, len(n.In))
-		for i := range n.In {
-			if tensors[i] != nil {
-				x[i] = k.load(tensors[i])
-			} else {
-				x[i] = k.scalar(i, operandType(n))
+		o.k = k
+		for i, a := range tensors {
+			if a != nil {
+				o.x[i] = k.load(a)
 			}
 		}
-		k.store(out, f(k, operandType(n).ComputeType(), x))
+		k.store(out, f(o))
 		k.launch()
 	}
 }

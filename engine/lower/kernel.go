@@ -80,6 +80,7 @@ type kernel struct {
 	params []device.Param
 	bufs   []int
 	moves  []offsetStep
+	body   ir.DType // of the operands of the elementwise primitive whose body is being built
 }
 
 // offsetStep says how an offset parameter changes from step to step of a series.

@@ -11,6 +11,7 @@ type Operand struct {
 	DType  ir.DType
 	Layout *ir.Layout // of the view; nil for a scalar
 	Scalar bool       // takes the next scalar slot
+	Whole  bool       // of a fusion group: the view is all of the buffer, so that its offset is 0
 	Buf    int        // local buffer number; operands over one buffer share it
 }
 
@@ -49,6 +50,18 @@ type Node struct {
 	GemmDims, InOrder bool
 	// Wide is device.Caps.Wide.
 	Wide bool
+	// Members makes the node a fusion group: In and Out are the group's, and Prim and Attr are those of the last member.
+	Members []Member
+}
+
+// Member is an elementwise primitive of a fusion group. Members are in the order of their evaluation.
+type Member struct {
+	Prim *op.Prim
+	Attr []int64
+	// In gives, for each operand of Prim, the number of the group's operand; ^m is the value of member m.
+	In    []int
+	DType ir.DType // of the value
+	Out   int      // the group's output that the value is stored to; -1: none
 }
 
 // Temp is a temporary buffer that the launches of a node share.

@@ -47,12 +47,12 @@ func (n *Node) appendKey(k []byte) []byte {
 		return 0
 	}
 	put(int64(n.Prim.ID), int64(n.Bufs), truth(n.GemmDims), truth(n.Wide), truth(n.InOrder), truth(n.Residual),
-		int64(n.Sums), int64(len(n.Attr)), int64(len(n.In)), int64(len(n.Folds)))
+		int64(n.Sums), int64(len(n.Attr)), int64(len(n.In)), int64(len(n.Folds)), int64(len(n.Members)))
 	put(n.Attr...)
 	for i := range n.In {
 		x := &n.In[i]
 		if put(int64(x.DType), truth(x.Scalar)); !x.Scalar {
-			put(int64(x.Layout.ID), int64(x.Buf))
+			put(int64(x.Layout.ID), int64(x.Buf), truth(x.Whole))
 		}
 	}
 	for i := range n.Folds {
@@ -60,6 +60,14 @@ func (n *Node) appendKey(k []byte) []byte {
 		put(int64(f.Prim.ID), int64(len(f.Attr)))
 		put(f.Attr...)
 		for _, x := range f.In {
+			put(int64(x))
+		}
+	}
+	for i := range n.Members {
+		m := &n.Members[i]
+		put(int64(m.Prim.ID), int64(m.DType), int64(m.Out), int64(len(m.Attr)))
+		put(m.Attr...)
+		for _, x := range m.In {
 			put(int64(x))
 		}
 	}

@@ -201,7 +201,7 @@ func frexp(k *kernel, t ir.DType, x int) (exponent, mantissa int) {
 func nextafter(k *kernel, t ir.DType, v []int) int {
 	asInt, _ := bits(t)
 	x, y, zero := v[0], v[1], k.Float(t, 0)
-	half := operandType(k.p.n)
+	half := k.body
 	step := k.Int(asInt, map[ir.DType]int64{ir.F32: 1, ir.F64: 1, ir.BF16: 1 << 16, ir.F16: 1 << 13}[half])
 	i := k.Bitcast(asInt, x)
 	away := k.Un(loopir.OpNot, k.Xor(k.Lt(x, y), k.Gt(x, zero)))

@@ -21,6 +21,9 @@ func register(rules map[string]lowering) {
 // Lower returns the launches of a node. Empty outputs need none.
 func Lower(n *Node) (*Result, error) {
 	f := table[n.Prim.NameFor(n.Attr)]
+	if len(n.Members) > 0 {
+		f = lowerGroup
+	}
 	if f == nil {
 		return nil, ir.Errorf(ir.ErrInternal, "lower: no lowering for primitive %s", n.Prim.NameFor(n.Attr))
 	}

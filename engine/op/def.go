@@ -182,6 +182,8 @@ type Def struct {
 	InPlaceOnly bool
 	// ScalarOverload: where all operands are numbers, the first is taken as a tensor without dims.
 	ScalarOverload bool
+	// Overwrites: the in-place result does not depend on self, whose gradient is zero.
+	Overwrites bool
 	// Stores, of an operator with InPlaceOnly: result i is stored through tensor input Stores[i]; nil means {0}. Absent
 	// inputs have no result.
 	Stores []int

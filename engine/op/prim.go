@@ -26,7 +26,7 @@ type Val struct {
 	// Overwritten: it is the operand that an in-place operation writes. The operation saves the old version, which the
 	// write does not change.
 	Overwritten bool
-	CaptureReg  uint8 // its register while a rule is captured; see engine/dispatch
+	CaptureReg  uint16 // its register while a rule is captured; see engine/dispatch
 }
 
 // Number makes a scalar operand: bits of a float64 for ScalarFloat, else of an int64.

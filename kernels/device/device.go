@@ -48,6 +48,8 @@ type Caps struct {
 	// Wide: the device has thousands of lanes, so launches cost more than index arithmetic, and tiles of products are
 	// large.
 	Wide bool
+	// CostlyKernels: compiling a new kernel takes longer than running most windows.
+	CostlyKernels bool
 	// GemmSums is the least number of rows and columns of products with launch.Gemm.Sums; 0: none.
 	GemmSums int64
 	// InOrder: stores that combine are made in the order of the elements.

@@ -10,10 +10,11 @@ import (
 // IsCompare reports an operation whose result is Bool for arguments of any type.
 func (o Op) IsCompare() bool { return o >= OpEq && o <= OpLe }
 
-// IsCommutative reports x op y == y op x, bit for bit up to NaN payloads.
+// IsCommutative reports x op y == y op x, bit for bit up to NaN payloads. Min and Max are not: of two zeros with
+// different signs a device may give the first or the second.
 func (o Op) IsCommutative() bool {
 	switch o {
-	case OpAdd, OpMul, OpMin, OpMax, OpEq, OpNe, OpAnd, OpOr, OpXor:
+	case OpAdd, OpMul, OpEq, OpNe, OpAnd, OpOr, OpXor:
 		return true
 	}
 	return false

@@ -87,7 +87,8 @@ func filling(v op.Val) op.Val {
 
 func registerFills() {
 	inPlace := func(sig, doc string, where op.Where, eval op.Eval, s []op.Sample, errs ...op.Sample) {
-		op.Register(op.Def{Sig: sig, Doc: doc, Where: where, InPlaceOnly: true, Eval: eval, Samples: s, ErrorSamples: errs})
+		op.Register(op.Def{Sig: sig, Doc: doc, Where: where, InPlaceOnly: true, Overwrites: true, Eval: eval, Samples: s,
+			ErrorSamples: errs})
 	}
 	inPlace("zero_(Tensor self) -> Tensor", "Filled with zeros.", op.Function|op.Method, func(a *op.Args) []op.Val {
 		return a.Ret(prim.ZerosLike(a.B, a.Val()))

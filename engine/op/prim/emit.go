@@ -446,6 +446,19 @@ func StridedScatter(b op.Builder, base, value op.Val, l *ir.Layout, offset int64
 	return b.Emit(pStridedScatter, []int64{int64(l.ID)}, base, value, op.IntVal(offset))
 }
 
+// Overwrite is value, which has x's shape and dtype, with a step that sends zeros back to x.
+func Overwrite(b op.Builder, x, value op.Val) op.Val {
+	return StridedScatter(b, Contiguous(b, x), value, ir.DenseLayout(x.Shape()), 0)
+}
+
+// Owned is x in dense storage of its own, which it fills from the start.
+func Owned(b op.Builder, x op.Val) op.Val {
+	if x.Base != 0 || !x.L().Dense || x.Offset != 0 {
+		return Copy(b, x)
+	}
+	return x
+}
+
 // StridedScatterAdd is base with value added to that view, which may overlap itself.
 func StridedScatterAdd(b op.Builder, base, value op.Val, l *ir.Layout, offset int64) op.Val {
 	return b.Emit(pStridedScatterAdd, []int64{int64(l.ID)}, base, value, op.IntVal(offset))

@@ -33,7 +33,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let v7 = (!v6);
     let v8 = (P.p2 - 1i);
     let v9 = min(v3, v8);
-    let v10 = max(v9, 0i);
+    let v10 = max(0i, v9);
     let v11 = bitcast<f32>((b0[((v10 * P.p1) + v1) >> 1u] >> (16u * u32(((v10 * P.p1) + v1) & 1i))) << 16u);
     let v12 = i32(v1);
     let v13 = (v12 == 0i);

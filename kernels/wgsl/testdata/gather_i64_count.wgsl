@@ -25,7 +25,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let v7 = (!v6);
     let v8 = (i64(P.p2) - 1li);
     let v9 = min(v3, v8);
-    let v10 = max(v9, 0li);
+    let v10 = max(0li, v9);
     let v11 = i32(v10);
     let v12 = bitcast<f32>((b0[((v11 * P.p1) + v1) >> 1u] >> (16u * u32(((v11 * P.p1) + v1) & 1i))) << 16u);
     let v13 = (v1 == 0i);

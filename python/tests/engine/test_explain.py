@@ -34,7 +34,7 @@ def test_a_computed_tensor_tells_its_plan_and_kernels(device: str) -> None:
     assert "pending" not in told and told["window"] > 0
     plan = told["plan"]
     assert plan["nodes"] == 3 and plan["runs"] >= 1 and plan["microseconds"] > 0
-    assert {k["op"] for k in plan["kernels"]} <= {"mul", "exp", "sum"} and plan["kernels"]
+    assert {name for k in plan["kernels"] for name in k["op"].split("+")} == {"mul", "exp", "sum"}
     assert all(k["device"].startswith(device) and k["bytes"] > 0 and "microseconds" not in k for k in plan["kernels"])
 
 

@@ -72,9 +72,9 @@ def test_names(prof: profile, device: str) -> None:
         "twice backward",
         "(outside)",
     } <= modules
-    scopes = {e.scope for e in prof.events() if e.name == "relu"}
-    assert scopes == {("Net", "Net.rest", "Net.rest.0")}
-    assert all("test_profiler.py" in e.site for e in prof.events() if e.name == "relu")
+    operations = [o for e in prof.events() for o in e.members or (e,)]
+    assert {o.scope for o in operations if o.name == "relu"} == {("Net", "Net.rest", "Net.rest.0")}
+    assert all("test_profiler.py" in o.site for o in operations if o.name == "relu")
     with pytest.raises(ValueError, match="group_by"):
         prof.key_averages("shape")
 
@@ -88,7 +88,8 @@ def test_times_add_up(prof: profile) -> None:
     for key in ("op", "kernel", "module", "site"):
         averages = prof.key_averages(key)
         assert sum(a.device_time_total for a in averages) == pytest.approx(total)
-        assert averages.total_average().count == len(events)
+        several = sum(len(e.members) for e in events) if key in ("module", "site") else 0
+        assert len(events) <= averages.total_average().count <= len(events) + several
     table = prof.key_averages().table(sort_by="self_cuda_time_total", row_limit=3, header="steps")
     lines = table.splitlines()
     assert lines[0] == "steps"

@@ -115,7 +115,7 @@ def test_a_profile_has_every_step_of_a_chain() -> None:
     for _ in range(2):
         with torchlette.profiler.profile() as p:
             (((x * 2).tanh() + x) * 3).tolist()
-        events = {e.name: e for e in p.events()}
+        events = {name: e for e in p.events() for name in e.name.split("+")}
         assert {"mul", "tanh", "add"} <= set(events)
         assert sum(e.duration_ns for e in p.events()) > 0
         assert events["tanh"].duration_ns > 0

@@ -7,6 +7,7 @@ libraries, over contiguous, transposed and sliced operands; values agree too, an
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -205,6 +206,47 @@ def test_versions_and_views_are_pytorchs(name: str) -> None:
     want = VERSIONS[name](torch)
     for lib in (torchlette, torchlette.torch):
         assert [VERSIONS[name](lib), VERSIONS[name](lib)] == [want, want]
+
+
+#: Writes that replace elements of x by elements of b.
+OVERWRITES: dict[str, Callable[[Any, Tensor, Tensor], Any]] = {
+    "x[:] = b": lambda lib, x, b: x.__setitem__(slice(None), b),
+    "x[...] = b": lambda lib, x, b: x.__setitem__(..., b),
+    "x[...] = b[0]": lambda lib, x, b: x.__setitem__(..., b[0]),
+    "x[1:] = b[1:]": lambda lib, x, b: x.__setitem__(slice(1, None), b[1:]),
+    "x[index] = b": lambda lib, x, b: x.__setitem__(lib.arange(3), b),
+    "x[mask] = b[0, 0]": lambda lib, x, b: x.__setitem__(lib.ones(3, 4) > 0, b[0, 0]),
+    "x.copy_(b)": lambda lib, x, b: x.copy_(b),
+    "x.copy_(x)": lambda lib, x, b: x.copy_(x),
+    "a view of x is overwritten with x": lambda lib, x, b: (x.view(3, 4), x.mul_(2))[0].copy_(x),
+    "x.fill_(b[0, 0])": lambda lib, x, b: x.fill_(b[0, 0]),
+    "x.zero_()": lambda lib, x, b: x.zero_(),
+}
+
+
+@pytest.mark.parametrize("case", OVERWRITES)
+def test_the_gradient_of_overwritten_elements_is_zero(case: str) -> None:
+    """What was computed before the write gets zeros, not None, and its hooks are called, as in PyTorch."""
+    seen = []
+    for lib in (torch, torchlette.torch):
+        a, b = (lib.full((3, 4), v, requires_grad=True) for v in (1.0, 2.0))
+        x = a * 2
+        hooked: list[Any] = []
+        x.register_hook(lambda g, hooked=hooked: hooked.append(g.tolist()))
+        OVERWRITES[case](lib, x, b)
+        (x * 3).sum().backward()
+        seen.append([a.grad.tolist(), b.grad if b.grad is None else b.grad.tolist(), hooked])
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("case", [c for c in OVERWRITES if re.search(r"\bb\b", c)])
+def test_overwriting_with_a_value_of_another_shape_raises(case: str) -> None:
+    """A value that does not fit leaves x as it was."""
+    for lib in (torch, torchlette.torch):
+        x, b = lib.ones(3, 4), lib.zeros(5, 5, 7)
+        with pytest.raises((RuntimeError, IndexError, ValueError)):
+            OVERWRITES[case](lib, x, b)
+        assert x.tolist() == [[1.0] * 4] * 3
 
 
 def test_a_write_through_data_is_not_seen_by_backward() -> None:

@@ -117,6 +117,20 @@ def tensorboard_trace_handler(
 
 
 @dataclass(frozen=True)
+class Member:
+    """One operation of a fusion group."""
+
+    name: str
+    scope: tuple[str, ...]
+    backward: bool
+    site: str
+
+
+def _scope(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text)) if text else ()
+
+
+@dataclass(frozen=True)
 class Event:
     """One executed step of a program."""
 
@@ -133,6 +147,9 @@ class Event:
     #: Floating point operations, and the least number of bytes read and written.
     flops: int
     bytes: int
+    #: The operations of a fusion group. The name of the event joins their names; its line and scope are those of the
+    #: last one.
+    members: tuple[Member, ...] = ()
 
 
 @dataclass
@@ -422,19 +439,19 @@ class profile:
             _C._set_option("scope", "")
             _C._set_option("profile", "0")
         for e in json.loads(_C._info("profile")):
-            scope = tuple(json.loads(e["scope"])) if e["scope"] else ()
             self._events.append(
                 Event(
                     e["op"],
                     e["kernel"],
                     e["device"],
-                    scope,
+                    _scope(e["scope"]),
                     e["backward"],
                     e["site"],
                     e["start_ns"],
                     e["duration_ns"],
                     e["flops"],
                     e["bytes"],
+                    tuple(Member(m["op"], _scope(m["scope"]), m["backward"], m["site"]) for m in e.get("members", ())),
                 )
             )
 
@@ -456,11 +473,14 @@ class profile:
     def key_averages(self, group_by: str = "op") -> Averages:
         """Return sums by key, in order of first execution.
 
+        Where modules or lines are the keys, the operations of a fusion group share its time equally, and it counts once
+        for each key.
+
         Args:
             group_by: ``op``, ``kernel``, ``module`` (the innermost module or block; its backward apart) or ``site``
                 (the line of code).
         """
-        keys: dict[str, Callable[[Event], str]] = {
+        keys: dict[str, Callable[[Any], str]] = {
             "op": lambda e: e.name,
             "kernel": lambda e: e.kernel,
             "module": lambda e: (e.scope[-1] if e.scope else "(outside)") + (" backward" if e.backward else ""),
@@ -470,12 +490,15 @@ class profile:
             raise ValueError(f"key_averages: group_by: got {group_by!r}, want one of {', '.join(keys)}")
         found: dict[tuple[str, str], Average] = {}
         for e in self._events:
-            key = keys[group_by](e), e.device
-            a = found.setdefault(key, Average(*key))
-            a.count += 1
-            a.device_time_total += e.duration_ns / 1e3
-            a.flops += e.flops
-            a.bytes += e.bytes
+            parts = e.members if e.members and group_by in ("module", "site") else (e,)
+            n = len(parts)
+            for i, part in enumerate(parts):
+                key = keys[group_by](part), e.device
+                a = found.setdefault(key, Average(*key))
+                a.count += all(keys[group_by](earlier) != key[0] for earlier in parts[:i])
+                a.device_time_total += e.duration_ns / 1e3 / n
+                a.flops += e.flops * (i + 1) // n - e.flops * i // n
+                a.bytes += e.bytes * (i + 1) // n - e.bytes * i // n
         return Averages(found.values())
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:

@@ -3,21 +3,24 @@
 A program is a chain of layers over registers of two widths, as models have them, and a few training steps. It runs
 under several policies. A policy decides for every register whether it stays referenced to the end, is dropped after its
 last use, or is read right after its creation. The engine fuses across unreferenced values; :func:`difference` compares
-results bit by bit.
+results bit by bit, also with those of kernels that are not fused.
 """
 
 from __future__ import annotations
 
+import os
 import random
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torchlette
 import torchlette.nn.functional as F
+from torchlette import _C
 
-__all__ = ["DTYPES", "Layer", "Model", "difference", "generate", "run"]
+__all__ = ["DTYPES", "Layer", "Model", "difference", "disabled", "generate", "run"]
 
 #: Held to the end; dropped after the last use; read at once and then held; read at once and dropped after the last use.
 HELD, DROPPED, EARLY, GLANCED = "held", "dropped", "early", "glanced"
@@ -357,14 +360,28 @@ def run(model: Model, policies: list[str], device: str = "cpu", steps: int = 2) 
     return seen
 
 
+@contextmanager
+def disabled(passes: str) -> Iterator[None]:
+    """Leave optional passes, with commas between them, out of the plans made inside, as TORCHLETTE_DISABLE does."""
+    _C._set_option("disable_passes", passes)
+    try:
+        yield
+    finally:
+        _C._set_option("disable_passes", os.environ.get("TORCHLETTE_DISABLE", ""))
+
+
 def difference(model: Model, device: str = "cpu", mixtures: int = 2) -> str:
-    """Return the first value whose bits depend on the policy, "" when none does."""
+    """Return the first value whose bits depend on the policy or on fusion, "" when none does."""
     count = max((layer.target for layer in model.layers), default=1) + 1
     plans = {p: [p] * count for p in POLICIES}
     plans |= {f"mixture {i}": policy(model.seed * 31 + i, count) for i in range(mixtures)}
     want: dict[str, bytes] = {}
+    with disabled("fuse"):
+        outcomes = {"not fused": run(model, plans[DROPPED], device)}
     for name, policies in plans.items():
-        for key, bits in run(model, policies, device).items():
+        outcomes[name] = run(model, policies, device)
+    for name, outcome in outcomes.items():
+        for key, bits in outcome.items():
             if (first := want.setdefault(key, bits)) != bits:
                 a, b = (array("d", v[: len(v) // 8 * 8]) for v in (first, bits))
                 far = [i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y and (x == x or y == y)]
