@@ -10,8 +10,8 @@ import (
 )
 
 // Interpret runs p over host bytes of canonical layout. The threads of a workgroup run in lockstep, and workgroups run
-// in order. Lockstep would hide two errors, so Interpret reports them: a barrier that some threads do not reach, and two
-// threads that access the same workgroup memory between barriers.
+// in order. Lockstep would hide two errors, so Interpret reports them: a barrier that some threads do not reach, and
+// two threads that access the same workgroup memory between barriers.
 func Interpret(p *Program, params []uint64, bufs [][]byte) (loopir.Fault, error) {
 	if err := Verify(p); err != nil {
 		return loopir.Fault{}, err
