@@ -17,6 +17,7 @@ from setuptools.command.build_ext import build_ext
 ROOT = Path(__file__).resolve().parent
 PACKAGE = "torchlette"
 SOURCES = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "python" / "csrc").glob("*.c"))
+MODULE = "github.com/torchlette/torchlette"
 LIBRARY = {"darwin": "libtorchlette.dylib", "win32": "torchlette.dll"}.get(sys.platform, "libtorchlette.so")
 
 
@@ -76,6 +77,10 @@ class BuildWithEngine(build_ext):
             "-trimpath",
             # What recording calls and finding plans run, from "make profile": the compiler inlines more there.
             f"-pgo={ROOT / 'capi' / 'profile.pgo'}",
+            # Without the operators' samples, which generators and tests read.
+            "-tags=wheel",
+            # Rules of operators run until their traces are cached. There inlining buys little and costs 5 % of the file.
+            *(f"-gcflags={MODULE}/engine/op/{package}=-l" for package in ("composite", "prim")),
             f"-ldflags=-s -w -extldflags '{flags}'",
             "-o",
             str(target),

@@ -7,8 +7,8 @@ import "C"
 
 import "unsafe"
 
-// getenv reads a variable from the C library. Go copies the environment when the process starts, and Python programs
-// set variables later, before they import the package.
+// getenv reads a variable from the C library. Go's copy of the environment is made when the process starts, so it lacks
+// variables that a Python program sets before it imports the package.
 func getenv(name string) string {
 	key := C.CString(name)
 	defer C.free(unsafe.Pointer(key))

@@ -18,7 +18,8 @@ import (
 
 func main() {}
 
-// view returns a C array as a Go slice without a copy. n <= 0 gives nil, so a null pointer is never followed.
+// view returns a C array as a Go slice, without a copy. For n <= 0 it returns nil and does not use the pointer, which
+// may be null.
 func view[T any, N ~int32 | ~uint64](p unsafe.Pointer, n N) []T {
 	if n <= 0 {
 		return nil
@@ -194,7 +195,7 @@ func tlgo_meta_of(h C.uint64_t, m *C.tl_meta) (st C.int32_t) {
 	return 0
 }
 
-// writeString writes s with a terminating zero, cut to fit.
+// writeString writes s and a terminating zero to dst, and cuts s to fit.
 func writeString(dst []byte, s string) {
 	if len(dst) == 0 {
 		return

@@ -14,11 +14,11 @@ typedef struct {
     char message[TL_MESSAGE_BYTES];
 } record;
 
-// The last failure of each thread. The record is on the heap: Go makes the library's thread-local segment static, and a
-// process has less than 2 KB left for static segments.
+// The last failure of each thread. The record is on the heap, because the library's thread-local segment must be small:
+// Go makes it static, and a process has less than 2 KB left for static segments of loaded libraries.
 static __thread record *last;
 
-// no_memory is given when a record cannot be allocated.
+// The failure that is reported if no record can be allocated.
 static record no_memory = {{TL_OUT_OF_MEMORY, 0, no_memory.message},
     "torchlette: out of memory while reporting an error"};
 
@@ -33,7 +33,7 @@ static record *own_record(void) {
     if (last == NULL) {
         last = calloc(1, sizeof *last);
 #if !defined(_WIN32)
-        // The end of the thread frees its record.
+        // Frees the record when the thread ends.
         pthread_once(&owner_once, make_owner);
         pthread_setspecific(owner, last);
 #endif
@@ -46,7 +46,7 @@ int tl_forked = 0;
 void tlgo_fail(int32_t code, uint32_t source_loc, char *message, size_t bytes) {
     if (bytes >= TL_MESSAGE_BYTES) {
         bytes = TL_MESSAGE_BYTES - 1;
-        // The text is cut between two characters of UTF-8.
+        // Cut the text between two characters of UTF-8.
         while (bytes > 0 && ((unsigned char)message[bytes] & 0xC0) == 0x80) {
             bytes--;
         }

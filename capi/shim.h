@@ -1,4 +1,4 @@
-// Functions and state of the exports that are written in C: the fork flag, the shared words and the last failure.
+// What the ABI needs in C: the fork flag, the words that Go and C share, and the last failure of each thread.
 #ifndef TORCHLETTE_SHIM_H
 #define TORCHLETTE_SHIM_H
 
@@ -10,7 +10,7 @@
 extern int tl_forked;
 extern tl_engine_state tl_shared;
 
-// tl_refuse_fork records the failure of a call in a forked child, and returns its status.
+// tl_refuse_fork records the failure of a call in a forked child, and returns the call's status.
 int32_t tl_refuse_fork(void);
 
 // tlgo_fail records a failure of the calling thread. Go calls it.

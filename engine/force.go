@@ -36,19 +36,17 @@ func (e *Engine) force(values []uint32, effects int) *ir.Error {
 // runWindow collects, plans and runs one window, and commits it.
 func (e *Engine) runWindow(values []uint32, effects int) error {
 	t0 := time.Now()
-	w := e.planner.window
-	for {
-		if !w.Collect(values, effects) {
-			w.Clear()
-			e.session.CommitEffects(effects)
-			return nil
-		}
-		if !e.readsFailure() {
-			break
-		}
+	w, ok := e.planner.collect(values, effects)
+	for ok && e.readsFailure(w) {
 		w.Clear()
 		e.spread(causes{})
 		effects = e.ready(effects, math.MaxUint64)
+		w, ok = e.planner.collect(values, effects)
+	}
+	if !ok {
+		w.Clear()
+		e.session.CommitEffects(effects)
+		return nil
 	}
 	p := e.planner.find()
 	key := time.Since(t0)
@@ -108,7 +106,7 @@ func (e *Engine) checkLost(inputs []uint32) *ir.Error {
 
 // commit turns the results of the window that ran into leaves and commits its effects.
 func (e *Engine) commit(p *compile.Plan, res []uint32) {
-	g, w := e.graph, e.planner.window
+	g, w := e.graph, e.planner.collected()
 	for _, r := range p.Results {
 		g.Retain(w.Nodes[r.Local])
 	}

@@ -81,7 +81,7 @@ func window(b *testing.B, record func(r *caller) uint64) (e *Engine, values []ui
 		b.Fatal(err)
 	}
 	values, effects = []uint32{e.session.Base(hd.Base).Value}, e.session.PendingEffects()
-	if !e.planner.window.Collect(values, effects) {
+	if _, ok := e.planner.collect(values, effects); !ok {
 		b.Fatal("nothing to run")
 	}
 	return e, values, effects
@@ -96,7 +96,7 @@ func BenchmarkWindowKey(b *testing.B) {
 	for _, c := range recorded {
 		b.Run(c.name, func(b *testing.B) {
 			e, values, effects := window(b, c.record)
-			w := e.planner.window
+			w := e.planner.collected()
 			nodes := len(w.Nodes)
 			if _, err := e.build(); err != nil {
 				b.Fatal(err)
@@ -104,8 +104,8 @@ func BenchmarkWindowKey(b *testing.B) {
 			w.Clear()
 			b.ReportAllocs()
 			for b.Loop() {
-				w.Collect(values, effects)
-				if e.planner.cache.Find(&w.Program) == nil {
+				e.planner.collect(values, effects)
+				if e.planner.find() == nil {
 					b.Fatal("no plan")
 				}
 				w.Clear()
@@ -126,7 +126,7 @@ func BenchmarkBuildPlan(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			perNode(b, len(e.planner.window.Nodes))
+			perNode(b, len(e.planner.collected().Nodes))
 		})
 	}
 }

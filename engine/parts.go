@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/runtime"
 	"github.com/torchlette/torchlette/ir"
 )
@@ -12,8 +13,7 @@ import (
 // inParts runs the window of the values and the first effects entries of the log in parts, in record order. A part that
 // does not fit is halved, down to one operator, which then fails.
 func (e *Engine) inParts(values []uint32, effects int) error {
-	w := e.planner.window
-	w.Collect(values, effects)
+	w, _ := e.planner.collect(values, effects)
 	nodes := slices.DeleteFunc(slices.Clone(w.Nodes), func(id uint32) bool { return e.graph.Node(id).Op == ir.OpProj })
 	w.Clear()
 	left := effects
@@ -78,7 +78,7 @@ func (e *Engine) blame(id uint32, cause *ir.Error) error {
 	return nil
 }
 
-// readsFailure reports that the collected window reads a failed leaf.
-func (e *Engine) readsFailure() bool {
-	return slices.ContainsFunc(e.planner.window.Ext, func(id uint32) bool { return e.graph.Failure(id) != nil })
+// readsFailure reports that the window reads a failed leaf.
+func (e *Engine) readsFailure(w *lazy.Window) bool {
+	return slices.ContainsFunc(w.Ext, func(id uint32) bool { return e.graph.Failure(id) != nil })
 }

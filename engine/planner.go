@@ -38,9 +38,18 @@ func (p *planner) swap(next *lazy.Window) (former *lazy.Window) {
 // find returns the cached plan of the collected window, nil for none.
 func (p *planner) find() *compile.Plan { return p.cache.Find(&p.window.Program) }
 
+// collect collects the window that values and the first effects entries of the log need. ok is false if nothing is left
+// to run. Either way the window marks the graph until it is cleared.
+func (p *planner) collect(values []uint32, effects int) (w *lazy.Window, ok bool) {
+	return p.window, p.window.Collect(values, effects)
+}
+
+// collected returns the window of the last collect, or the one that swap put in its place.
+func (p *planner) collected() *lazy.Window { return p.window }
+
 // pending collects, until done, the window that would compute a value. ok is false if nothing is left to run.
 func (p *planner) pending(value uint32, effects int) (w *lazy.Window, ok bool) {
-	return p.window, p.window.Collect([]uint32{value}, effects)
+	return p.collect([]uint32{value}, effects)
 }
 
 // done clears the window that pending collected.

@@ -47,7 +47,7 @@ func (e *Engine) settle(p *compile.Plan, res []uint32, err error, began time.Tim
 	if err != nil {
 		return err
 	}
-	w := e.planner.window
+	w := e.planner.collected()
 	e.failures.remember(e.graph, w)
 	e.noteWindow(w, p, began.Add(took))
 	e.noteTimings(w, p)
@@ -61,7 +61,7 @@ func (e *Engine) settle(p *compile.Plan, res []uint32, err error, began time.Tim
 // stopped handles a stopped run; nil means that the run continues at once.
 func (e *Engine) stopped(p *compile.Plan) error {
 	if e.waiter.interrupted() {
-		e.failures.remember(e.graph, e.planner.window) // the next boundary raises a data error found so far
+		e.failures.remember(e.graph, e.planner.collected()) // the next boundary raises a data error found so far
 		if !e.runtime.Overwrote() {
 			e.runtime.GiveUp()
 			return errInterrupted

@@ -47,7 +47,8 @@ type Graph struct {
 	live     int
 	realized uint64
 	work     []uint32
-	// OnStoreFree is called when the leaf that holds a storage is freed.
+	// OnStoreFree drops the storage of a leaf that is freed. The engine sets it; it must not touch the graph, which is in
+	// the middle of a release. nil: the graph has no storages to drop.
 	OnStoreFree func(store uint32)
 	// Pending lists unexecuted nodes in record order. Entries whose Seq no longer matches are stale.
 	Pending []PendingRef

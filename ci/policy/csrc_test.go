@@ -116,11 +116,17 @@ func TestSubjectsOfTheExtensionFormNoCircle(t *testing.T) {
 		}
 	}
 	assert.False(t, known["core"], "core.h declares what belongs to the headers of the subjects")
+	noCircle(t, uses)
+}
+
+// noCircle fails where following uses from a source leads back to it.
+func noCircle(t *testing.T, uses map[string]map[string]bool) {
+	t.Helper()
 	done := map[string]bool{}
 	var visit func(at string, trail []string)
 	visit = func(at string, trail []string) {
 		if i := slices.Index(trail, at); i >= 0 {
-			t.Errorf("subjects include each other: %s", strings.Join(append(trail[i:], at), " -> "))
+			t.Errorf("sources use each other: %s", strings.Join(append(trail[i:], at), " -> "))
 			return
 		}
 		for to := range uses[at] {
@@ -130,9 +136,55 @@ func TestSubjectsOfTheExtensionFormNoCircle(t *testing.T) {
 		}
 		done[at] = true
 	}
-	for subject := range uses {
-		visit(subject, nil)
+	for source := range uses {
+		visit(source, nil)
 	}
+}
+
+var (
+	cLineComment = regexp.MustCompile(`//.*`)
+	cPrototype   = regexp.MustCompile(`(?m)^(?:[A-Za-z]\w* )+\**\w+\([^;{}]*\);`)
+	cDefinition  = regexp.MustCompile(`(?m)^(static |TLK_INLINE )?(?:[A-Za-z]\w* )+\**((?:tl|la)_\w+)\([^;{}]*\) \{`)
+)
+
+// The CPU device's sources share one header, so a source uses those whose functions it names. What a header defines,
+// such as the drivers of products, belongs to the sources that include it.
+func TestSourcesOfTheCPUDeviceFormNoCircle(t *testing.T) {
+	folder := filepath.Join(root(t), "kernels", "cpu")
+	paths, err := filepath.Glob(filepath.Join(folder, "*.c"))
+	require.NoError(t, err)
+	code, defines := map[string]string{}, map[string]string{}
+	for _, p := range paths {
+		name := filepath.Base(p)
+		text := ""
+		for todo := []string{name}; len(todo) > 0; todo = todo[1:] {
+			b, err := os.ReadFile(filepath.Join(folder, todo[0]))
+			require.NoError(t, err)
+			text += string(b)
+			for _, m := range cInclude.FindAllSubmatch(b, -1) {
+				if h := string(m[1]) + ".h"; !slices.Contains(todo, h) {
+					todo = append(todo, h)
+				}
+			}
+		}
+		code[name] = cPrototype.ReplaceAllString(cLineComment.ReplaceAllString(text, ""), "")
+		for _, m := range cDefinition.FindAllStringSubmatch(code[name], -1) {
+			if m[1] == "" {
+				defines[m[2]] = name
+			}
+		}
+	}
+	uses := map[string]map[string]bool{}
+	for name, text := range code {
+		uses[name] = map[string]bool{}
+		for _, w := range cWord.FindAllString(text, -1) {
+			if to := defines[w]; to != "" && to != name {
+				uses[name][to] = true
+			}
+		}
+	}
+	require.True(t, uses["program.c"]["gemm.c"] && uses["gemm.c"]["runner.c"], "the calls were not found: %v", uses)
+	noCircle(t, uses)
 }
 
 // A header that another one includes would hide who uses what, and with it a circle. So includes are what the code

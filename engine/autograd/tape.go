@@ -100,7 +100,8 @@ type Tape struct {
 	live  int
 	work  []uint32
 	sess  uint32
-	// OnHookFree is called for each hook whose step is freed.
+	// OnHookFree notes that hook id is gone, because its step or the saved value that it packed was freed. The
+	// engine sets it; it must not touch the tape, which is in the middle of a release. nil: the tape has no hooks.
 	OnHookFree func(id uint64)
 	// From is the source of the steps that are recorded now.
 	From Source

@@ -341,7 +341,7 @@ func (c *context) dispatch(r *gpu.Record, words []uint32) error {
 	if grid := s.Proc.Grid(params); grid != [3]uint32{uint32(r.X), uint32(r.Y), uint32(r.Z)} {
 		return fmt.Errorf("%s: grid %d %d %d, want %v", s.Name, r.X, r.Y, r.Z, grid)
 	}
-	fault, err := gpuir.InterpretProc(s.Proc, params, bufs)
+	fault, err := gpuir.Interpret(s.Proc, params, bufs)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.Name, err)
 	}

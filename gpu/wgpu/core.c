@@ -4,7 +4,8 @@
 
 static void on_map(int status, void *userdata) { ((tl_map *)userdata)->status = status == 0 ? 1 : 2; }
 
-// Submissions complete in order, and callbacks come from polls, on one thread.
+// A count is enough, since submissions complete in order. It needs no atomics, since callbacks run inside polls, on one
+// thread.
 static void on_done(int status, void *userdata) {
 	(void)status;
 	((tl_progress *)userdata)->done++;

@@ -19,7 +19,8 @@ import (
 	"github.com/torchlette/torchlette/gpu"
 )
 
-// Driver is wgpu-native through the cogentcore binding: core WebGPU. All drivers share one instance, made at first use.
+// Driver is wgpu-native through the cogentcore binding, with the features of core WebGPU only. All drivers share one
+// instance, which is made at first use.
 type Driver struct{}
 
 var shared struct {
@@ -39,7 +40,7 @@ func (d *Driver) Adapters() ([]gpu.AdapterInfo, error) {
 		withoutDisplay()
 		binding.SetLogLevel(binding.LogLevelOff)
 		primary := binding.InstanceBackendVulkan | binding.InstanceBackendMetal | binding.InstanceBackendDX12
-		shared.instance = binding.CreateInstance(nil) // a descriptor's extras would be passed uninitialised
+		shared.instance = binding.CreateInstance(nil) // the binding leaves a descriptor's extras uninitialised
 		shared.adapters = shared.instance.EnumerateAdapters(&binding.InstanceEnumerateAdapterOptons{Backends: primary})
 	}
 	infos := make([]gpu.AdapterInfo, len(shared.adapters))
@@ -63,8 +64,8 @@ func adapterKind(t binding.AdapterType) gpu.AdapterKind {
 	return gpu.UnknownKind
 }
 
-// Open implements gpu.Driver. It asks for the default limits, raised only for buffers and compute: this version's own
-// limits hold uninitialised words.
+// Open implements gpu.Driver. It asks for WebGPU's default limits, with those of buffers and workgroups raised to the
+// adapter's. The adapter's limits cannot be asked for as a whole: in this version some of them are uninitialised.
 func (d *Driver) Open(index int, _ bool) (gpu.Context, error) {
 	if _, err := d.Adapters(); err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func (d *Driver) Open(index int, _ bool) (gpu.Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The limits that are not raised are WebGPU's defaults.
+	// Constants below are WebGPU's default limits.
 	return &context{dev: dev, queue: dev.GetQueue(),
 		progress: (*C.tl_progress)(C.calloc(1, C.size_t(unsafe.Sizeof(C.tl_progress{})))),
 		objects:  map[gpu.Handle]any{}, limits: gpu.Limits{
@@ -119,8 +120,8 @@ type pipeline struct {
 	layout   *binding.BindGroupLayout
 }
 
-// second returns the handle in the second field of the binding's structs for buffers and queues; first returns that of
-// devices. core_test.go guards the layout.
+// first and second return the C handle in a struct of the binding: it is the first field of devices, and the second of
+// buffers and queues. core_test.go checks the layout.
 func second[T any](o *T) unsafe.Pointer { return (*[2]unsafe.Pointer)(unsafe.Pointer(o))[1] }
 func first[T any](o *T) unsafe.Pointer  { return *(*unsafe.Pointer)(unsafe.Pointer(o)) }
 
@@ -132,7 +133,7 @@ func (c *context) add(o any) gpu.Handle {
 
 func get[T any](c *context, h gpu.Handle) T { return c.objects[h].(T) }
 
-// classed gives an error its kind by its text, which is all that the binding keeps.
+// classed wraps an error as a gpu.DriverError. It finds the kind in the text, since the binding keeps nothing else.
 func classed(err error) error {
 	if err == nil {
 		return nil
@@ -163,7 +164,7 @@ func (c *context) CreateBuffer(bytes int64, usage gpu.Usage, mapped bool) (gpu.H
 	return c.add(&buffer{b, m}), nil
 }
 
-// DestroyBuffer leaves the map state allocated: a callback may still come.
+// DestroyBuffer does not free the map state, since a callback may still write to it.
 func (c *context) DestroyBuffer(h gpu.Handle) {
 	b := get[*buffer](c, h)
 	b.Destroy()

@@ -1,8 +1,8 @@
 // Package wgpu is the WebGPU driver of package gpu over wgpu-native. It exports [Driver].
 //
-// By default the binding is github.com/oliverbestmann/webgpu (wgpu-native 29), used for instances and adapters.
-// Everything after that calls the library's C functions through our own declarations (abi.h), for three reasons: the Go
-// API has no trusted shader modules, it has no immediates, and a whole program must be encoded in one call.
+// By default the binding is github.com/oliverbestmann/webgpu (wgpu-native 29). It makes instances and finds adapters.
+// All other calls go to the library's C functions, which abi.h declares, for three reasons: the Go API has no trusted
+// shader modules; it has no immediates; and a whole program is encoded in one call from Go to C.
 //
 // With the build tag cogentcore the binding is github.com/cogentcore/webgpu (core WebGPU only), through its Go API.
 //

@@ -20,14 +20,14 @@ import (
 	"github.com/torchlette/torchlette/gpu"
 )
 
-// primary is wgpu-native's WGPUInstanceBackend bits for Vulkan, Metal and D3D12, which the binding does not name.
+// primary selects Vulkan, Metal and D3D12: bits of wgpu-native's WGPUInstanceBackend, which the binding does not name.
 const primary binding.InstanceBackend = 1<<0 | 1<<2 | 1<<3
 
-// Driver is wgpu-native. All drivers share one instance, made at first use.
+// Driver is wgpu-native. All drivers share one instance, which is made at first use.
 type Driver struct{}
 
-// shared is the library's instance: loading graphics drivers takes a tenth of a second, and adapters must outlive their
-// devices.
+// shared is the library's instance with its adapters. It is kept because loading graphics drivers takes a tenth of a
+// second, and because adapters must outlive their devices.
 var shared struct {
 	sync.Mutex
 	instance *binding.Instance
@@ -37,7 +37,7 @@ var shared struct {
 // Name implements gpu.Driver.
 func (d *Driver) Name() string { return "wgpu-native-29" }
 
-// Adapters implements gpu.Driver. OpenGL adapters are left out: they are Vulkan's devices with fewer features.
+// Adapters implements gpu.Driver. It leaves out OpenGL adapters, which are Vulkan's devices with fewer features.
 func (d *Driver) Adapters() ([]gpu.AdapterInfo, error) {
 	shared.Lock()
 	defer shared.Unlock()
@@ -73,7 +73,8 @@ func adapterKind(t binding.AdapterType) gpu.AdapterKind {
 	return gpu.UnknownKind
 }
 
-// adapterRef is the C handle in the binding's struct, which only its first field gives; abi_test.go guards the layout.
+// adapterRef returns the C handle of an adapter. The binding has no function for that, so it is read from the first
+// field of its struct; abi_test.go checks the layout.
 func adapterRef(a *binding.Adapter) C.tl_obj { return *(*C.tl_obj)(unsafe.Pointer(a)) }
 
 // Open implements gpu.Driver.
@@ -101,7 +102,7 @@ func (d *Driver) Open(index int, core bool) (gpu.Context, error) {
 	return &context{dev: dev, limits: l, features: featuresOf(&caps)}, nil
 }
 
-// restrictToCore leaves what every WebGPU implementation has. Buffer sizes stay those of the adapter.
+// restrictToCore reduces capabilities to those of every WebGPU implementation. Buffer sizes stay those of the adapter.
 func restrictToCore(c *C.tl_caps) {
 	c.f16, c.i64, c.subgroups, c.f32_atomics, c.immediates, c.timestamps = 0, 0, 0, 0, 0, 0
 	l := &c.limits
@@ -128,7 +129,7 @@ func limitsOf(c *C.tl_caps) gpu.Limits {
 	}
 }
 
-// clampInt64 keeps "no limit" values positive.
+// clampInt64 keeps the values that mean "no limit" positive.
 func clampInt64(v uint64) int64 { return int64(min(v, 1<<62)) }
 
 func featuresOf(c *C.tl_caps) gpu.Features {

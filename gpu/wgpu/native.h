@@ -1,4 +1,4 @@
-// Calls into wgpu-native: each function is one crossing from Go to C.
+// Functions over wgpu-native. Each is one call from Go to C.
 #ifndef TL_WGPU_NATIVE_H
 #define TL_WGPU_NATIVE_H
 
@@ -8,7 +8,7 @@ typedef struct tl_device tl_device;
 
 enum { TL_MSG = 4096 };
 
-// What an adapter has, as far as this package asks for it.
+// The limits and features of an adapter that this package uses.
 typedef struct {
 	tl_limits limits;
 	uint32_t f16, i64, subgroups, f32_atomics, immediates, timestamps;
@@ -28,7 +28,7 @@ enum { TL_DISPATCH, TL_COPY, TL_CLEAR, TL_RESOLVE, TL_NEW_PASS, TL_TIMED };
 typedef struct { uintptr_t buffer; int64_t offset, bytes; } tl_binding; // the layout of gpu.BufferBinding
 
 void tl_adapter_caps(tl_obj adapter, tl_caps *out);
-// tl_open returns NULL on failure, with the reason in msg (TL_MSG bytes).
+// Returns NULL on failure, with the reason in msg (TL_MSG bytes).
 tl_device *tl_open(tl_obj adapter, tl_caps const *want, char *msg);
 void tl_close(tl_device *d);
 int tl_lost(tl_device *d);

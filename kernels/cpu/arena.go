@@ -6,13 +6,14 @@ import "C"
 
 import "unsafe"
 
-// arena is C memory that is released all at once. It holds no Go pointers.
+// arena allocates C memory that is released all at once. The memory holds no Go pointers.
 type arena struct {
 	blocks []unsafe.Pointer
-	free   []byte // the rest of the last block
+	free   []byte // the unused end of the last block
 }
 
-// Bytes of a block. The first are small, since many kernels need little.
+// Bytes of a block: each block is twice as large as the one before, within these bounds. The first is small, since many
+// kernels need little.
 const (
 	firstBlock = 4 << 10
 	mostBlock  = 256 << 10

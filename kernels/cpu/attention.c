@@ -17,8 +17,8 @@
 
 enum { ROWS = 64, COLS = 128, WIDTH = 256, KEEP = 32 << 20 };
 
-// A worker's memory, in floats: two operands, two results, three tiles. No automatic array, since threads of embedding
-// programs may have small stacks.
+// A worker's memory, in floats: two operands, two results, three tiles. It is not on the stack, since threads of
+// embedding programs may have small stacks.
 enum { ROOM_SIDE = ROWS * WIDTH, ROOM_TILE = ROWS * COLS, ROOM = 4 * ROOM_SIDE + 3 * ROOM_TILE };
 
 // An operand with its strides, and the packed forms of one of its heads.
@@ -26,7 +26,7 @@ typedef struct {
 	const char *p;
 	int64_t batch, head, row, col, width;
 	float scale;
-	// Floats from the head's panels to its transposed panels, and to its straight ones; -1: not packed.
+	// Offsets, in floats, of the transposed and of the straight panels within a head's packed memory; -1: not packed.
 	int64_t across, down;
 } side;
 
@@ -36,7 +36,7 @@ typedef struct {
 	char **buf;
 	const int64_t *par;
 	int64_t batch, heads, group, queries, keys;
-	int64_t rows, cols, streams; // lengths of the own and the streamed side; number of streamed heads
+	int64_t rows, cols, streams; // rows of the own side and of the streamed side; number of streamed heads
 	side mine[2], theirs[2];     // q or k, then v or g
 	float *packed;
 	float *room;         // of all workers
@@ -51,7 +51,7 @@ typedef struct {
 	int64_t dq_floats;   // of one worker
 } attention;
 
-// Rows of an operand as floats; step is the distance of two rows in elements.
+// Rows of an operand as floats; step is the number of elements from one row to the next.
 typedef struct {
 	const float *p;
 	int64_t step;
@@ -94,7 +94,7 @@ static void copy_rows(const attention *x, const side *s, const char *head, int64
 	}
 }
 
-// Rows of a head from r0 on: in place where they need no change, else copied to room.
+// Returns n rows of a head from r0 on: in place if they need neither conversion nor scaling, else copied to room.
 static rows_at rows_of(const attention *x, const side *s, int64_t b, int64_t h, int64_t r0, int64_t n, float *room) {
 	const char *head = head_of(x, s, b, h);
 	if (x->a->type == TLK_F32 && s->col == 1 && s->scale == 1) return (rows_at){(const float *)head + r0 * s->row, s->row};
@@ -127,7 +127,7 @@ static void pack_job(void *arg, int worker, int64_t begin, int64_t end) {
 	}
 }
 
-// c += a b for nr columns, by tiles of nearly equal heights.
+// c += a b, or c = a b if first is set, for nr columns, in tiles of nearly equal heights.
 static void product(const attention *x, int64_t rows, int64_t kc, const float *a, int64_t am, int64_t ak,
 	const float *b, float *c, int64_t cm, int first) {
 	int64_t most = ak == 1 && am != 1 ? x->t->along : x->t->mr32, tiles = (rows + most - 1) / most, n;
@@ -151,8 +151,8 @@ static void gather(const attention *x, int64_t rows, int64_t n, const float *til
 		out + j, w, 0);
 }
 
-// Sets the scores that do not count to -inf: padding beyond n, keys after the query, and masked ones. A mask of numbers
-// is added. swapped: rows are keys.
+// Sets scores to -inf: the padding beyond column n, those of keys after the query if the pass is causal, and those that
+// a bool mask excludes. A mask of numbers is added. swapped: rows are keys.
 static void restrict_scores(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n,
 	float *tile, int swapped) {
 	const tl_attention *a = x->a;
@@ -179,7 +179,8 @@ static void restrict_scores(const attention *x, int64_t b, int64_t h, int64_t r0
 	}
 }
 
-// The factors of dropout of a tile; launch.Attention.Dropout numbers them. swapped: rows are keys.
+// Draws the factors of dropout of a tile: 0 or 1 / (1 - rate). launch.Attention.Dropout says which number of the stream
+// each element takes. swapped: rows are keys.
 static void draw(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n, float *keep,
 	int swapped) {
 	uint64_t seed = (uint64_t)x->par[x->a->seed], draw_offset = (uint64_t)x->par[x->a->draw_offset];
@@ -208,7 +209,7 @@ static void store(const attention *x, int buf, const float *v, int64_t w, int64_
 	int64_t h, int64_t heads, int64_t r0, int64_t n, float scale, const float *divisor) {
 	for (int64_t r = 0; r < n; r++, v += w) {
 		int64_t at = ((b * length + r0 + r) * heads + h) * width;
-		// A row without keys has sum 0 and becomes 0; NaN stays.
+		// A row without keys has sum 0 and becomes 0. NaN propagates.
 		float f = divisor ? (divisor[r] == 0 ? 0 : 1 / divisor[r]) : scale;
 		if (x->a->type == TLK_F32) {
 			float *to = (float *)x->buf[buf] + at;
@@ -249,7 +250,8 @@ static void forward_job(void *arg, int worker, int64_t begin, int64_t end) {
 	}
 }
 
-// A task of the gradients of k and v: its block of keys, the query head that reads them, and memory.
+// A task of the gradients of k and v: its block of keys (r0, rows), the batch b and query head h that read them, and
+// the task's memory.
 typedef struct {
 	int64_t b, h, r0, rows;
 	rows_at k, v;
@@ -261,7 +263,8 @@ static void split_stats(const float *stats, int64_t n, float *lse, float *delta)
 	for (int64_t i = 0; i < n; i++) lse[i] = stats[2 * i], delta[i] = stats[2 * i + 1];
 }
 
-// dp becomes the cotangents of the scores of a tile of queries and keys; mem holds the keys and values.
+// Computes in dp the cotangents of the scores of a tile, for rows of queries from r0 on and n keys from c0 on; mem
+// holds the packed keys and values.
 static void cotangents(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n,
 	rows_at q, rows_at g, const float *mem, float *tile, float *dp, float *keep, const float *lse, const float *delta) {
 	scores(x, rows, n, q, &x->theirs[0], mem, c0, tile);
@@ -295,8 +298,8 @@ static void gradq_job(void *arg, int worker, int64_t begin, int64_t end) {
 	}
 }
 
-// Adds what n queries from c0 on and the own keys give to dk and dv. Where dq is asked for, adds the transposed tile of
-// score cotangents times the own panels of k.
+// Adds to dk and dv what a block of queries from c0 on contributes. If dq is not NULL, also adds to it the transposed
+// tile of score cotangents times the own panels of k.
 static void gradkv_block(const attention *x, const own *o, int64_t c0, float *dq) {
 	int64_t n = x->cols - c0 < COLS ? x->cols - c0 : COLS, stream = o->b * x->heads + o->h;
 	const float *mem = x->packed + stream * x->head_floats;
@@ -355,7 +358,7 @@ static void gradkv_job(void *arg, int worker, int64_t begin, int64_t end) {
 
 static int64_t tiles(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
-// Writes the sums of a tile of the mask's gradient, over the rows or columns that share an element of the mask.
+// Writes a tile of the mask's gradient. Rows or columns that share an element of the mask are summed first.
 static void store_mask(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n,
 	float *total) {
 	const int32_t *sum = x->a->sum;
@@ -374,7 +377,7 @@ static void store_mask(const attention *x, int64_t b, int64_t h, int64_t r0, int
 	}
 }
 
-// A task owns a tile of the mask and walks all tiles of scores that share it.
+// A task owns a tile of the mask and adds up all tiles of score cotangents that share it.
 static void gradmask_job(void *arg, int worker, int64_t begin, int64_t end) {
 	attention *x = arg;
 	float *q = x->room + worker * ROOM, *g = q + ROOM_SIDE, *total = g + ROOM_SIDE, *tile = total + 2 * ROOM_SIDE,
@@ -419,7 +422,7 @@ static side operand(const attention *x, int buf, int at, int64_t width, float sc
 	return (side){x->buf[buf] + p[4] * tl_type_size(x->a->type), p[0], p[1], p[2], p[3], width, scale, -1, -1};
 }
 
-// Decides which packed forms the pass reads; returns the floats of all heads.
+// Decides which packed forms the pass reads. Returns the number of packed floats of all heads.
 static int64_t plan_pack(attention *x) {
 	int pass = x->a->pass;
 	int forms[2][2] = {{1, pass == 1 || pass == 2}, {pass != 0, pass == 0 || pass == 2}}; // transposed, straight

@@ -11,10 +11,10 @@ import (
 	"github.com/torchlette/torchlette/kernels/launch"
 )
 
-// maxAttentionWidth is WIDTH of attention.c: the widest head that fits a worker's memory.
+// maxAttentionWidth is WIDTH of attention.c: the most columns of a head for which a worker has memory.
 const maxAttentionWidth = 256
 
-// attention lays out a pass: the numbers of its parameters and buffers.
+// attention makes the C form of a pass: the numbers of its parameters and buffers.
 func attention(mem *arena, a *launch.Attention, params []device.Param) (*C.tl_attention, error) {
 	l := a.Layout()
 	if len(params) != len(l.Params) {
@@ -49,15 +49,16 @@ func attention(mem *arena, a *launch.Attention, params []device.Param) (*C.tl_at
 	return c, nil
 }
 
-// A joint pass has a task for each head; the two passes that it replaces have one for each block of 64 rows. So it
-// needs enough heads for many threads, or heads so short that blocks are few. The number of threads has no part in the
-// choice, since no result may depend on it.
+// A joint pass has one task for each head; the two passes that it replaces have one for each block of 64 rows. So it is
+// used if there are jointHeads heads, enough for many threads, or at most jointKeys keys, which are few blocks. Results
+// must not depend on the number of threads, so the choice does not either.
 const (
 	jointHeads = 64
 	jointKeys  = 256
 )
 
-// joinGradients joins a gradient of q and the gradient of k and v after it, of the same operands, into one pass.
+// joinGradients replaces a pass for the gradient of q, and the next pass, for the gradients of k and v of the same
+// operands, by one joint pass.
 func joinGradients(p *program, steps []device.Step, list []C.tl_step) error {
 	for i := range len(steps) - 1 {
 		s, next := &steps[i], &steps[i+1]

@@ -33,7 +33,7 @@ type program struct {
 	slots []*C.char // the C array of slot addresses
 	steps int
 	codes []*kernelCode // of its steps
-	// joined maps a step to the launch that it runs where it does the work of the step before it too.
+	// joined maps a step to the joint launch that it runs if it also does the work of the step before it.
 	joined map[int]launch.Op
 	calls  []call // the steps that run in Go, in order
 }
@@ -93,7 +93,7 @@ func recovered(err *error) {
 	}
 }
 
-// step lays out step i. It returns the code of a kernel, nil for other launches.
+// step makes the C form of step i. It returns the code of a kernel, or nil for other launches.
 func (d *Device) step(p *program, i int, s *device.Step, c *C.tl_step) (*kernelCode, error) {
 	bufs := array[C.int32_t](&p.mem, len(s.Bufs))
 	for i, b := range s.Bufs {
@@ -306,20 +306,20 @@ func (e *emitter) layCode(mem *arena, k *C.tl_kern, a *allocation) {
 	}
 }
 
-// whole reports a stage whose inner space is not cut into chunks: running values over columns, and those of an
-// operation so expensive that making the chunks' totals first costs more than a second thread gains.
+// whole reports a stage whose inner space is not cut into chunks: running values over columns; and running values of an
+// operation so expensive that computing the chunks' totals first costs more than a second thread gains.
 func (e *emitter) whole(st *loopir.Stage) bool {
 	return st.Prefix &&
 		(e.columns || slices.ContainsFunc(st.Accs, func(a loopir.Acc) bool { return a.Op == loopir.LogSum }))
 }
 
-// Lane operations of one claim from the thread pool, and the least number that pays for waking the pool.
+// Lane operations: of one claim from the thread pool, and the fewest for which waking the pool pays.
 const (
 	grainOps    = 1 << 16
 	parallelOps = 1 << 17
 )
 
-// cost is the work of a segment for each lane, in simple operations.
+// cost estimates the work of a segment for each lane, in simple operations.
 func cost(s *segment) int64 {
 	n := int64(0)
 	for _, i := range s.code {

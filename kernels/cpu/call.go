@@ -12,14 +12,15 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// Generator is a launch of a kind that this package does not know. It brings its own code for the CPU.
+// Generator is a kind of launch that this package does not know and that brings its own code for the CPU.
 type Generator interface {
 	launch.Op
-	// CPUCode makes the code of a launch with these parameters; those that vary from run to run are 0.
+	// CPUCode makes the code of a launch with these parameters. Parameters that vary from run to run are 0 here.
 	CPUCode(params []uint64) (Code, error)
 }
 
-// Code runs a launch over the memory of its buffers, each as long as its allocation. The steps before it have ended.
+// Code runs a launch over the memory of its buffers; each slice is as long as the buffer's allocation. The steps before
+// it have finished.
 type Code func(params []uint64, bufs [][]byte) (loopir.Fault, error)
 
 // call is a step that runs in Go.
@@ -29,7 +30,7 @@ type call struct {
 	code  Code
 }
 
-// generateCall makes step i a call of op's own code.
+// generateCall makes step i call op's own code.
 func (p *program) generateCall(i int, op Generator, s *device.Step) error {
 	code, err := op.CPUCode(s.Constants())
 	if err == nil {
@@ -38,8 +39,9 @@ func (p *program) generateCall(i int, op Generator, s *device.Step) error {
 	return err
 }
 
-// runAll runs the steps of p from bind.At on, in order: runs of C steps in C, with calls of Go between. It returns the
-// bytes that could not be allocated, or TLK_UNFUSED. A request to stop ends it with device.ErrStopped and sets bind.At.
+// runAll runs the steps of p from bind.At on, in order. Consecutive C steps run in one call of C; calls of Go run
+// between them. missing is 0, the bytes that could not be allocated, or TLK_UNFUSED. After a request to stop, bind.At
+// is where the next run begins and the error is device.ErrStopped.
 func (d *Device) runAll(p *program, bind *device.Binding, times []C.int64_t) (missing C.int64_t, err error) {
 	at := C.tl_place{step: C.int64_t(bind.At.Step), tile: C.int64_t(bind.At.Tile), begun: C.int64_t(bind.At.Begun)}
 	stopped := func() error {
@@ -49,7 +51,7 @@ func (d *Device) runAll(p *program, bind *device.Binding, times []C.int64_t) (mi
 	for i := range p.calls {
 		c := &p.calls[i]
 		if int(at.step) > c.index {
-			continue // an earlier run did it
+			continue // done before the stop
 		}
 		if missing = d.runSteps(p, &at, c.index, bind, times); missing == C.TLK_STOPPED {
 			return 0, stopped()
@@ -70,7 +72,7 @@ func (d *Device) runAll(p *program, bind *device.Binding, times []C.int64_t) (mi
 	return missing, nil
 }
 
-// advance is the position of the beginning of a step, before which everything is written.
+// advance returns the position at the beginning of a step. All steps before it have run.
 func advance(at C.tl_place, step int) C.tl_place {
 	return C.tl_place{step: C.int64_t(step), begun: max(at.begun, C.int64_t(step))}
 }
@@ -96,7 +98,7 @@ func (d *Device) runSteps(p *program, at *C.tl_place, to int, bind *device.Bindi
 	if len(bind.Scalars) > 0 {
 		scalars = (*C.uint64_t)(unsafe.Pointer(&bind.Scalars[0]))
 	}
-	local := C.tl_place{tile: at.tile} // counted from the part's first step
+	local := C.tl_place{tile: at.tile} // its steps count from the part's first one
 	stop := (*C.int32_t)(unsafe.Pointer(bind.Stop.Word()))
 	rest := C.tl_run(&part, d.pool, d.isa, offsets, scalars, d.fault, first(times), stop,
 		C.int64_t(bind.Patience()), &local)
@@ -110,7 +112,7 @@ func (d *Device) runSteps(p *program, at *C.tl_place, to int, bind *device.Bindi
 	return rest
 }
 
-// runCall runs one step in Go. A device reports the first data error only.
+// runCall runs one step in Go. Of several data errors the device keeps the first.
 func (d *Device) runCall(c *call, bind *device.Binding) error {
 	bufs := make([][]byte, len(c.step.Bufs))
 	for i, slot := range c.step.Bufs {

@@ -17,21 +17,20 @@ const (
 	laneTile  = C.TLK_LANE_TILE
 )
 
-// Levels: how often an instruction runs.
+// The level of an instruction says how often it runs.
 const (
-	levelRun   = 0 // once a run
-	levelOuter = 1 // once an outer tile
-	levelInner = 2 // once an inner tile
+	levelRun   = 0 // once for each run
+	levelOuter = 1 // once for each outer tile
+	levelInner = 2 // once for each inner tile
 )
 
-// Variants of TLK_FMA: fmaShifted's first operand is a difference times a factor; fmaTwo adds such a product and a
-// product of two more registers.
+// Variants of TLK_FMA; cpu.h has the formulas.
 const (
 	fmaShifted = 4
 	fmaTwo     = 5
 )
 
-// Variants of TLK_SUM, which sum products.
+// Variants of TLK_SUM that sum products; cpu.h has the formulas.
 const (
 	sumDot       = 3
 	sumSquares   = 4
@@ -47,7 +46,7 @@ type instr struct {
 	imm                     int64
 }
 
-// listed returns where the operands of i beyond three begin in the emitter's extra, and how many they are.
+// listed returns the operands of i beyond the first three: their place in the emitter's extra, and their number.
 func (i *instr) listed() (at, n int) {
 	switch {
 	case i.op == opFma && i.variant == fmaShifted:
@@ -60,7 +59,7 @@ func (i *instr) listed() (at, n int) {
 	return 0, 0
 }
 
-// vreg is a virtual register. An external one points into a buffer.
+// vreg is a virtual register. The lanes of an external one are elements of a buffer, to which it points.
 type vreg struct {
 	bytes    int64
 	external bool
@@ -72,8 +71,8 @@ type vreg struct {
 // segment is a list of instructions.
 type segment struct{ code []instr }
 
-// stageCode is the code of a stage. folds is the number of instructions of inner that make the accumulators, in a
-// Prefix stage over rows.
+// stageCode is the code of a stage. folds, in a Prefix stage over rows, is the number of instructions of inner that
+// compute the accumulators; the others come after them.
 type stageCode struct {
 	outer, prologue, inner segment
 	folds                  int
@@ -83,7 +82,7 @@ type emitter struct {
 	*tilePlan
 	regs    []vreg
 	uniform segment
-	worker  segment // once a run and worker
+	worker  segment // runs once for each run and worker
 	stages  []stageCode
 	extra   []int // operands beyond the three of an instruction
 	s       int   // the current stage
@@ -91,7 +90,7 @@ type emitter struct {
 	wide    map[[2]int]int
 	wideRun map[[2]int]int
 	scans   map[int]int // running values of the current stage's accumulators
-	serial  bool        // a store combines values: no threads
+	serial  bool        // a store combines values, so one thread runs the kernel
 }
 
 // opcodes maps the scalar operations whose instruction is indexed by the argument's type.
@@ -126,7 +125,7 @@ func emit(p *tilePlan) *emitter {
 		e.wide, e.scans = map[[2]int]int{}, map[int]int{}
 		if !p.oneTile {
 			e.forget(func(i int) bool { return p.level(i) == levelInner })
-		} else if p.bundle { // a pointer into a buffer is that of a row
+		} else if p.bundle { // the pointer moves from row to row
 			e.forget(func(i int) bool { return p.level(i) == levelInner && e.regs[e.val[i]].external })
 		}
 		e.stage(&p.k.Stages[s])
@@ -155,8 +154,8 @@ func (p *tilePlan) level(x int) int {
 	return levelRun
 }
 
-// one reports that expression x is a single lane to an instruction of that kind. In a bundle's tile, a value with a
-// lane for each row is one too.
+// one reports that an instruction over lanes of that kind sees expression x as a single lane. In the tile of a bundle,
+// which is one row, that includes a value with one lane for each row.
 func (p *tilePlan) one(x, kind int) bool {
 	have := p.kind(x)
 	return have == laneOne || p.bundle && have == laneOuter && kind == laneTile
@@ -191,7 +190,7 @@ func (e *emitter) forget(gone func(i int) bool) {
 	}
 }
 
-// forgetWritten drops the values that depend on a buffer that the stage wrote.
+// forgetWritten drops computed values that depend on a buffer that the stage wrote, so that they are computed again.
 func (e *emitter) forgetWritten(st *loopir.Stage) {
 	for _, r := range st.Stores {
 		slot := e.slots[e.storeBuf(r)]
@@ -224,7 +223,7 @@ func (e *emitter) pointer(m *affine, kind, level int) int {
 	return len(e.regs) - 1
 }
 
-// rowLanes is the number of lanes of that kind in a row of a bundle, 0 where rows share one lane.
+// rowLanes returns the number of lanes of that kind in a row of a bundle, or 0 if rows share one lane.
 func (e *emitter) rowLanes(kind int) int64 {
 	if kind == laneOne {
 		return 0
@@ -263,7 +262,7 @@ func (e *emitter) walk(m *affine, kind int) []dim {
 	return nil
 }
 
-// need returns the register of expression x and emits its code where it is not there yet.
+// need returns the register of expression x. It emits the code of x unless that was done before.
 func (e *emitter) need(x int) int {
 	if e.val[x] >= 0 {
 		return e.val[x]
@@ -316,14 +315,14 @@ func (e *emitter) need(x int) int {
 	return r
 }
 
-// load reads a map into a register. Where direct allows it and the lanes are consecutive elements of the register's
-// type, it points the register at the buffer.
+// load reads a map into a register. If direct is set and the lanes are consecutive elements of the register's type, it
+// points the register at the buffer instead.
 func (e *emitter) load(m, kind, level int, direct bool) int {
 	a := e.maps[m]
 	i := instr{lanes: kind, a: -1, b: -1, c: -1, aux: m, typ: int(a.typ)}
 	if direct && a.typ == a.typ.ComputeType() && dense(e.walk(a, kind)) {
 		if e.oneTile && !slices.ContainsFunc(a.stride[outer], func(s int64) bool { return s != 0 }) {
-			level = levelRun // it points at the same lanes in every tile
+			level = levelRun // every tile reads the same lanes
 		}
 		i.op, i.d = C.TLK_DIRECT, e.pointer(a, kind, level)
 	} else {
@@ -333,14 +332,14 @@ func (e *emitter) load(m, kind, level int, direct bool) int {
 	return i.d
 }
 
-// operands makes the instruction of an elementwise operation, without its result register.
+// operands returns the instruction of an elementwise operation, without its result register.
 func (e *emitter) operands(ex loopir.Expr, kind int) instr {
 	i := instr{op: opcodes[ex.Op], typ: int(e.k.Exprs[ex.A].Type), lanes: kind, b: -1, c: -1}
 	if ex.Op == loopir.OpFma || ex.Op == loopir.OpMul {
 		ex.A, ex.B = e.oneLast(ex, kind)
 	}
 	switch {
-	case ex.Op == loopir.OpNarrow: // a cast to a half type leaves a float
+	case ex.Op == loopir.OpNarrow: // the register of a half type holds floats
 		i.typ, i.variant = int(ex.Imm), int(ir.F32)
 		i.a = e.as(ex.A, kind, false)
 	case ex.Op == loopir.OpCast:
@@ -393,7 +392,7 @@ func (e *emitter) operands(ex loopir.Expr, kind int) instr {
 	return i
 }
 
-// oneLast returns the factors of a product of that kind; a factor of one lane comes second.
+// oneLast returns the factors of a product over lanes of that kind. A factor of one lane comes second.
 func (e *emitter) oneLast(x loopir.Expr, kind int) (a, b int) {
 	if e.one(x.A, kind) {
 		return x.B, x.A
@@ -408,7 +407,7 @@ func (e *emitter) list(regs ...int) (at int) {
 	return at
 }
 
-// as returns expression x with the lanes of kind; one lane stays one where scalar allows it.
+// as returns a register of expression x with the lanes of kind. If scalar is set, a value of one lane may stay so.
 func (e *emitter) as(x, kind int, scalar bool) int {
 	r, have := e.need(x), e.kind(x)
 	if have == kind || scalar && e.one(x, kind) {

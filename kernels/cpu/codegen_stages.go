@@ -8,7 +8,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// stateVariant says how an accumulator's state is kept: the variant of TLK_FINAL.
+// stateVariant returns the variant of TLK_FINAL for an accumulator, which says in which form its state is kept.
 func (p *tilePlan) stateVariant(a loopir.Acc) int {
 	if a.Op != loopir.Sum && a.Op != loopir.Prod && a.Op != loopir.LogSum {
 		return 0
@@ -56,8 +56,8 @@ func (e *emitter) stage(st *loopir.Stage) {
 	}
 }
 
-// runsInto is the map through which the running values of a Prefix stage over rows are stored as they are made, where
-// the stage stores nothing else; unusedMap otherwise.
+// runsInto returns the map through which a Prefix stage over rows stores its running values while it computes them. It
+// is unusedMap if the stage stores anything else.
 func (e *emitter) runsInto(st *loopir.Stage) int {
 	if !st.Prefix || e.columns || len(st.Stores) != 1 || len(st.Accs) != 1 {
 		return unusedMap
@@ -74,8 +74,8 @@ func (e *emitter) runsInto(st *loopir.Stage) int {
 	return unusedMap
 }
 
-// fold emits an accumulator's instruction. In a Prefix stage it also gives the running values, or stores them through
-// the map into.
+// fold emits an accumulator's instruction. In a Prefix stage the instruction also computes the running values, and
+// stores them through the map into, if there is one.
 func (e *emitter) fold(st *loopir.Stage, n int, a loopir.Acc, into int) {
 	kind := e.fullKind(true)
 	t := e.k.Exprs[a.Val].Type
@@ -173,7 +173,8 @@ func (e *emitter) addsProducts(st *loopir.Stage, a loopir.Acc) bool {
 		e.val[a.Val] < 0
 }
 
-// shifts reports that x, not computed yet, is a register - one lane, which a product with it can include.
+// shifts reports that x is (a register - one lane) and not computed yet, so that a product with x can include the
+// subtraction.
 func (e *emitter) shifts(x, kind int) bool {
 	s := e.k.Exprs[x]
 	return s.Op == loopir.OpSub && s.Type.IsFloat() && e.val[x] < 0 && e.kind(s.A) == kind && e.one(s.B, kind) &&
@@ -200,8 +201,8 @@ func (e *emitter) scaled(x, kind int) bool {
 	return e.kind(full) == kind && e.one(one, kind) && e.one(f.C, kind)
 }
 
-// inPlaceRows points a register at the rows of a tile of columns in the buffer, and returns the elements from row to
-// row; 0 where expression x is not such a load.
+// inPlaceRows points a register at the rows of a tile of columns in the buffer. It returns the register, and the number
+// of elements from row to row; 0 if expression x is not such a load.
 func (e *emitter) inPlaceRows(x, kind int) (reg int, step int64) {
 	ex := e.k.Exprs[x]
 	if ex.Op != loopir.OpLoad || e.val[x] >= 0 || e.uses[x] != 1 || e.kind(x) != kind {
@@ -218,7 +219,7 @@ func (e *emitter) inPlaceRows(x, kind int) (reg int, step int64) {
 	return d, w[0].stride
 }
 
-// scanVariant numbers the running operations in the order of kern_table.h.
+// scanVariant returns the variant of TLK_SCAN for an operation. kern_table.h has the same order.
 func scanVariant(op loopir.ReduceOp) int {
 	switch op {
 	case loopir.Prod, loopir.All:

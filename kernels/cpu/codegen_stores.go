@@ -11,17 +11,17 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// pending is a store whose value is computed straight into the destination where direct is set.
+// pending is a store that is not emitted yet. If direct is set, its value is computed straight into the destination.
 type pending struct {
 	store  loopir.Store
-	ins    instr // of the value, without result; op 0: the value is in reg
+	ins    instr // computes the value, without a result register; op 0: the value is in reg
 	reg    int
 	index  int
 	guard  int
 	direct bool
 }
 
-// stores evaluates all values of a stage, then writes them in order.
+// stores emits the code that computes all values of a stage, then the code that writes them in order.
 func (e *emitter) stores(st *loopir.Stage) {
 	kind, level := e.fullKind(st.OverInner), stageLevel(st)
 	list := make([]pending, len(st.Stores))
@@ -44,7 +44,8 @@ func (e *emitter) stores(st *loopir.Stage) {
 	}
 }
 
-// canDirect reports that only r uses its value and the lanes are consecutive elements of the destination.
+// canDirect reports that the value of r can be computed in its destination: nothing else uses it, and the lanes are
+// consecutive elements there.
 func (e *emitter) canDirect(r loopir.Store, kind, level int) bool {
 	x := e.k.Exprs[r.Val]
 	if _, elementwise := opcodes[x.Op]; !elementwise || r.Access < 0 || r.Guard >= 0 || r.Mode != loopir.Set {
@@ -55,8 +56,8 @@ func (e *emitter) canDirect(r loopir.Store, kind, level int) bool {
 		m.typ == m.typ.ComputeType() && dense(e.walk(m, kind))
 }
 
-// streamBytes is the size from which a result leaves the caches before it is read: the last level holds 16 to 32 MiB on
-// most machines. A wrong guess costs one trip to memory.
+// streamBytes is the size from which a result is stored past the caches. The last level holds 16 to 32 MiB on most
+// machines, so a larger result would leave it before it is read. A wrong guess costs one trip to memory.
 const streamBytes = 32 << 20
 
 // streams reports that r writes more than the caches hold, each element once.
@@ -82,7 +83,7 @@ func (e *emitter) streams(r loopir.Store) bool {
 	return true
 }
 
-// protect copies the values of p that it would read from buffers that earlier stores write.
+// protect copies values that p would read from a buffer after an earlier store has written to it.
 func (e *emitter) protect(earlier []pending, p *pending, kind int) {
 	lost := func(r int) bool {
 		return r >= 0 && e.regs[r].external && slices.ContainsFunc(earlier,
@@ -119,7 +120,7 @@ func (e *emitter) materialise(x, kind int) int {
 	return e.load(e.ofAccess[ex.Imm], kind, e.level(x), false)
 }
 
-// address prepares a store that is not plain affine: its element numbers and its guard.
+// address emits the element numbers and the guard of a store that is not plain affine.
 func (e *emitter) address(p *pending, kind int) {
 	r := p.store
 	if r.Guard >= 0 {

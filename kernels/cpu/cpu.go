@@ -56,7 +56,7 @@ type Device struct {
 	times     []device.StepTime
 }
 
-// Freed blocks of up to 1 MiB stay in a cache by size class, so that their pages are not faulted in again.
+// Freed blocks of up to 1 MiB are cached by size class, because the pages of a new block would fault once more.
 const (
 	cacheClasses = 15 // 64 B to 1 MiB
 	cachePerSize = 16
@@ -131,8 +131,8 @@ func (d *Device) SetThreads(n int) error {
 // Threads is the number of threads of the pool, the caller included.
 func (d *Device) Threads() int { return int(C.tl_pool_threads(d.pool)) }
 
-// AfterFork gives the child of a fork a new pool, since the old one's threads exist in the parent only. The old pool
-// cannot be stopped and is leaked.
+// AfterFork makes a new thread pool in the child of a fork, since the old pool's threads exist only in the parent. The
+// old pool cannot be stopped and is leaked.
 func (d *Device) AfterFork() error {
 	n := d.Threads()
 	d.pool = nil
@@ -146,7 +146,7 @@ func outOfMemory(bytes int64) error {
 	return ir.Errorf(ir.ErrOutOfMemory, "cpu: out of memory: tried to allocate %d bytes", bytes)
 }
 
-// sizeClass returns the class of a block and the class's size; blocks of class -1 are not cached.
+// sizeClass returns the cache class of a block of that many bytes, and the bytes to allocate. Class -1 is not cached.
 func sizeClass(bytes int64) (class int, size int64) {
 	size = 64
 	for class = 0; class < cacheClasses; class++ {
@@ -213,7 +213,7 @@ func (d *Device) trim() {
 	d.cachedBytes = 0
 }
 
-// window returns the memory of n bytes of b from element off on.
+// window returns n bytes of b's memory, from element off of dtype t on.
 func window(b device.Buffer, t ir.DType, off int64, n int) ([]byte, error) {
 	x := b.(*buffer)
 	at := off * int64(t.Size())

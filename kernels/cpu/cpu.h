@@ -103,8 +103,8 @@ typedef struct {
 	int32_t nstride;
 } tl_stage;
 
-// A group of dims and how it is cut into tiles: dim t into pieces of chunk, the dims after t not at all. A second dim u
-// before t may be cut too, into pieces of uchunk; u is -1 when there is none.
+// An index space, and how it is cut into tiles: dim t into pieces of chunk elements, the dims after t not at all. A dim
+// u before t may be cut too, into pieces of uchunk elements; u is -1 if none is.
 typedef struct {
 	int32_t n, t, u;
 	int64_t uchunk, upieces;
@@ -146,9 +146,10 @@ enum { TLK_EPILOGUE_OPERANDS = 4 };
 // apart.
 typedef struct { int64_t to, n, from; } tl_piece;
 
-// A pass of attention: numbers of its parameters and buffers, -1 for what the pass lacks. An operand has five
-// parameters, of which the number is the first. pass is launch.AttentionPass; mask is the mask's type or 0. dq is the
-// buffer of dq where the pass of dk and dv makes dq too; the pass before it is then left out, as TLK_ATTENTION_NONE.
+// A pass of attention: the numbers of its parameters and buffers, -1 for those that it lacks. An operand has five
+// parameters in a row; its field is the number of the first. pass is launch.AttentionPass; mask is the mask's type or
+// 0. If the pass of dk and dv computes dq too, dq is the buffer of that result, and the pass of dq before it becomes
+// TLK_ATTENTION_NONE, which does nothing.
 enum { TLK_ATTENTION_NONE = -1 };
 typedef struct {
 	int32_t type, pass, causal, mask, dropout;
@@ -178,19 +179,19 @@ enum { TLK_STEP_KERNEL, TLK_STEP_GEMM, TLK_STEP_ATTENTION, TLK_STEP_FACTOR, TLK_
 // A parameter that is set for each run: bits plus an offset, or plus a scalar where offset is -1.
 typedef struct { int32_t par, offset, scalar; int64_t bits; } tl_dynpar;
 
-// A value that lives within a fusion group has no buffer: its tile lies at byte `at` of a worker's scratch, in elements
+// A value that only one fusion group uses has no buffer: its tile lies at byte `at` of a worker's scratch, in elements
 // of width bytes.
 typedef struct { int32_t buf, width; int64_t at; } tl_tile;
 
 // A step. event is its number in data errors.
 //
-// group is set on the first step of a fusion group: the number of steps that run tile by tile together, 0 for none.
-// They may do so where the parameters listed in zero are 0. Stores to the buffers whose bits are set in cached stay in
-// the caches, since a later step of the group reads them. tile lists the buffers that are tiles; tiles, on the group's
-// first step, is the bytes of all of them.
+// group, on the first step of a fusion group, is the number of its steps, else 0. The steps run tile by tile if, in
+// each, the parameters that zero lists are 0. cached has a bit for each buffer whose stores go through the caches,
+// because a later step of the group reads them. tile lists the buffers that exist only as tiles; tiles, on the first
+// step, is the bytes of all these tiles.
 typedef struct {
 	int32_t kind, nbuf, ndyn, npar, group, nzero, ntile;
-	int32_t rerunnable; // it reads nothing that it writes, so that after a stop midway it can run again
+	int32_t rerunnable; // it reads nothing that it writes: after a stop midway it can run again
 	uint32_t event;
 	uint64_t cached;
 	int64_t tiles;
@@ -215,7 +216,8 @@ typedef struct {
 
 typedef struct { int32_t set; uint32_t event; int64_t elem, order; } tl_fault;
 
-// The state of one accumulator in a set. before is the state of the chunks before this one in a Prefix stage, or NULL.
+// The state of one accumulator in a set. before, in a Prefix stage, is the state of the chunks before this one, else
+// NULL.
 typedef struct { void *st; const void *before; int64_t *idx; float *part; int64_t count; } tl_accst;
 
 typedef struct tl_ctx {
@@ -230,8 +232,8 @@ typedef struct tl_ctx {
 	tl_accst *acc;
 	char *arena;
 	int64_t order;
-	struct tl_pool *watch; // whose request to stop is polled between inner tiles; NULL: the tile is always finished
-	int32_t halted;        // the request came: the tile is not finished
+	struct tl_pool *watch; // polled for requests to stop between inner tiles; NULL: the outer tile is always finished
+	int32_t halted;        // a request to stop was seen: the outer tile is not finished
 	int32_t totals; // a Prefix stage needs only its accumulators, no values
 	int32_t failed;
 	int64_t fail_order, fail_elem;
@@ -244,23 +246,23 @@ typedef void (*tl_job)(void *arg, int worker, int64_t begin, int64_t end);
 tl_pool *tl_pool_new(int threads);
 void tl_pool_free(tl_pool *);
 int tl_pool_threads(tl_pool *);
-// Runs job over [0, n) in pieces of grain that workers claim from a counter; the caller is worker 0. Returns n, or,
-// after a request to stop, the number of elements that were run: all before it and none after it.
+// Runs job over [0, n) in pieces of grain elements, which workers claim from a counter; the caller is worker 0. Returns
+// the end e of what was run: [0, e), where e is n unless a request to stop was seen.
 int64_t tl_parallel(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
 // tl_parallel without polling for requests to stop.
 void tl_parallel_whole(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
-// From now on requests to stop are read from word, by the rule of device.Stop. NULL: no request can come. Loops also
-// stop patience nanoseconds after the first look at the clock; 0: the clock stops nothing. They look at it at every
-// eighth poll inside a step.
+// Sets where requests to stop are read from now on: word, by the rule of device.Stop, or NULL if none can come. Loops
+// also stop patience nanoseconds after they first looked at the clock, unless patience is 0. Inside a step they look at
+// it at every eighth poll.
 void tl_watch(tl_pool *, int32_t *word, int64_t patience);
-// Loops look for requests to stop (1), or leave them for later (0).
+// Makes loops look for requests to stop (on = 1), or ignore them until loops look again (on = 0).
 void tl_attend(tl_pool *, int on);
 // Whether the current work is to stop. The answer stays yes until the next tl_watch.
 int tl_stop_asked(tl_pool *);
 int tl_stop_asked_between(tl_pool *); // the same between two steps, where the clock is looked at every 64th time
 int tl_cut(tl_pool *); // the same, without polling
-// Scratch memory of a worker, or of the current loop where worker is -1: at least bytes, aligned to 64 bytes, or NULL
-// where memory is out.
+// Returns at least bytes of scratch memory, aligned to 64 bytes, or NULL if none could be allocated. It belongs to a
+// worker or, if worker is -1, to all workers of the current loop. The next call for the same owner may move it.
 void *tl_scratch(tl_pool *, int worker, int64_t bytes);
 
 int tl_isa(void);             // best instruction set of this processor: 0 plain, 1 AVX2 and FMA, 2 AVX-512
@@ -269,8 +271,8 @@ tl_fn tl_lookup(int isa, const tl_ins *);
 // Fills in the functions of a kernel's instructions. Returns how many of them do not exist.
 int tl_kern_link(tl_kern *, int isa);
 
-// Where a run begins or has stopped: a step, and how many of its outer tiles are done. Steps from begun on have written
-// nothing.
+// Where a run begins or has stopped: a step, and the number of its finished outer tiles. Steps from begun on have
+// written nothing.
 typedef struct { int64_t step, tile, begun; } tl_place;
 
 enum { TLK_UNFUSED = -1, TLK_STOPPED = -2 };
@@ -281,12 +283,17 @@ int64_t tl_run(tl_prog *, tl_pool *, int isa, const int64_t *offsets, const uint
 	int64_t *times, // NULL, or room for the time at which each step begins and the last ends, by tl_nanoseconds
 	int32_t *stop, int64_t patience, tl_place *at);
 int64_t tl_nanoseconds(void); // of a monotonic clock
-// A map of one dim without parameters, applied to pieces of its elements. tl_map_enter binds it to buffers; mem is a
-// worker's memory of tl_map_bytes, aligned to 64 bytes. tl_map_run works n elements from element at.
+// A map of one dim without parameters, which is applied to pieces of its elements. tl_map_enter binds it to buffers;
+// mem is tl_map_bytes of the worker's memory, aligned to 64 bytes. tl_map_run computes n elements from element at on.
 enum { TLK_MAP_LANES = 512 }; // lanes of one tile: the registers stay in L1 beside the tiles of a product
 int64_t tl_map_bytes(const tl_kern *);
 void tl_map_enter(tl_ctx *, const tl_kern *, char **buf, char *mem);
 void tl_map_run(tl_ctx *, int64_t at, int64_t n);
+// Runs a kernel from outer tile *tile on; *tile becomes the number of finished tiles. Returns as tl_run.
+int64_t tl_run_kern(tl_step *, tl_pool *, tl_fault *, int64_t *tile);
+// Runs a fusion group from tile *tile on; *tile becomes the tile at which it stopped, or -1. times is NULL, or room for
+// the time at which each map begins: the group's time is divided in proportion to the workers' time. Returns as tl_run.
+int64_t tl_run_group(tl_step *, tl_pool *, int64_t *times, int64_t *tile);
 int64_t tl_run_gemm(const tl_gemm *, tl_pool *, int isa, char **buf, const int64_t *par);
 int64_t tl_run_attention(const tl_attention *, tl_pool *, int isa, char **buf, const int64_t *par);
 int64_t tl_run_factor(const tl_factor *, tl_pool *, int isa, char **buf, const int64_t *par, tl_fault *);
@@ -309,8 +316,8 @@ void tl_cpu_free(void *);
 // What each instruction set provides.
 typedef struct {
 	const tl_fn (*fn)[TLK_TYPES][TLK_TYPES];
-	// C[mr][nr] (+)= A B over kc steps; strides are in elements. first: C is overwritten. Tiles are at most mr x nr, or
-	// along x nr where rows of A are read in place against a packed B.
+	// C[mr][nr] += A B over kc terms, or C = A B if first is set; strides are in elements. Tiles are at most mr x nr;
+	// or along x nr if rows of A are read in place and B is packed.
 	int mr32, nr32, mr64, nr64, along;
 	void (*gemm32)(int mr, int64_t kc, const float *a, int64_t am, int64_t ak, const float *b, int64_t bk, float *c,
 		int64_t cm, int first);

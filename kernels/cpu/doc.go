@@ -1,8 +1,8 @@
 // Package cpu is the CPU device: it runs programs of launches on the vector units of the processor.
 //
 // Go plans, C runs. [New] makes the device. [Device.Build] takes a list of steps and gives a program: it compiles each
-// loopir.Kernel into a block program and lays it out as C structs. [Device.Run] is one call into runner.c for the whole
-// program, without Go allocation.
+// loopir.Kernel into a block program and lays it out as C structs. [Device.Run] is one call into program.c for the
+// whole program, without Go allocation.
 //
 // A block program works a kernel tile by tile: dims are collapsed, a tile of about 1,024 lanes is chosen (tiling.go),
 // and expressions become instructions over registers that stay in the L1 cache (codegen.go). Neighbouring maps are

@@ -1,33 +1,38 @@
-// The GEMM driver: blocking, packing, epilogues and sharing between threads. The micro-kernels are in kern_gemm.h.
+// The GEMM driver: blocking, packing, epilogues, and how threads share a product. The micro-kernels are in kern_gemm.h.
 // Blocking follows Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008.
 #include <string.h>
 #include "cpu.h"
 
-// Blocks: a KC x NR panel of B stays in L1, an MB x KC block of A in L2. TASKS is the least number of tasks for each
-// thread where rows of A are packed.
+// Blocks: a panel of B, KC x nr elements, stays in L1, and a block of A, MB x KC, in L2. At most SHARED_N columns of B
+// are packed at a time. A task that does not pack its rows of A has NB columns.
+// Tasks that pack rows of A: each thread gets at least TASKS of them. If B has at most FEW_COLUMNS columns, such a task
+// may be as small as FEW_TILES tiles of rows.
 enum { KC = 256, MB = 96, NB = 256, SHARED_N = 4096, TASKS = 4, FEW_COLUMNS = 1024, FEW_TILES = 4 };
 
-// Rows of A' that are packed together: rows a whole number of pages apart share few sets of the L1 cache.
+// An A with contiguous columns is packed LINES columns at a time. Columns that lie a whole number of pages apart share
+// few sets of the L1 cache, so more of them would evict each other.
 enum { LINES = 16 };
 
-// A B of several dims is read in place for at most RAW_K terms, and where at most one element in RAW_WASTE is no
-// column.
+// A B with several dims of K or N is read in place, without packing, if K is at most RAW_K and the elements between its
+// columns are at most one for each RAW_WASTE columns.
 enum { RAW_K = 4 * KC, RAW_WASTE = 4 };
 
-// A row times B is a sum over PARTS of K where each part has at least PART_ROWS rows of B, of at most PART_COLUMNS.
+// A product with one row is split over K into PARTS partial sums if each part has at least PART_ROWS rows of B and a
+// row has at most PART_COLUMNS columns.
 enum { PARTS = 8, PART_ROWS = 32, PART_COLUMNS = 4096 };
 
-// Multiplications from which threads share a product: SHARED; or ALONE where all of it fits NEAR elements, since waking
-// a thread takes about as long as ALONE multiplications.
+// Threads share a product from SHARED multiplications on. If its operands and result have at most NEAR elements
+// together, they share it from ALONE on: waking a thread takes about as long as ALONE multiplications of operands in
+// cache.
 enum { SHARED = 1 << 18, ALONE = 1 << 20, NEAR = 1 << 16 };
 
-// Bytes of B's panels that stay in L2 beside the rows of A that are read through it.
+// Most bytes of B's panels that stay in L2 while rows of A pass through it.
 enum { FEW_PANELS = 1 << 17 };
 
-// Most rows and bytes of an A that is read in place for each panel of B.
+// An A of at most NEAR_ROWS rows and NEAR_BYTES bytes is read in place for each panel of B.
 enum { NEAR_ROWS = 512, NEAR_BYTES = 1 << 20 };
 
-// Most rows of a product that is worked as its transpose.
+// Most rows of a product that is computed as its transpose.
 enum { TRANSPOSE_ROWS = 64 };
 
 typedef struct {
@@ -37,7 +42,7 @@ typedef struct {
 	int64_t M, N, K;
 	const char *a, *b, *bias;
 	char *c;
-	// The epilogue or NULL, over buffers of C and of its operands. In each of them the matrix begins at element first.
+	// The epilogue, or NULL. maps are its buffers: C, then its operands. In each, the matrix begins at element first.
 	const tl_kern *epilogue;
 	char *maps[1 + TLK_EPILOGUE_OPERANDS];
 	int64_t first;
@@ -50,21 +55,22 @@ typedef struct {
 	int packs;              // A is packed
 	char *block;     // of the caller: the rows of A that it works on
 	int caller;
-	// Where B has several dims (nn > 0): sizes and strides, where each row lies, the number of elements up to B's end.
-	// apart: A has no single stride over K, but one over runs of arun.
+	// Only if B has several dims (nn > 0): their sizes and strides; row, the element at which each row of B begins;
+	// extent, the number of elements up to B's end. apart: the elements of a row of A have no single stride, but runs
+	// of arun of them have.
 	int nk, nn, apart;
 	int64_t ks[4], akd[4], bkd[4], ns[4], bnd[4], *row, extent, arun;
-	// Where columns are in the order of memory: span elements hold them all, and their nstart runs, of one length,
-	// begin at start. span is 0 where B is better packed.
+	// If columns are in the order of memory, they lie within span elements, as nstart runs of one length that begin at
+	// the elements start. span is 0 if B is packed instead.
 	int64_t span, nstart, *start;
-	int transposed;      // the product of the transposes is worked: M and N, and what belongs to them, are exchanged
+	int transposed;      // C' = B' A' is computed: M and N, the operands and their strides are exchanged
 	char **buf;
 	const int64_t *par;
 	int watch; // requests to stop are polled
 	volatile int64_t oom;
 } gemm;
 
-// Whether the product is to stop midway; its result is then void.
+// Whether the product is to stop midway. Its result is then not used.
 static inline int cut(const gemm *x) { return x->watch && tl_stop_asked(x->pool); }
 
 static void spread(const gemm *x, int64_t n, int64_t grain, tl_job job, gemm *arg) {
@@ -100,7 +106,8 @@ static void elements(const int64_t *size, const int64_t *stride, int dims, int64
 	}
 }
 
-// The columns among n elements from element at on, as runs; their elements are relative to at.
+// Lists the runs of columns among the n elements from element at on, and returns their number. A run counts its first
+// element from at.
 static int64_t runs_at(const gemm *x, int64_t at, int64_t n, tl_piece *run) {
 	int64_t length = x->ns[x->nn - 1], low = 0, high = x->nstart, runs = 0;
 	while (low < high) { // the first run that ends after at
@@ -117,11 +124,12 @@ static int64_t runs_at(const gemm *x, int64_t at, int64_t n, tl_piece *run) {
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// From this length on the epilogue works a row by itself; shorter rows are gathered into tiles of TLK_MAP_LANES.
+// The epilogue runs over each row of at least MAP_ROW elements by itself. Shorter rows are gathered into tiles of
+// TLK_MAP_LANES elements.
 enum { MAP_ROW = 256 };
 
-// Applies the epilogue to rows of n elements of C, from element at on, cm apart. They are gathered into tiles in which
-// rows follow one another.
+// Applies the epilogue to rows of n elements of C, the first at element at, each cm elements after the one before.
+// Copies several rows at a time into a dense tile, runs the epilogue over it, and copies them back.
 static __attribute__((noinline)) void map_gathered(const gemm *x, tl_ctx *c, int64_t at, int64_t rows, int64_t n,
 	int64_t cm) {
 	char tile[1 + TLK_EPILOGUE_OPERANDS][TLK_MAP_LANES * sizeof(double)] __attribute__((aligned(64)));
@@ -248,7 +256,7 @@ int64_t tl_gemm_f64(tl_pool *pool, int isa, int worker, int parallel, int64_t M,
 	return x.oom;
 }
 
-// Fills in the dims of K and N. Returns 0 where memory for the row offsets is out.
+// Fills in the dims of K and N. Returns 0 if memory for the offsets of rows could not be allocated.
 static int take_dims(gemm *x) {
 	const tl_gemm *g = x->g;
 	const int64_t *p = x->par;

@@ -1,7 +1,8 @@
-// The drivers for floats: included twice by gemm.c, for REAL with suffix SUF.
+// The drivers of float products. gemm.c includes this file twice: SUF adds the suffix 32 to names for REAL float, and
+// 64 for REAL double.
 
-// Rows of the tile at m. Tiles have nearly equal heights of at most `most`: a tile of one row would wait for its own
-// additions.
+// Returns the height of the tile that begins at row m. Tiles have nearly equal heights of at most `most` rows, since
+// the additions of a tile of one row would wait for each other.
 static inline int SUF(height)(int most, int64_t m, int64_t m1) {
 	int64_t tiles = (m1 - m + most - 1) / most;
 	return (int)((m1 - m + tiles - 1) / tiles);
@@ -11,7 +12,7 @@ static inline int SUF(height)(int most, int64_t m, int64_t m1) {
 static void SUF(packa)(const gemm *x, int64_t m0, int64_t m1, int64_t k0, int64_t kc, REAL *d) {
 	const REAL *a = (const REAL *)x->a + k0 * x->ak;
 	int rows;
-	if (x->am == 1 && !x->apart) { // a line of A holds rows of several tiles: it is read a part at a time
+	if (x->am == 1 && !x->apart) { // a column of A is contiguous and spans several tiles: LINES columns at a time
 		for (int64_t k = 0; k < kc; k += LINES) {
 			REAL *to = d + k * x->mr;
 			for (int64_t m = m0; m < m1; m += rows, to += x->mr * kc) {
@@ -61,8 +62,8 @@ static void SUF(packb)(const gemm *x, int64_t j, int64_t nn, int64_t k0, int64_t
 	x->t->SUF(packruns)(b, b + x->extent, x->row + k0, kc, run, runs, step, d, d + kc * x->nr);
 }
 
-// Works rows [m0, m1) by columns [j0, j0+nn) of C, nn <= nr, from a panel of B and from A, in place or as packa packed
-// it. Tiles at the right edge go through a buffer, and so do those of a C that is not contiguous along n.
+// Computes rows [m0, m1) and columns [j0, j0+nn) of C, nn <= nr, from a panel of B. A is read in place, or from packed
+// if that is set. Tiles narrower than nr, and tiles of a C that is not contiguous along n, go through a buffer.
 static void SUF(panel)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t nn, const REAL *packed, const REAL *b,
 	int64_t bk, int64_t k0, int64_t kc) {
 	const REAL *a = (const REAL *)x->a + k0 * x->ak;
@@ -93,7 +94,7 @@ static void SUF(panel)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t nn, 
 static void SUF(finish)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t j1) {
 	if (!x->bias && !x->epilogue) return;
 	int64_t cm = x->cm, cn = x->cn;
-	if (x->transposed) { // rows of the product that was asked for
+	if (x->transposed) { // back to the rows and columns of the caller's C
 		int64_t a = m0, b = m1;
 		m0 = j0, m1 = j1, j0 = a, j1 = b;
 		cm = x->cn, cn = x->cm;
@@ -107,7 +108,8 @@ static void SUF(finish)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t j1)
 	if (x->epilogue) map_block(x, m0, m1, j0, j1, cm, cn);
 }
 
-// One panel of nn columns and kc rows of B: packed, or B itself where that reads as well.
+// Returns a panel of nn columns and kc rows of B, and its row stride in bk. The panel is packed into mem; or it is B in
+// place, if B's rows are contiguous and no more than mr rows of A (reuse is their number) read it.
 static const REAL *SUF(panel_of)(gemm *x, REAL *mem, int64_t j, int64_t nn, int64_t k0, int64_t kc, int reuse,
 	int64_t *bk) {
 	if (!x->nn && nn == x->nr && x->bn == 1 && reuse <= x->mr) {
@@ -119,7 +121,7 @@ static const REAL *SUF(panel_of)(gemm *x, REAL *mem, int64_t j, int64_t nn, int6
 	return mem;
 }
 
-// Few rows: a task is a range of panels, each packed just before its use.
+// For few rows of A: a task is a range of panels of B, and packs each panel just before it is used.
 static void SUF(columns)(void *arg, int worker, int64_t begin, int64_t end) {
 	gemm *x = arg;
 	int64_t nr = x->nr;
@@ -141,7 +143,8 @@ static void SUF(columns)(void *arg, int worker, int64_t begin, int64_t end) {
 	SUF(finish)(x, 0, x->M, begin * nr, j1);
 }
 
-// Few rows, and columns in the order of memory: B is not packed, and the elements between the columns are dropped.
+// For few rows of A and columns in the order of memory: B is read in place. Tiles include the elements between columns,
+// which are dropped when a tile is stored.
 static void SUF(raw)(void *arg, int worker, int64_t begin, int64_t end) {
 	gemm *x = arg;
 	const REAL *whole = (const REAL *)x->b;
@@ -151,7 +154,7 @@ static void SUF(raw)(void *arg, int worker, int64_t begin, int64_t end) {
 		tl_piece run[32];
 		int64_t runs = runs_at(x, j, nn, run);
 		REAL *last = NULL;
-		if (nn < nr) { // a whole row might end behind the buffer
+		if (nn < nr) { // a vector load could pass the buffer's end
 			last = tl_scratch(x->pool, worker, x->K * nr * (int64_t)sizeof(REAL));
 			if (!last) {
 				x->oom = x->K * nr * (int64_t)sizeof(REAL);
@@ -184,7 +187,7 @@ static void SUF(pack_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	}
 }
 
-// Bytes of mb packed rows of A. The last tile of a block may be short, which adds a tile.
+// Returns the bytes of mb packed rows of A. The last tile of a block may be short, which adds a tile.
 static inline int64_t SUF(block_bytes)(const gemm *x) { return (x->mb + x->mr) * KC * (int64_t)sizeof(REAL); }
 
 static void SUF(block_job)(void *arg, int worker, int64_t begin, int64_t end) {
@@ -212,26 +215,27 @@ static void SUF(block_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	}
 }
 
-// Many rows: all workers pack a block of B, then share it.
+// For many rows of A: all workers pack a block of B together, then share it.
 static void SUF(blocks)(gemm *x, int worker, int parallel) {
 	int64_t nmax = x->N < SHARED_N ? x->N : SHARED_N, panels = (nmax + x->nr - 1) / x->nr, want = parallel ?
 		TASKS * tl_pool_threads(x->pool) : 1;
-	// Packing pays where A's elements of one row lie apart, since each would be a cache line in every tile, and where a
-	// row of A meets many columns: it is read faster beside its neighbours.
+	// Packing A pays in two cases. If the elements of a row lie apart, each would otherwise cost a cache line in every
+	// tile. If B has many columns, packed rows are read often, and faster than rows in place.
 	x->packs = x->apart || x->ak != 1 || x->N >= NB;
-	// A task packs its own rows of A. Where columns are few, tasks get few rows each, so that no two tasks pack the
-	// same rows.
+	// A task packs its own rows of A. If columns are few, tasks are cut by rows rather than by columns, so that no two
+	// of them pack the same rows.
 	if (x->packs && x->N <= FEW_COLUMNS) {
 		int64_t tiles = (x->M + want * x->mr - 1) / (want * x->mr);
 		x->mb = least(x->mb, (tiles < FEW_TILES ? FEW_TILES : tiles) * x->mr);
 		if (x->M >= x->mb * want / 2) want = 1;
 	}
-	// Few columns: rows of A are read in place and whole, as long as the panels of B stay in L2.
+	// Without packing, a block of B has as many rows as fit FEW_PANELS bytes, so that long runs of a row of A are read
+	// in place.
 	x->kb = KC;
 	if (!x->packs) x->kb = least(x->K, FEW_PANELS / (panels * x->nr * (int64_t)sizeof(REAL)) / KC * KC);
 	if (x->kb < KC) x->kb = KC;
 	int64_t bytes = panels * x->nr * x->kb * (int64_t)sizeof(REAL);
-	// In a serial run each worker may be inside a product of its own.
+	// The memory is that of this worker: in a serial run, each worker may compute a product of its own.
 	x->packed = tl_scratch(x->pool, worker, bytes + SUF(block_bytes)(x));
 	x->block = x->packed + bytes;
 	x->caller = worker;
@@ -243,8 +247,8 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 	for (x->n0 = 0; x->n0 < x->N; x->n0 += nmax) {
 		x->nc = x->N - x->n0 < nmax ? x->N - x->n0 : nmax;
 		int64_t np = (x->nc + x->nr - 1) / x->nr;
-		// A task that packs its rows of A is wide, but there are enough tasks for late threads. A task that does not
-		// pack takes as many columns as stay in L2 for its next rows.
+		// A task that packs its rows of A is as wide as leaves `want` tasks, so that a late thread delays the others by
+		// little. A task that does not pack has NB columns, which stay in L2 from one block of its rows to the next.
 		x->nb = NB;
 		if (x->packs) {
 			int64_t across = (want + mtasks - 1) / mtasks;
@@ -265,7 +269,7 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 	}
 }
 
-// One row: dot products where the columns of B are contiguous, else a sum of rows.
+// For one row of A: dot products if the columns of B are contiguous, else a sum of rows of B.
 static void SUF(vector_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	gemm *x = arg;
 	(void)worker;
@@ -275,7 +279,7 @@ static void SUF(vector_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	else x->t->SUF(axpy)(end - begin, x->K, a, x->ak, b, x->bk, c);
 }
 
-// One row: each part of K makes a row of its own from whole rows of B that lie together.
+// For one row of A: each part of K sums its rows of B, which are contiguous, into a row of its own.
 static void SUF(part_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	gemm *x = arg;
 	(void)worker;
@@ -286,7 +290,7 @@ static void SUF(part_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	}
 }
 
-// Adds the parts' rows in order.
+// Computes the parts of K and adds their rows in order.
 static void SUF(parts)(gemm *x, int worker, int parallel) {
 	static const REAL one = 1;
 	x->kc = (x->K + PARTS - 1) / PARTS;
@@ -316,7 +320,7 @@ static int SUF(vector)(gemm *x, int worker, int parallel) {
 		return 0;
 	}
 	if (!(y.bk == 1 && y.ak == 1) && !(y.bn == 1 && y.cn == 1)) return 0;
-	// The condition has no number of threads in it, so that results do not depend on it.
+	// Results must not depend on the number of threads, so this condition does not.
 	if (y.bn == 1 && !(y.bk == 1 && y.ak == 1) && y.N <= PART_COLUMNS && y.K >= PARTS * PART_ROWS) {
 		SUF(parts)(&y, worker, parallel);
 		x->oom = y.oom;
@@ -331,7 +335,7 @@ static int SUF(vector)(gemm *x, int worker, int parallel) {
 	return 1;
 }
 
-// Few rows of A and contiguous columns of B: C' = B' A' reads B once, in place, and packs A.
+// For few rows of A and contiguous columns of B: C' = B' A' reads B once, in place, and packs A.
 static gemm SUF(transpose)(const gemm *x) {
 	gemm y = *x;
 	y.M = x->N, y.N = x->M;
@@ -354,8 +358,9 @@ static void SUF(run)(gemm *x, int worker, int parallel) {
 		return;
 	}
 	int64_t panels = ((x->span ? x->span : x->N) + x->nr - 1) / x->nr;
-	// Rows of A that stay in L2 need neither packing nor a block of B, where all threads have panels. With N >= NB the
-	// blocked path adds up KC terms at a time too, so that the sum does not depend on the number of threads.
+	// An A that stays in L2 needs neither packing nor blocks of B, if there are panels for all threads. Only products
+	// with N >= NB may choose by the number of threads: for these, the blocked path also adds KC terms at a time, so
+	// the sums have the same bits.
 	int in_l2 = x->ak == 1 && x->M <= NEAR_ROWS && x->M * x->K * (int64_t)sizeof(REAL) <= NEAR_BYTES && x->N >= NB &&
 		panels >= TASKS * tl_pool_threads(x->pool);
 	if ((x->apart || (x->M > 2 * MB && !in_l2)) && x->K > 0) {

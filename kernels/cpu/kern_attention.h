@@ -1,5 +1,5 @@
-// The row functions of attention over the compiler's vector types. Rows are padded to whole pairs of vectors; the
-// padding is -inf, or has weight 0.
+// The row functions of attention, in the compiler's vector types. Rows are padded to whole pairs of vectors. Padding is
+// -inf as a score and 0 as a weight.
 
 typedef int32_t tl_vi32 __attribute__((vector_size(TLK_VL * 4), aligned(4), may_alias));
 
@@ -46,8 +46,8 @@ static void attention_softmax(int64_t rows, int64_t n, float *s, int64_t ld, flo
 	}
 }
 
-// Scores become weights exp(score - lse), and dp, the cotangents of the weights, becomes the cotangents of the scores:
-// weight * (dp - delta). lse and delta have an entry for each row, or for each column.
+// Replaces the scores by weights exp(score - lse), and dp, the cotangents of the weights, by those of the scores:
+// weight * (dp - delta). lse and delta have an entry for each row or, if columns is set, for each column.
 static void attention_weights(int64_t rows, int64_t n, float *s, float *dp, int64_t ld, const float *lse,
 	const float *delta, int columns) {
 	for (int64_t r = 0; r < rows; r++, s += ld, dp += ld) {

@@ -63,8 +63,8 @@ TLK_UN(ceil_f32, float, float, __builtin_ceilf(x)) TLK_UN(ceil_f64, double, doub
 TLK_UN(trunc_f32, float, float, __builtin_truncf(x)) TLK_UN(trunc_f64, double, double, __builtin_trunc(x))
 TLK_UN(round_f32, float, float, __builtin_rintf(x)) TLK_UN(round_f64, double, double, __builtin_rint(x))
 TLK_UN(sqrt_f32, float, float, sqrtf(x)) TLK_UN(sqrt_f64, double, double, sqrt(x))
-// var 1: exp(a - b), b of one lane. It is the middle pass over a row, between two that only read or write, so that it
-// prefetches the next row.
+// var 1: exp(a - b), b of one lane. In a softmax this is the pass with the most arithmetic, between passes that only
+// read or write, so it prefetches the next row.
 #define TLK_EXPONENTIAL(s, T, EXP) \
 	TLK_UN(exp_##s##_0, T, T, EXP(x)) \
 	TLK_ARG exp_##s##_1 TLK_P { int64_t n = c->n[q->lanes], ahead = c->k->rows * n, i = 0; T *d = c->reg[q->d]; \
@@ -81,15 +81,15 @@ TLK_UN(erf_f32, float, float, tl_erff(x)) TLK_UN(erf_f64, double, double, erf(x)
 TLK_UN(sin_f64, double, double, sin(x)) TLK_UN(cos_f64, double, double, cos(x))
 TLK_BIN3(rem_f32, float, float, fmodf(x, y)) TLK_BIN3(rem_f64, double, double, fmod(x, y))
 TLK_BIN3(pow_f64, double, double, pow(x, y))
-// log(exp(x) + exp(y)) = max + log1p(exp(-|x - y|)). NaN propagates, and equal infinities are returned as they are.
+// log(exp(x) + exp(y)) = max + log1p(exp(-|x - y|)). NaN propagates; two equal infinities give that infinity.
 static inline float tl_logadd_f32(float x, float y) { return x == y ? x + 0.69314718f : x != x || y != y ? x + y :
 	fmaxf(x, y) + log1pf(expf(-fabsf(x - y))); }
 static inline double tl_logadd_f64(double x, double y) { return x == y ? x + M_LN2 : x != x || y != y ? x + y :
 	fmax(x, y) + log1p(exp(-fabs(x - y))); }
 TLK_BIN3(logadd_f32, float, float, tl_logadd_f32(x, y)) TLK_BIN3(logadd_f64, double, double, tl_logadd_f64(x, y))
 
-// Arguments beyond the reduction's range, and NaN, go to the C library. A block without them takes the vector loop. In
-// the others each element is decided by itself, so that no result depends on its neighbours.
+// Arguments beyond the range of the reduction, and NaN, go to the C library. Blocks without such arguments take the
+// vector loop. In other blocks each element chooses for itself, so that no result depends on its neighbours.
 #define TLK_TRIG_BAD(x) (!(tl_asf(tl_asu(x) & 0x7fffffffu) <= TLK_TRIG_MAX))
 #define TLK_TRIG(name, shift, slow) \
 	TLK_ARG name TLK_P { int64_t n = c->n[q->lanes]; float *d = c->reg[q->d]; const float *a = c->reg[q->a]; \
@@ -100,7 +100,8 @@ TLK_BIN3(logadd_f32, float, float, tl_logadd_f32(x, y)) TLK_BIN3(logadd_f64, dou
 TLK_TRIG(sin_f32, 0, sinf)
 TLK_TRIG(cos_f32, 1, cosf)
 
-// An exponent of 2 is a product, whether it has one lane or many. The rest in range goes to tl_powf.
+// An exponent of 2 is always a product, so that results do not depend on its number of lanes. tl_powf computes the
+// rest.
 static inline float pow_inside(float x, float y) { return y == 2.0f ? x * x : tl_powf(x, y); }
 static inline int pow_bad(float x,
 	float y) { return !(x > 0.0f) | !(x < __builtin_inff()) | !(tl_asf(tl_asu(y) & 0x7fffffffu) < __builtin_inff()); }

@@ -1,17 +1,17 @@
-// The k loop of a tile where one instruction multiplies a vector by an element of another (NEON's fmla by element), so
-// that A is loaded by vectors too.
+// The k loop of a tile on processors with an instruction that multiplies a vector by one element of another (NEON's
+// fmla by element). A is then loaded by vectors too.
 //
-// Of 32 registers, columns of A leave 24 for a tile of 12 x 2 vectors, beside 2 of B and 3 of A (6 of doubles, loaded
-// as they are needed). Rows of A are read one vector of each at a time in 8 registers, which leaves 16 for a tile of 8
-// x 2 vectors.
+// How 32 registers are used. If columns of A are contiguous: 24 for a tile of 12 x 2 vectors, 2 for B, and 3 for A (6
+// for doubles, which are loaded as they are needed). If rows of A are read in place: 16 for a tile of 8 x 2 vectors,
+// and 8 for one vector of each row of A.
 
-// The columns of B of this step; and those of a later step, prefetched where rows of B are apart.
+// Points at the row of B of this step. If rows of B are not packed, prefetches the row of a later step.
 #define TLK_B_AT(T, L, step) \
 	const T *at = row ? b + row[step] : b + (step) * bk; \
 	if (!row && !(__builtin_constant_p(bk) && bk == 2 * L)) __builtin_prefetch(at + TLK_AHEAD * bk)
 
-// Each returns the number of steps done. along: rows of A in place, prefetching the rows of the next tile. across:
-// columns of A, packed or in place.
+// Each function returns the number of steps that it has done. along reads rows of A in place and prefetches the rows of
+// the next tile. across reads columns of A, packed or in place.
 #define TLK_ELEMENTS(s, T, V, L) \
 	TLK_INLINE int64_t along##s(const int mr, int64_t kc, const T *a, const int64_t am, const T *b, const int64_t bk, \
 		const int64_t *row, const T *next, int64_t step, V (*x)[2]) { \

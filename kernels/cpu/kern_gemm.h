@@ -11,11 +11,11 @@
 typedef float tl_v32 __attribute__((vector_size(TLK_VL * 4), aligned(4), may_alias));
 typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_alias));
 
-// Rows of B to prefetch ahead. Each is on another page, where no hardware prefetcher follows.
+// How many rows ahead B is prefetched. Each row is on another page, so the hardware prefetcher does not fetch it.
 #define TLK_AHEAD 12
 
-// Four rows of a matrix are summed while the next four are prefetched, where the fourth next row is at most this many
-// bytes away: all of them then stay in L1.
+// While four rows of a matrix are summed, the next four are prefetched if the last of them is at most this many bytes
+// away, since all eight then stay in L1.
 #define TLK_FOUR_ROWS (1 << 14)
 
 #define TLK_NR32 (2 * TLK_VL)
@@ -234,7 +234,7 @@ typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_al
 TLK_GEMM(32, float, tl_v32, TLK_VL, TLK_TRANSPOSE32)
 TLK_GEMM(64, double, tl_v64, (TLK_VL / 2), TLK_TRANSPOSE64)
 
-// Four columns at a time; where n is no multiple of four, the last four overlap those before.
+// Packs four columns by four rows at a time. If kc is no multiple of four, the last four rows overlap those before.
 static void packtrans32(const float *b, const int64_t *col, int64_t kc, int64_t n, float *d) {
 	int64_t j = 0;
 	for (; kc >= 4 && j + 4 <= n; j += 4) {

@@ -1,10 +1,11 @@
-// Functions of one lane, without branches, so that the compiler vectorises a loop over them. Polynomials are minimax
-// fits of our own (Lawson's iteration). The bounds in units in the last place are those that math_test.go measures.
+// Functions of one lane, without branches, so that the compiler vectorises loops over them. Polynomials are minimax
+// fits, made for this file by Lawson's iteration. math_test.go measures the error bounds, which are in units in the
+// last place (ulp).
 
 #include "half.h"
 
-// GCC decides that a root sets errno before it reads a pragma, and keeps its loops scalar. These declarations say that
-// it does not.
+// GCC assumes that roots set errno before it reads the pragma that denies it, and then keeps loops scalar. These
+// declarations say that roots set nothing.
 __attribute__((const)) float sqrtf(float);
 __attribute__((const)) double sqrt(double);
 
@@ -43,7 +44,7 @@ static inline float tl_expf(float x) {
 	return p * tl_asf((uint32_t)(h + 127) << 23) * tl_asf((uint32_t)(k - h + 127) << 23);
 }
 
-// exp of x in [0, 80]; greater x count as 80. A NaN stays.
+// exp of x in [0, 80]; a greater x counts as 80. NaN gives NaN.
 static inline float tl_exp_positive(float x) {
 	x = x > 80.0f ? 80.0f : x;
 	int32_t k;

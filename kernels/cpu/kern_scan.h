@@ -1,9 +1,10 @@
-// Running values along the rows of a tile. A state holds the current chunk only. before, where it is set, is the state
-// of what came before the chunk; it joins as values are stored. So a chunk's state does not depend on which worker has
-// it or on whether values are stored.
+// Running values along the rows of a tile. A state covers the current chunk only. What came before the chunk is in
+// before, if that is set, and joins each value as it is stored. So a chunk's state depends neither on the worker nor on
+// whether values are stored.
 
-// Eight elements are joined among themselves first, then with what came before, so that one operation in eight waits
-// for the one before. careful joins x to y for any values; step does so where nan finds none among the row's elements.
+// Eight elements are joined among themselves first, then with the running value, so that only one operation in eight
+// waits for the one before it. careful joins x to y for all values; step is faster and serves rows in which nan(x)
+// finds no NaN.
 #define TLK_RUNNING_EACH(name, T, A, careful) \
 	static __attribute__((noinline)) A name##_each(const T *v, T *d, int64_t n, const A *before, A run) { \
 		for (int64_t i = 0; i < n; i++) { \
@@ -40,8 +41,8 @@
 	TLK_RUNNING(name, T, A, step, careful, nan) \
 	TLK_SCANNER(name, T, A, name##_row(v, d, n, before ? before + r : 0, s[r]))
 
-// Sums and products of floats, in vectors of doubles. The conversions are loops, since GCC converts such vectors by
-// halves.
+// Sums and products of floats, in vectors of doubles. The conversions are loops over elements, since GCC splits a
+// conversion of whole vectors into halves.
 typedef double tl_four __attribute__((vector_size(32), aligned(8), may_alias));
 #define TLK_FOUR(s, T) \
 	static inline void get_four_##s(tl_four *v, const T *p) { \
@@ -56,8 +57,8 @@ typedef double tl_four __attribute__((vector_size(32), aligned(8), may_alias));
 	}
 TLK_FOUR(f32, float) TLK_FOUR(f64, double)
 
-// Blocks of sixteen, by doubling within each group of four. With totals no values are stored; the order of joining is
-// the same.
+// Sixteen elements at a time, with a scan by doubling in each group of four. If totals is set, no values are stored,
+// and elements are joined in the same order, so that states have the same bits.
 #define TLK_BLOCKS(name, F, T, OP, ONE) \
 	TLK_RUNNING(name, T, double, y OP x, y OP x, TLK_NEVER) \
 	static inline double name##_total(const T *v) { \
@@ -104,7 +105,8 @@ TLK_BLOCKS(scan_sum_f64, f64, double, +, 0.0) TLK_BLOCKS(scan_prod_f64, f64, dou
 	y *x) TLK_SCANS(s, T, TLK_NEVER)
 TLK_SCANS(f32, float, TLK_ISNAN_) TLK_SCANS(f64, double, TLK_ISNAN_)
 TLK_INT_SCANS(i32, int32_t) TLK_INT_SCANS(i64, int64_t) TLK_INT_SCANS(u32, uint32_t)
-// Logarithms of sums: the operation is expensive, so each element takes one, and one more where before is set.
+// Logarithms of sums. The operation is expensive, so each element takes one of them, and a second one only if before is
+// set.
 #define TLK_LOGSUM_SCAN(name, T) \
 	TLK_RUNNING_EACH(name, T, double, tl_logadd_f64(y, x)) \
 	TLK_SCANNER(name, T, double, name##_each(v, d, n, before ? before + r : 0, s[r]))

@@ -1,4 +1,4 @@
-// The table of one instruction set. The including file has set the compiler's target and defined TLK_TABLE, TLK_VL and
+// The table of one instruction set. The including file sets the compiler's target and defines TLK_TABLE, TLK_VL and
 // TLK_MR.
 #include <math.h>
 #include <string.h>

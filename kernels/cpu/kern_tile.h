@@ -10,7 +10,7 @@ static inline int64_t affine_base(const tl_ctx *c, const tl_affine *f) {
 	return e;
 }
 
-// Visits the runs of a walk. RUN sees the lane number at, the element number e, the length n and the stride s of a run.
+// Runs RUN for each run of a walk: n lanes from lane `at` on, which are the elements from e on with stride s.
 #define TLK_WALK(f, RUN) \
 	do { \
 		const tl_walk *w_ = &(f)->walk[q->lanes]; \
@@ -42,8 +42,8 @@ static inline int64_t affine_base(const tl_ctx *c, const tl_affine *f) {
 		} \
 	} while (0)
 
-// Tiles of a transposed operand: d[r * n + l] = p[l * s + r], so that each line of p is read once. Elements of 4 bytes
-// are transposed four by four in registers.
+// Loads a tile of a transposed operand: d[r * n + l] = p[l * s + r], in an order that reads each line of p once.
+// Elements of 4 bytes are transposed four by four in registers.
 typedef uint32_t tl_quad __attribute__((vector_size(16), aligned(4), may_alias));
 static inline void transpose_quad(uint32_t *d, int64_t n, const uint32_t *p, const uint32_t *p1, const uint32_t *p2,
 	const uint32_t *p3) {
@@ -97,7 +97,7 @@ static void transpose_w4(uint32_t *d, const uint32_t *p, int64_t rows, int64_t n
 		const int64_t *ix = c->reg[q->a]; \
 		for (int64_t i = 0; i < n; i++) d[i] = conv(p[ix[i]]); }
 
-// Stores that bypass the caches: a result larger than the caches need not be read in before it is overwritten.
+// Stores that bypass the caches. A result larger than the caches is then not read from memory before it is overwritten.
 static void stream_out(char *p, const char *v, int64_t bytes) {
 #if defined(__SSE2__)
 	int64_t head = -(intptr_t)p & 15;
@@ -125,7 +125,7 @@ static inline int store_streams(const tl_ctx *c, const tl_ins *q, int32_t buf) {
 		int stream = store_streams(c, q, f->buf); \
 		TLK_WALK(f, name##_out(p + e, v + at, n, s, stream)); }
 
-// Each element in turn becomes RESULT, of the old value o and the new value x. NaN propagates.
+// Replaces each element in turn by RESULT, an expression of its old value o and of the scattered value x.
 #define TLK_EACH(T, conv, widen, RESULT) \
 	for (int64_t i = 0; i < n; i++) { \
 		if (g && !g[i]) continue; \
@@ -170,13 +170,13 @@ TLK_NARROW(u8, uint8_t) TLK_NARROW(i8, int8_t) TLK_NARROW(i16, int16_t)
 
 #define TLK_FETCH_MAX 16384
 
-// imm 1: the register is written, by a program of several passes.
+// imm 1: a program of several passes writes to the buffer through the register.
 TLK_ARG direct TLK_P {
 	const tl_affine *f = &c->k->affine[q->aux];
 	char *p = c->buf[f->buf] + affine_base(c, f) * tl_type_size(f->type);
 	c->reg[q->d] = p;
-	// A program of several passes writes rows in bursts, which no hardware prefetcher follows: it prefetches the next
-	// row while it works on this one.
+	// A program of several passes writes rows in bursts, which no hardware prefetcher follows, so the next row is
+	// prefetched here.
 	int64_t bytes = c->n[q->lanes] * tl_type_size(f->type);
 	if (!q->imm || c->totals || bytes > TLK_FETCH_MAX) return;
 	for (int64_t i = 0, ahead = c->k->rows * bytes; i < bytes; i += 64) __builtin_prefetch(p + ahead + i, 1);
@@ -191,8 +191,9 @@ TLK_ARG iota TLK_P { const tl_affine *f = &c->k->affine[q->aux]; int64_t *d = c-
 TLK_ARG konst TLK_P { *(int64_t *)c->reg[q->d] = q->imm; }
 TLK_ARG param TLK_P { *(int64_t *)c->reg[q->d] = c->par[q->aux]; }
 
-// var 0: one lane repeated imm times, or to the lanes of the kind where imm is 0; 1: each outer lane repeated along a
-// row of ilanes; 2: the outer lanes as a whole repeated imm times, or ilanes times where imm is 0.
+// var 0: one lane is repeated imm times or, if imm is 0, for all lanes of the instruction. var 1: each outer lane is
+// repeated along a row of ilanes. var 2: the outer lanes as a whole are repeated imm times or, if imm is 0, ilanes
+// times.
 #define TLK_EXPANDER(w, T) \
 	TLK_ARG expand_##w##_0 TLK_P { int64_t n = q->imm ? q->imm : c->n[q->lanes]; T *d = c->reg[q->d]; \
 		T v = *(const T *)c->reg[q->a]; \
@@ -279,8 +280,8 @@ TLK_ROWSUM(prod_f32, float, double, *, 1) TLK_ROWSUM(prod_f64, double, double, *
 TLK_ROWSUM(prod_i32, uint32_t, uint64_t, *, 1) TLK_ROWSUM(prod_i64, uint64_t, uint64_t, *, 1)
 TLK_ROWSUM(any_b8, uint8_t, uint8_t, |, 0) TLK_ROWSUM(all_b8, uint8_t, uint8_t, &, 1)
 
-// Column sums and products, in the type of the state. Four rows at a time, since each row is on its own page and the
-// state goes through memory. imm: elements from row to row, 0 for the tile's. FOLD joins x to y.
+// Column sums and products, in the type of the state. The state goes through memory, so four rows are added at a time.
+// imm is the distance of two rows in elements; 0: rows are contiguous. FOLD is y joined with x.
 #define TLK_COLUMNS(T, A, FOLD) \
 	const T *v = c->reg[q->a]; \
 	A *s = c->acc[q->aux].st; \
@@ -353,11 +354,11 @@ TLK_ARG coldot_f32 TLK_P {
 }
 TLK_ARG coldot_f64 TLK_P { TLK_COLDOT_ROW(coldot_f64, double, c->acc[q->aux].st); }
 
-// Extremes; NaN wins. A row is worked four vectors at a time: wide joins them to b and returns how many elements they
-// are, or -1 where one is NaN. NaNs are found by a comparison of their own, which leaves a plain maximum.
+// Extremes; NaN wins. name_wide joins the elements of a row to b, four vectors at a time. It returns the number of
+// elements that it took, or -1 if one is NaN. A separate comparison finds NaN, so that the rest is a plain maximum.
 //
-// By vectors where GCC keeps the loop scalar: for doubles, and for floats on SSE2 and NEON. Elsewhere it uses the
-// maximum instruction.
+// TLK_WIDE_VECTORS serves the types whose loop GCC leaves scalar: doubles, and floats on SSE2 and NEON. TLK_WIDE_LOOP
+// serves the others, for which GCC uses the maximum instruction.
 #define TLK_WIDE_VECTORS(name, T, better, nan) \
 	typedef T name##_v __attribute__((vector_size(TLK_VL * 4), aligned(sizeof(T)), may_alias)); \
 	typedef __typeof__((name##_v){0} < (name##_v){0}) name##_k; \
@@ -435,8 +436,8 @@ TLK_EXTREMES(i32, int32_t, TLK_NEVER, TLK_WIDE_LOOP) TLK_EXTREMES(i64, int64_t, 
 TLK_EXTREMES(u32,
 	uint32_t, TLK_NEVER, TLK_WIDE_LOOP)
 
-// The better value wins, then the smaller index; NaN is better than every number. The index is widened to i64; without
-// a register (b -1) it counts the inner indices.
+// The better value wins; of equal values, the one with the smaller index. NaN is better than every number. The index is
+// widened to i64; if the instruction has no register of indices (b is -1), it is the number of the inner index.
 #define TLK_ARGEXT(name, T, W, better, extreme) \
 	static inline int name##_wins(T x, int64_t xi, T y, int64_t yi) { \
 		if (x better y) return 1; \
@@ -521,7 +522,7 @@ TLK_ARGEXTS(u32, uint32_t, int32_t)
 		for (int64_t j = 0; j < c->ilanes; j++, v += step) for (int64_t i = 0; i < w; i++) d[i] = tl_logadd_f64(d[i], v[i]); }
 TLK_LOGSUMS(f32, float) TLK_LOGSUMS(f64, double)
 
-// Final and running values, converted from the state's type to the register's.
+// Final values, converted from the state's type to the register's.
 #define TLK_FIN(name, A, T) \
 	TLK_ARG name TLK_P { const A *s = c->acc[q->aux].st; int64_t n = c->n[TLK_LANE_OUTER]; T *d = c->reg[q->d]; \
 		for (int64_t i = 0; i < n; i++) d[i] = (T)s[i]; }
@@ -538,7 +539,7 @@ TLK_ARG finidx_i64 TLK_P { const int64_t *s = c->acc[q->aux].idx; int64_t n = c-
 TLK_ARG finidx_i32 TLK_P { const int64_t *s = c->acc[q->aux].idx; int64_t n = c->n[TLK_LANE_OUTER];
 	uint32_t *d = c->reg[q->d]; for (int64_t i = 0; i < n; i++) d[i] = (uint32_t)s[i]; }
 
-// The failure of the first tile in order is reported, whichever worker finds it.
+// Keeps the failure of the first tile in order, so that the report does not depend on which worker finds one first.
 TLK_ARG check TLK_P {
 	const uint8_t *ok = c->reg[q->a];
 	int64_t n = c->n[q->lanes];

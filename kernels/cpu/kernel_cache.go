@@ -12,24 +12,25 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// kernelKey identifies a block program. The like steps of many layers, and of every time step of a recurrence, have
-// equal keys.
+// kernelKey identifies a block program. Equal steps, such as those of many layers or of the time steps of a recurrence,
+// have equal keys.
 type kernelKey struct {
-	kernel *loopir.Kernel // the planner gives like steps one kernel
+	kernel *loopir.Kernel // compared by address: the planner gives equal steps the same kernel
 	sizes  string         // sizes and strides: 8 bytes for each parameter, 0 for parameters of other kinds
 	shared string         // for each buffer, in 8 bytes, the first buffer with the same slot
 }
 
-// kernelCode is a kernel laid out in C memory, for all steps of its key.
+// kernelCode is the block program of a kernel in C memory. All steps with its key share it.
 type kernelCode struct {
 	key        kernelKey
 	mem        arena
 	kern       *C.tl_kern
 	tileAccess *tileAccess
-	users      int // programs that hold it, counted once for each step
+	users      int // steps of programs that hold it
 }
 
-// codeOf returns the code of s, a step of k, and lets program p hold it until p is released.
+// codeOf returns the code of kernel k for step s, and builds it if there is none. Program p holds it until p is
+// released.
 func (d *Device) codeOf(p *program, k *loopir.Kernel, s *device.Step) (*kernelCode, error) {
 	if len(s.Params) != len(k.Params) || len(s.Bufs) != len(k.Bufs) {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: %d parameters and %d buffers, want %d and %d", k.Name,
@@ -55,7 +56,7 @@ func (d *Device) codeOf(p *program, k *loopir.Kernel, s *device.Step) (*kernelCo
 		d.kernels[f.key] = f
 	}
 	f.users++
-	p.codes = append(p.codes, f) // which releases it if it cannot be built
+	p.codes = append(p.codes, f) // p releases it, even if the build below fails
 	if made {
 		sizes := make([]int64, len(k.Params))
 		for i := range sizes {
@@ -74,7 +75,7 @@ func (d *Device) forget(f *kernelCode) {
 	}
 }
 
-// build plans and lays out the kernel. Of slots it matters only which are equal.
+// build compiles the kernel into C memory. Only which slots are equal matters, not their numbers.
 func (f *kernelCode) build(isa C.int, sizes []int64, slots []int) error {
 	name := f.key.kernel.Name
 	pl, err := newPlan(f.key.kernel, sizes, slots, mapLanes)

@@ -32,7 +32,7 @@ static void subtract(double f, const double *x, double *y, int64_t n) {
 }
 
 // P A = L U with partial pivoting, in place: right-looking, by blocks of columns (Golub and Van Loan, section 3.4).
-// Pivots count from 1, as in LAPACK's getrf. Returns the number of the first zero pivot, 0 where there is none.
+// Pivots count from 1, as in LAPACK's getrf. Returns the number of the first zero pivot, or 0.
 static int64_t lu(la_place *p, double *a, int64_t m, int64_t n, int32_t *pivot, double *tmp) {
 	int64_t zero = 0, least = m < n ? m : n;
 	for (int64_t j0 = 0; j0 < least; j0 += BLOCK) {
@@ -72,9 +72,9 @@ static void permutation(const int32_t *pivot, int64_t k, int64_t m, int64_t *to)
 	}
 }
 
-// A = L L', in place, from the lower triangle; zeros above it. Right-looking, by blocks of columns (Golub and Van Loan,
-// section 4.2). Returns the order of the first leading minor that is not positive, where the factor ends; 0 where all
-// are.
+// A = L L', in place: reads the lower triangle and writes zeros above it. Right-looking, by blocks of columns (Golub
+// and Van Loan, section 4.2). Returns 0; or the order of the first leading minor that is not positive, where the
+// factorisation ends.
 static int64_t cholesky(la_place *p, double *a, int64_t n, double *tmp) {
 	int64_t bad = 0;
 	for (int64_t j0 = 0; j0 < n && !bad; j0 += BLOCK) {
@@ -142,7 +142,7 @@ static void expm(la_place *p, double *a, int64_t n, double *e, double *tmp) {
 typedef struct {
 	const tl_factor *f;
 	tl_pool *pool;
-	int isa, alone; // alone: one matrix at a time, the threads share its products
+	int isa, alone; // alone: one matrix at a time, whose products the threads share
 	char **buf;
 	const int64_t *par;
 	int64_t m, n, k, least;
@@ -337,7 +337,7 @@ static void one(factor *x, la_place *at, int64_t i, double *a) {
 static void job(void *arg, int worker, int64_t begin, int64_t end) {
 	factor *x = arg;
 	int64_t bytes = (x->m * x->n + room_of(x)) * (int64_t)sizeof(double);
-	double *mem = tl_alloc(bytes + 64); // not the workers' scratch, which products use
+	double *mem = tl_alloc(bytes + 64); // the worker's scratch belongs to the products that a factorisation runs
 	if (!mem) {
 		x->oom = bytes;
 		return;

@@ -9,7 +9,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/launch"
 )
 
-// factor lays out a factorisation; linalg.c gives the order of parameters.
+// factor makes the C form of a factorisation. linalg.c lists its parameters.
 func factor(mem *arena, f *launch.Factor, s *device.Step) (*C.tl_factor, error) {
 	if want := f.ParamCount(); len(s.Params) != want {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: %v: %d parameters, want %d", f.Op, len(s.Params), want)

@@ -5,7 +5,7 @@
 
 #include "cpu.h"
 
-// Where a factorisation runs. With parallel, the threads share its products.
+// Where a factorisation runs. If parallel is set, the threads share its products.
 typedef struct {
 	tl_pool *pool;
 	int isa, worker, parallel;

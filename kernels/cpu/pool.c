@@ -47,14 +47,14 @@ struct tl_pool {
 	_Atomic int32_t *_Atomic word; // where requests to stop are read, or NULL
 	_Atomic int attends;     // whether loops look for requests to stop
 	_Atomic int cut;         // a request was seen
-	_Atomic int polled;      // weight of the polls since the last look at the clock; an addition may be lost
+	_Atomic int polled;      // weight of the polls since the last look at the clock; races may lose some
 	int64_t patience;        // nanoseconds; 0: the clock stops nothing
 	_Atomic int64_t began;   // the first look at the clock; 0 before
 	int64_t n, grain;
 	int polls;               // of the current loop: poll before each claim
 	tl_job job;
 	void *arg;
-	scratch mem[TLK_MAX_WORKERS + 1]; // the last is shared by all workers
+	scratch mem[TLK_MAX_WORKERS + 1]; // of each worker; the last is for all workers together
 };
 
 typedef struct { tl_pool *p; int id; } start;
@@ -83,7 +83,7 @@ int64_t tl_nanoseconds(void) {
 // clock is looked at when the polls together weigh TLK_LOOK.
 enum { TLK_LOOK = 64, TLK_INSIDE = 8, TLK_BETWEEN = 1 };
 
-// Whether patience is at an end.
+// Whether the patience given to tl_watch is over.
 static int late(tl_pool *p, int weight) {
 	if (!p->patience) return 0;
 	int n = atomic_load_explicit(&p->polled, memory_order_relaxed) + weight;
@@ -185,10 +185,10 @@ void tl_pool_free(tl_pool *p) {
 
 int tl_pool_threads(tl_pool *p) { return p->threads; }
 
-// Pieces of a loop of one thread; requests to stop are polled between them.
+// The number of pieces of a loop of one thread. Requests to stop are polled between them.
 enum { TLK_PIECES = 128 };
 
-// A loop of one thread. Pieces begin at multiples of grain, as claims do.
+// Runs a loop on the caller alone. Pieces begin at multiples of grain, as claims do. Returns the end of what was run.
 static int64_t alone(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) {
 	int64_t piece = (n / grain / TLK_PIECES + 1) * grain, b = 0;
 	for (; b < n; b += piece) {

@@ -21,7 +21,7 @@ func appendInts(b []byte, v ...int) []byte {
 	return b
 }
 
-// gemm lays out a product: the numbers of its parameters, -1 for those that it lacks.
+// gemm makes the C form of a product: the numbers of its parameters, -1 for those that it lacks.
 func (d *Device) gemm(p *program, g *launch.Gemm, s *device.Step) (*C.tl_gemm, error) {
 	params := s.Params
 	l := g.Layout()
@@ -67,10 +67,11 @@ func (d *Device) gemm(p *program, g *launch.Gemm, s *device.Step) (*C.tl_gemm, e
 	return c, d.epilogue(p, c, g, s, &l)
 }
 
-// epilogueSize is the size for which an epilogue is planned: several full tiles, so that a tile may have any length.
+// epilogueSize is the number of elements for which an epilogue is planned. It is several full tiles, so that the plan
+// holds for tiles of any length.
 const epilogueSize = 8 * mapLanes
 
-// epilogue gives a product the block program of its epilogue, a map over the elements of C.
+// epilogue compiles the epilogue of a product, a map over the elements of C, and attaches it.
 func (d *Device) epilogue(p *program, c *C.tl_gemm, g *launch.Gemm, s *device.Step, l *launch.GemmLayout) error {
 	k := g.Epilogue
 	if k == nil {

@@ -1,7 +1,5 @@
-// Runs programs: kernels tile by tile, accumulators, faults.
+// Runs block programs tile by tile: a kernel alone, a fusion group, or a map over pieces of its elements.
 #include <string.h>
-#include <stdlib.h>
-#include <math.h>
 #include "cpu.h"
 #include "accumulator.h"
 
@@ -35,19 +33,19 @@ static inline void exec(tl_ctx *c, const tl_seg *s) {
 	for (; q < e; q++) q->fn(c, q);
 }
 
-// Positions tile number t of a space: sets pos of the dims up to the cut one, and returns the length of the piece; ulen
-// is the length of the second cut dim's piece.
+// Finds tile number t of a space: sets the positions pos of the dims up to the cut one, sets ulen to the length of the
+// tile along the second cut dim, and returns its length along the cut dim.
 static int64_t place(const tl_space *s, int64_t t, int64_t *pos, int64_t *ulen) {
 	*ulen = 1;
 	if (s->n == 0) return 1;
-	if (s->t == 0) { // no division
+	if (s->t == 0) { // the usual case needs no division
 		pos[0] = t * s->chunk;
 		return s->size[0] - pos[0] < s->chunk ? s->size[0] - pos[0] : s->chunk;
 	}
 	int64_t piece = s->pieces > 1 ? t % s->pieces : 0, rest = s->pieces > 1 ? t / s->pieces : t;
 	pos[s->t] = piece * s->chunk;
 	for (int d = s->t - 1; d >= 0; d--) {
-		if (d == 0 && s->u != 0) { // what is left: no division
+		if (d == 0 && s->u != 0) { // the outermost dim needs no division
 			pos[0] = rest;
 			break;
 		}
@@ -86,9 +84,9 @@ typedef struct {
 	tl_ctx *main;  // the caller's context; in a split stage it is at the current outer tile
 	tl_accst *spare; // the caller's set of partial results
 	const tl_stage *stage;
-	char *partial; // of a split stage: a set for each chunk; of a Prefix stage also a set for what came before each
+	char *partial; // of a split stage: a set for each chunk; in a Prefix stage then a set for what precedes each chunk
 	int64_t chunks;
-	int totals; // of a split Prefix stage: the first round, which makes the chunks' accumulators and no values
+	int totals; // set in the first round of a split Prefix stage: it accumulates the chunks and stores no values
 	volatile int64_t oom;
 	int64_t first; // the outer tile to begin with
 	int rerunnable;      // as in tl_step
@@ -96,8 +94,8 @@ typedef struct {
 	struct { int failed; int64_t order, elem; char pad[40]; } fault[TLK_MAX_WORKERS];
 } kern_run;
 
-// Claims of each thread in a loop of many tiles. A worker that the system does not schedule delays the others by one
-// claim.
+// Claims of each thread in a loop of many tiles. A worker that the system does not schedule delays the others by its
+// current claim only.
 enum { CLAIMS = 16 };
 
 // Most tiles of a claim: a request to stop waits until the claim ends.
@@ -228,7 +226,7 @@ static void carry(kern_run *r, tl_ctx *c, const tl_stage *s) {
 	}
 }
 
-// Works the chunks of a split stage. Where a request to stop leaves some out, the outer tile is not finished.
+// Runs the chunks of a split stage. If a request to stop leaves out some of them, the outer tile is not finished.
 static void split_over(kern_run *r, tl_ctx *c, int64_t chunks) {
 	if (!r->rerunnable) {
 		tl_parallel_whole(r->pool, chunks, 1, split_job, r);
@@ -267,7 +265,7 @@ static void stage_inner(kern_run *r, tl_ctx *c, const tl_stage *s, tl_accst *par
 		split_over(r, c, chunks);
 		tl_accst set[64];
 		for (int64_t i = 0; i < chunks; i++) {
-			// A set that was not flushed has counts of parts; joining must not see them.
+			// bind_set cleared the counts. A count other than 0 makes join_acc add parts that were not flushed.
 			bind_set(k, set, mem + i * k->state);
 			for (int a = 0; a < k->nacc; a++) set[a].count = 1;
 			join_stage(c, s, total, set);
@@ -291,7 +289,7 @@ static void move_acc(const tl_acc *m, tl_accst *a, int64_t n) {
 	a->part += n;
 }
 
-// Works a stage of a bundle row by row. Each row is seen as an outer tile of one row.
+// Runs a stage of a bundle row by row: inner's instructions see each row as an outer tile of one row.
 static void stage_bundle(tl_ctx *c, const tl_stage *s) {
 	const tl_kern *k = c->k;
 	const int t = k->outer.t;
@@ -332,8 +330,8 @@ static void outer_job(void *arg, int worker, int64_t begin, int64_t end) {
 	tl_ctx c;
 	tl_accst *partial = r->spare;
 	if (worker == 0) {
-		// Entering again would reset the table of registers, which the other workers read: uniform registers may point
-		// into buffers.
+		// Worker 0 does not enter again. That would reset its table of registers, in which the other workers find the
+		// uniform registers that point into buffers.
 		c = *r->main;
 	} else {
 		if (!enter(r, worker, &c, &partial)) return;
@@ -344,16 +342,17 @@ static void outer_job(void *arg, int worker, int64_t begin, int64_t end) {
 	leave(r, worker, &c);
 }
 
-// Works the outer tiles from r->first on, on this thread or on all. Returns the first tile that must be worked again.
+// Runs the outer tiles from r->first on, on this thread or on all. Returns the first tile that is not finished.
 static int64_t outer_tiles(kern_run *r, tl_ctx *c, tl_accst *partial) {
 	const tl_kern *k = r->k;
 	const int64_t threads = tl_pool_threads(r->pool), all = k->outer.tiles, from = r->first;
 	if (threads > 1 && k->parallel_outer) {
-		// A worker's tiles lie together: what is prefetched after a claim's last tile belongs to another worker.
+		// Large claims keep a worker's tiles together: what it prefetches beyond a claim's last tile, another worker
+		// uses.
 		int64_t grain = all / (CLAIMS * threads);
 		if (grain > CLAIM_TILES) grain = CLAIM_TILES;
 		int64_t done = tl_parallel(r->pool, all - from, grain > k->grain ? grain : k->grain, outer_job, r);
-		return r->halted ? from : from + done; // halted midway, a kernel can run again from any tile
+		return r->halted ? from : from + done; // only a rerunnable kernel halts inside a tile: it may repeat tiles
 	}
 	exec(c, &k->wpro);
 	const int split = threads > 1 && k->parallel_inner;
@@ -367,8 +366,7 @@ static int64_t outer_tiles(kern_run *r, tl_ctx *c, tl_accst *partial) {
 	return t;
 }
 
-// Runs a kernel from outer tile *tile on; *tile becomes the number of finished tiles.
-static int64_t run_kern(tl_step *st, tl_pool *pool, tl_fault *fault, int64_t *tile) {
+int64_t tl_run_kern(tl_step *st, tl_pool *pool, tl_fault *fault, int64_t *tile) {
 	const tl_kern *k = st->kern;
 	if (k->outer.tiles == 0) return 0;
 	kern_run r;
@@ -420,8 +418,8 @@ void tl_map_run(tl_ctx *c, int64_t at, int64_t n) {
 	}
 }
 
-// A fusion group: maps over one index space, where each tile needs only the same tile of the maps before it. All maps
-// work a tile while it is in the cache. Tiles are counted in those of the map that has the largest.
+// A fusion group: maps over one index space, in which a tile depends only on the same tile of the maps before it. All
+// maps run over a tile while it is in the cache. The group's tiles are those of the map with the largest tiles.
 typedef struct {
 	tl_pool *pool;
 	tl_step *step;
@@ -438,11 +436,11 @@ typedef struct {
 static int64_t member_bytes(const tl_step *s) { return worker_bytes(s->kern) +
 	(s->ntile ? align64(s->nbuf * (int64_t)sizeof(char *)) : 0); }
 
-// Works tile t of the group for map i.
+// Runs map i over tile t of the group.
 static void member_tile(const group_run *r, tl_ctx *c, int i, char *tiles, int64_t t) {
 	const tl_step *s = &r->step[i];
 	const int64_t each = r->each[i], all = s->kern->outer.tiles;
-	for (int b = 0; b < s->ntile; b++) // the address that the buffer would begin at
+	for (int b = 0; b < s->ntile; b++) // the address at which a whole buffer would begin, of which this is tile t
 		c->buf[s->tile[b].buf] = (char *)((uintptr_t)(tiles + s->tile[b].at) - (uintptr_t)(t * r->chunk * s->tile[b].width));
 	for (int64_t u = t * each; u < (t + 1) * each && u < all; u++) outer_tile(NULL, c, u, NULL, 0);
 }
@@ -487,9 +485,7 @@ static void group_job(void *arg, int worker, int64_t begin, int64_t end) {
 		for (int i = 0; i < r->n; i++) __atomic_fetch_add(&r->spent[i], spent[i], __ATOMIC_RELAXED);
 }
 
-// Runs a group from tile *tile on; *tile becomes the tile where it stopped, or -1. times is NULL, or room for the time
-// at which each map begins: the group's time is divided in proportion to the workers' time.
-static int64_t run_group(tl_step *s, tl_pool *pool, int64_t *times, int64_t *tile) {
+int64_t tl_run_group(tl_step *s, tl_pool *pool, int64_t *times, int64_t *tile) {
 	int64_t spent[TLK_GROUP_MAX] = {0}, sum = 0;
 	group_run r = {.pool = pool, .step = s, .n = s->group, .first = *tile, .spent = times ? spent : NULL};
 	for (int i = 0; i < r.n; i++) {
@@ -511,88 +507,4 @@ static int64_t run_group(tl_step *s, tl_pool *pool, int64_t *times, int64_t *til
 	for (int i = 1; i < r.n; i++) times[i] = times[i - 1] + (int64_t)(took * (double)spent[i - 1] / (double)(sum ? sum :
 		1));
 	return r.oom;
-}
-
-// Whether the offsets of this run are those that the group was planned for.
-static int group_holds(const tl_step *s) {
-	for (int i = 0; i < s->group; i++)
-		for (int j = 0; j < s[i].nzero; j++)
-			if (s[i].par[s[i].zero[j]] != 0) return 0;
-	return 1;
-}
-
-// Binds a step's buffers and parameters.
-static void bind_step(tl_step *s, const tl_prog *p, const int64_t *offsets, const uint64_t *scalars) {
-	for (int32_t b = 0; b < s->nbuf; b++) s->buf[b] = s->slot[b] < p->nslot ? p->slots[s->slot[b]] : NULL;
-	for (int32_t d = 0; d < s->ndyn; d++) {
-		const tl_dynpar *y = &s->dyn[d];
-		s->par[y->par] = y->bits + (y->scalar >= 0 ? (int64_t)scalars[y->scalar] : offsets[y->offset]);
-	}
-}
-
-// Notes that a run stopped before that tile of step i; steps before begun may have written something.
-static int64_t stopped(tl_place *at, int64_t i, int64_t tile, int64_t begun) {
-	at->step = i;
-	at->tile = tile;
-	if (begun > at->begun) at->begun = begun;
-	return TLK_STOPPED;
-}
-
-// Runs a step that is no kernel. After a stop midway it begins anew.
-static int64_t run_step(tl_step *s, tl_pool *pool, int isa, tl_fault *fault) {
-	switch (s->kind) {
-	case TLK_STEP_GEMM: return tl_run_gemm(s->gemm, pool, isa, s->buf, s->par);
-	case TLK_STEP_ATTENTION: if (s->attention->pass == TLK_ATTENTION_NONE) return 0;
-		return tl_run_attention(s->attention, pool, isa, s->buf, s->par);
-	case TLK_STEP_FACTOR: return tl_run_factor(s->factor, pool, isa, s->buf, s->par, fault);
-	case TLK_STEP_SORT: return tl_run_sort(s->sort, pool, s->buf, s->par);
-	case TLK_STEP_COPY: memmove(s->buf[1] + s->par[1], s->buf[0] + s->par[0], (size_t)s->par[2]); return 0;
-	case TLK_STEP_ZERO: memset(s->buf[0] + s->par[0], 0, (size_t)s->par[1]); return 0;
-	}
-	return 0;
-}
-
-static int64_t run_steps(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const uint64_t *scalars,
-	tl_fault *fault, int64_t *times, tl_place *at) {
-	int64_t tile = at->tile;
-	for (int64_t i = at->step; i < p->nstep; i++, tile = 0) {
-		if (times) times[i] = tl_nanoseconds();
-		if (tl_stop_asked_between(pool)) return stopped(at, i, tile, i);
-		tl_step *s = &p->step[i];
-		bind_step(s, p, offsets, scalars);
-		int64_t oom = 0;
-		if (s->group) {
-			for (int32_t m = 1; m < s->group; m++) bind_step(s + m, p, offsets, scalars);
-			if (group_holds(s)) {
-				const int64_t end = i + s->group;
-				oom = run_group(s, pool, times ? times + i : NULL, &tile);
-				if (oom) return oom;
-				if (tile >= 0) return stopped(at, i, tile, tile ? end : i);
-				i = end - 1;
-				continue;
-			}
-			if (s->tiles) return TLK_UNFUSED;
-		}
-		if (s->kind == TLK_STEP_KERNEL) {
-			oom = run_kern(s, pool, fault, &tile);
-			if (oom) return oom;
-			if (tile < s->kern->outer.tiles) return stopped(at, i, tile, i + 1);
-			continue;
-		}
-		if (!s->rerunnable) tl_attend(pool, 0);
-		oom = run_step(s, pool, isa, fault);
-		if (oom) return oom;
-		if (s->rerunnable && tl_cut(pool)) return stopped(at, i, 0, i + 1);
-		if (!s->rerunnable) tl_attend(pool, 1);
-	}
-	if (times) times[p->nstep] = tl_nanoseconds();
-	return 0;
-}
-
-int64_t tl_run(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *fault,
-	int64_t *times, int32_t *stop, int64_t patience, tl_place *at) {
-	tl_watch(pool, stop, patience);
-	const int64_t rest = run_steps(p, pool, isa, offsets, scalars, fault, times, at);
-	tl_attend(pool, 0);
-	return rest;
 }

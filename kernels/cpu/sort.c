@@ -1,6 +1,6 @@
-// Stable sort of rows by radix, least significant digit first. An element becomes an item: a key, whose order as an
-// unsigned number is the order asked for, and its index in the row. Digits in which all keys agree are skipped. Threads
-// share the rows; few long rows are each sorted by all threads.
+// Stable radix sort of rows, least significant digit first. An element becomes an item: its index in the row, and a key
+// that as an unsigned number has the order asked for. Digits in which all keys agree are skipped. Threads share the
+// rows; if rows are few and long, all threads sort each of them together.
 #include <string.h>
 #include "cpu.h"
 
@@ -10,8 +10,8 @@ enum {
 	SPLIT = 1 << 15,   // items from which a row is shared by all threads
 	CLAIM = 1 << 13,   // items of one claim from the pool
 	PARTS = 64,        // most parts of a row
-	FEW = 256,         // most elements kept by comparing with those kept so far
-	BLOCK = 16,        // items that are compared with them at a time
+	FEW = 256,         // up to this `keep`, elements are compared with the worst that is kept so far
+	BLOCK = 16,        // elements of one such comparison
 	TOP_BITS = 11,     // bits of a key by which the first elements are picked out
 };
 
@@ -26,9 +26,9 @@ typedef struct {
 	int64_t *indices;
 	int64_t rows, n, inner, keep, souter, step, sinner;
 	uint64_t low, range; // i64 whose range is below 2^32: the least, and the greatest less the least
-	int bits;            // bits of a key in use; the first are the most significant
-	// The row that all threads sort.
-	int64_t row, parts, items; // items: that are left to sort
+	int bits;            // low bits of a key that are in use
+	// The row that all threads sort together.
+	int64_t row, parts, items; // items: the number still to be sorted
 	int digit;
 	void *from, *to;
 	int64_t (*count)[DIGIT];
@@ -39,8 +39,8 @@ static const char *row_of(const sorter *x, int64_t r) {
 	return x->x + (r / x->inner * x->souter + r % x->inner * x->sinner) * tl_type_size(x->s->type);
 }
 
-// Keys of floats: the bits, all inverted for negative numbers, else the sign bit only (Herf, Radix Tricks, 2001). NaN
-// is last, and -0 counts as 0.
+// The key of a float is its bits: all inverted if it is negative, else with the sign bit inverted (Herf, Radix Tricks,
+// 2001). NaN comes last, and -0 equals 0.
 #define FLOAT_KEY(T, SIGN, INF) \
 	T u = v, sign = (T)SIGN; \
 	if ((T)(u & (T)~sign) > (T)INF) u = (T)~0; \
@@ -50,7 +50,7 @@ static const char *row_of(const sorter *x, int64_t r) {
 static inline uint64_t narrow_of(uint64_t key, int64_t j) { return key << 32 | (uint64_t)j; }
 static inline wide_item wide_of(uint64_t key, int64_t j) { return (wide_item){key, (uint64_t)j}; }
 
-// Writes items [begin, end) of a row to d.
+// Writes the items of elements [begin, end) of a row to d.
 #define LOADER(name, ITEM, make, T, KEY, SIGN, INF) \
 	static void name(const sorter *x, const char *row, int64_t begin, int64_t end, ITEM *d) { \
 		const T *e = (const T *)row; \
@@ -67,7 +67,7 @@ LOADER(load_f32, uint64_t, narrow_of, uint32_t, FLOAT_KEY, 0x80000000u, 0x7f8000
 LOADER(load_i64, wide_item, wide_of, uint64_t, PLAIN_KEY, 1ull << 63, 0)
 LOADER(load_f64, wide_item, wide_of, uint64_t, FLOAT_KEY, 1ull << 63, 0x7ff0000000000000ull)
 
-// Whole numbers within a range below 2^32: the key is the distance from the least.
+// Items of i64 elements whose range is below 2^32: the key is the distance from the first in the order asked for.
 static void load_ranged(const sorter *x, const char *row, int64_t begin, int64_t end, uint64_t *d) {
 	const uint64_t *e = (const uint64_t *)row;
 	const uint64_t from = x->s->descending ? x->low + x->range : x->low, sign = x->s->descending ? ~0ull : 0;
@@ -91,7 +91,7 @@ static void load_wide(const sorter *x, const char *row, int64_t begin, int64_t e
 	else load_f64(x, row, begin, end, d);
 }
 
-// Whether a block may hold an element that goes before worst. A block with a NaN counts as such.
+// Whether a block may hold an element that sorts before worst. A block with NaN counts as one that may.
 #define BEATS(name, T) \
 	static int name(const T *v, T worst, int descending) { \
 		int any = 0; \
@@ -101,7 +101,8 @@ static void load_wide(const sorter *x, const char *row, int64_t begin, int64_t e
 	}
 BEATS(beats_i32, int32_t) BEATS(beats_i64, int64_t) BEATS(beats_f32, float) BEATS(beats_f64, double)
 
-// BEATS for n elements of a row from at on, worst being the element at place; 1 where comparing keys costs no more.
+// BEATS for n elements of a row from `at` on, with the element at place as worst. Returns 1 without a look where
+// comparing keys costs no more.
 static int may_beat(const sorter *x, const char *row, int64_t at, int64_t n, int64_t place) {
 	if (x->step != 1 || n < BLOCK) return 1;
 	switch (x->s->type) {
@@ -118,7 +119,7 @@ static int may_beat(const sorter *x, const char *row, int64_t at, int64_t n, int
 #define WIDE_KEY(e) ((e).key)
 #define WIDE_PLACE(e) ((int64_t)(e).place)
 
-// What follows exists for both widths of items.
+// The functions below exist for both widths of items.
 #define SORT(name, ITEM, KEYOF, PLACEOF) \
 	static void name##_store(const sorter *x, int64_t r, int64_t begin, int64_t end, const ITEM *e) { \
 		int w = tl_type_size(x->s->type); \
@@ -268,7 +269,8 @@ static int may_beat(const sorter *x, const char *row, int64_t at, int64_t n, int
 
 static int64_t part(const sorter *x, int64_t p) { return x->items * p / x->parts; }
 
-// Turns the counts of a digit into the position at which each part writes its items; 0 when all items agree.
+// Turns the counts of each digit value into the positions at which the parts write their items. Returns 0 if all items
+// agree in the digit.
 static int offsets(sorter *x) {
 	int64_t at = 0;
 	for (int k = 0; k < DIGIT; k++) {
@@ -305,7 +307,7 @@ static void bound_job(void *arg, int worker, int64_t begin, int64_t end) {
 	b->of[worker].low = low, b->of[worker].high = high;
 }
 
-// Finds low and range of i64 elements. Returns whether keys of 32 bits serve.
+// Finds low, range and bits of i64 elements. Returns whether their keys fit 32 bits.
 static int narrows(sorter *x) {
 	const int64_t items = x->rows * x->n;
 	if (x->s->type != TLK_I64 || items == 0) return 0;

@@ -11,7 +11,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/launch"
 )
 
-// sortRows lays out a sort: the numbers of its parameters and buffers.
+// sortRows makes the C form of a sort: the numbers of its parameters and buffers.
 func sortRows(mem *arena, s *launch.Sort, params []device.Param) (*C.tl_sort, error) {
 	l := s.Layout()
 	if len(params) != len(l.Params) {

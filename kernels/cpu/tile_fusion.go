@@ -11,15 +11,14 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// access is an access of a map kernel to a buffer: to the elements of its own tile, of width bytes each; or, with width
-// 0, to others.
+// access is an access of a map kernel to a buffer. width is the bytes of an element if a tile accesses exactly its own
+// elements, else 0.
 type access struct {
 	buf, width int
-	offset     int // parameter that must be 0; -1: none
+	offset     int // the parameter that is the offset; -1: the offset is 0
 }
 
-// tileAccess is what a map kernel reads and writes, for kernels whose tiles may be worked together with those of their
-// neighbours.
+// tileAccess is what a map kernel reads and writes. Kernels that have one may join fusion groups.
 type tileAccess struct {
 	n             int64
 	reads, writes []access
@@ -32,10 +31,10 @@ type member struct {
 	slots []int // of its buffers
 }
 
-// groupLeast is the number of tiles from which keeping them in the cache pays.
+// groupLeast is the least number of tiles for which a fusion group pays.
 const groupLeast = 4
 
-// tileAccess describes the kernel; nil where its tiles depend on more than themselves.
+// tileAccess describes the kernel. It returns nil if a tile depends on elements outside of itself.
 func (e *emitter) tileAccess() *tileAccess {
 	o := e.spaces[outer]
 	if e.passes > 0 || e.serial || len(o.size) != 1 || o.numel() == 0 || o.tiles() < groupLeast ||
@@ -85,14 +84,14 @@ func (e *emitter) access(n int) access {
 // maxCached is the number of bits of tl_step.cached.
 const maxCached = 64
 
-// footprint is how a fusion group uses a buffer.
+// footprint is one way in which a fusion group uses a buffer.
 type footprint struct {
 	slot, width int
 	written     bool
 }
 
-// canFollow reports that m may join a group with this footprint: where one member writes a buffer, the others access it
-// in the same tiles only.
+// canFollow reports that m may join a group with this footprint. If one member writes a buffer, all others must access
+// it in the same tiles.
 func (m member) canFollow(group []footprint) bool {
 	for _, c := range group {
 		parts := func(t access) bool { return m.slots[t.buf] == c.slot && t.width != c.width }
@@ -113,7 +112,7 @@ func (m member) addTo(group []footprint) []footprint {
 	return group
 }
 
-// groupsOf returns, for each member, the last one of its group.
+// groupsOf returns, for each member, the index of the last member of its group.
 func groupsOf(all []member) []int {
 	ends := make([]int, len(all))
 	var footprint []footprint
@@ -133,8 +132,8 @@ func groupsOf(all []member) []int {
 	return ends
 }
 
-// FusionGroups implements device.TileFuser. The code that it makes is kept until its next call or the end of the next
-// Build, which needs most of it.
+// FusionGroups implements device.TileFuser. The next Build needs most of the code that it compiles, so that is kept
+// until that Build, or the next call of FusionGroups, ends.
 func (d *Device) FusionGroups(steps []device.Step, bytes []int64, inner []bool) (_ []int, err error) {
 	draft := &program{dev: d}
 	defer func() {
@@ -164,7 +163,7 @@ func (d *Device) FusionGroups(steps []device.Step, bytes []int64, inner []bool) 
 	return ends, nil
 }
 
-// mayFuse reports that a kernel is a map of enough elements, so that its accesses are worth finding.
+// mayFuse reports that a kernel is a map with enough elements for a group, so that its accesses are worth finding.
 func mayFuse(k *loopir.Kernel, params []device.Param) bool {
 	if k.Inner > 0 || len(params) < k.Outer {
 		return false
@@ -176,7 +175,7 @@ func mayFuse(k *loopir.Kernel, params []device.Param) bool {
 	return n > (groupLeast-1)*tileLanes
 }
 
-// keepInner clears the marks of slots that are used outside the tiles of one group.
+// keepInner keeps the mark in inner only for slots that the tiles of a single group use, and nothing else.
 func keepInner(steps []device.Step, all []member, ends []int, bytes []int64, inner []bool) {
 	first, last := fill(len(inner), -1), fill(len(inner), -1)
 	for i := range steps {
@@ -209,8 +208,8 @@ func keepInner(steps []device.Step, all []member, ends []int, bytes []int64, inn
 	}
 }
 
-// alwaysFuses reports that every member accesses what the group writes from the buffer's beginning, whatever the
-// offsets are: it accesses all of it.
+// alwaysFuses reports that the group runs tile by tile in every run. It does if each access whose offset must be 0
+// covers its whole buffer, since then the offset is 0.
 func alwaysFuses(group []member, bytes []int64) bool {
 	for _, m := range group {
 		for _, t := range m.zeroOffsets(group) {
@@ -222,7 +221,8 @@ func alwaysFuses(group []member, bytes []int64) bool {
 	return true
 }
 
-// zeroOffsets lists the accesses whose offset must be 0: those to buffers that the group writes.
+// zeroOffsets lists m's accesses to buffers that the group writes. Their offsets must be 0 for the group to run tile by
+// tile.
 func (m member) zeroOffsets(group []member) (l []access) {
 	for _, t := range m.all {
 		if t.offset >= 0 && slices.ContainsFunc(group, func(c member) bool { return c.has(c.writes, m.slots[t.buf]) }) {
@@ -236,7 +236,7 @@ func (m member) has(l []access, slot int) bool {
 	return slices.ContainsFunc(l, func(t access) bool { return m.slots[t.buf] == slot })
 }
 
-// fuse marks the runs of steps that are worked tile by tile.
+// fuse makes fusion groups of consecutive steps.
 func (p *program) fuse(steps []device.Step, list []C.tl_step, forms []*kernelCode) {
 	all := make([]member, len(list))
 	for i, f := range forms {
@@ -256,7 +256,7 @@ func (p *program) fuse(steps []device.Step, list []C.tl_step, forms []*kernelCod
 	}
 }
 
-// fuseGroup makes a group of the steps. Values that a later member reads, and those without a buffer, are stored
+// fuseGroup makes a group of the steps. Values without a buffer, and values that a later member reads, are stored
 // through the caches.
 func (p *program) fuseGroup(list []C.tl_step, group []member) {
 	list[0].group = C.int32_t(len(list))
@@ -276,15 +276,14 @@ func (p *program) fuseGroup(list []C.tl_step, group []member) {
 	}
 }
 
-// tile is the place of a value without a buffer in a worker's scratch, in bytes, -1: none yet. last is the last member
-// that uses it.
+// tile is a value without a buffer. It lies at byte `at` of a worker's scratch; -1: it has no place yet. last is the
+// last member that uses it.
 type tile struct {
 	at          int64
 	width, last int
 }
 
-// tileLifetimes returns the values of a group that have no buffer, each with the last step that uses it, and the lanes
-// of a tile.
+// tileLifetimes returns the values of a group that have no buffer, by slot, and the lanes of a tile.
 func (p *program) tileLifetimes(list []C.tl_step, group []member) (values map[int]*tile, lanes int64) {
 	values = map[int]*tile{}
 	for i, m := range group {
@@ -303,8 +302,8 @@ func (p *program) tileLifetimes(list []C.tl_step, group []member) (values map[in
 	return values, lanes
 }
 
-// tiles gives the values of a group that have no buffer places in a worker's scratch; the places of dead values are
-// used again.
+// tiles gives each value of a group that has no buffer a place in a worker's scratch. Values that are never live
+// together share a place.
 func (p *program) tiles(list []C.tl_step, group []member) {
 	values, lanes := p.tileLifetimes(list, group)
 	free, end := map[int][]int64{}, int64(0) // free: by width

@@ -114,7 +114,7 @@ func (l *lookup) GPUProgram(options any) (*gpuir.Program, error) {
 	p := &gpuir.Program{Name: l.Label(), Params: l.Parameters(), Workgroup: threads, Checks: true,
 		Groups: []gpuir.GroupFactor{{Params: []int{lookupSize}, Per: int64(threads)}}}
 	for _, b := range l.Buffers() {
-		p.Bufs = append(p.Bufs, gpuir.ProcBuf{Type: b.Type, Access: b.Access, Vec: 1})
+		p.Bufs = append(p.Bufs, gpuir.Buf{Type: b.Type, Access: b.Access, Vec: 1})
 	}
 	let := func(v *gpuir.Node) (gpuir.Stmt, *gpuir.Node) {
 		s := gpuir.Stmt{Op: gpuir.SLet, Var: p.NewVar(v.Type, 1), A: v}

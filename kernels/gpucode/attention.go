@@ -18,7 +18,7 @@ func FromAttention(a *launch.Attention, o AttentionOptions) (*gpuir.Program, err
 	l := a.Layout()
 	p := &gpuir.Program{Name: a.Pass.String() + "_" + a.Type.String(), Params: l.Params, Workgroup: o.threads()}
 	for _, b := range l.Bufs {
-		p.Bufs = append(p.Bufs, gpuir.ProcBuf{Type: b.Type, Access: b.Access, Vec: 1})
+		p.Bufs = append(p.Bufs, gpuir.Buf{Type: b.Type, Access: b.Access, Vec: 1})
 	}
 	m := &attention{gen: gen{p: p, out: &p.Body}, a: a, t: o, l: l}
 	m.resetValues()

@@ -23,7 +23,7 @@ func checkAttention(t *testing.T, c *kerneltest.AttentionCase, o AttentionOption
 	require.NoError(t, launch.InterpretAttention(c.Attention, want.Params, want.Bufs))
 	p, err := FromAttention(c.Attention, o)
 	require.NoError(t, err)
-	_, err = gpuir.InterpretProc(p, got.Params, got.Bufs)
+	_, err = gpuir.Interpret(p, got.Params, got.Bufs)
 	require.NoError(t, err, "%+v %+v %v", *c.Attention, o, c.Params)
 	k := &loopir.Kernel{Bufs: c.Attention.Layout().Bufs}
 	require.NoError(t, kerneltest.Close(k, got.Bufs, want.Bufs, 1e-4, 1e-4), "%+v %+v %v", *c.Attention, o, c.Params)
@@ -132,7 +132,7 @@ func TestWideProduct(t *testing.T) {
 	a := &launch.Attention{Type: ir.F32, Dropout: true}
 	l := a.Layout()
 	p := &gpuir.Program{Name: "product", Params: l.Params, Workgroup: 1,
-		Bufs:   []gpuir.ProcBuf{{Type: ir.U32, Access: loopir.Write, Vec: 1}},
+		Bufs:   []gpuir.Buf{{Type: ir.U32, Access: loopir.Write, Vec: 1}},
 		Groups: []gpuir.GroupFactor{{Params: []int{l.Batch}, Per: 1}}}
 	m := &attention{gen: gen{p: p, out: &p.Body}, a: a, l: l}
 	m.resetValues()
@@ -152,7 +152,7 @@ func TestWideProduct(t *testing.T) {
 	}
 	got, params := make([]byte, len(want)), make([]uint64, len(l.Params))
 	params[l.Batch] = 1
-	_, err := gpuir.InterpretProc(p, params, [][]byte{got})
+	_, err := gpuir.Interpret(p, params, [][]byte{got})
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 }

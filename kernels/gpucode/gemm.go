@@ -38,7 +38,7 @@ func newGemm(g *launch.Gemm, o GemmOptions, threads int) *gemm {
 	l := g.Layout()
 	p := &gpuir.Program{Name: "gemm_" + g.Type.String(), Params: l.Params, Workgroup: threads}
 	for _, b := range l.Bufs {
-		p.Bufs = append(p.Bufs, gpuir.ProcBuf{Type: b.Type, Access: b.Access, Vec: 1})
+		p.Bufs = append(p.Bufs, gpuir.Buf{Type: b.Type, Access: b.Access, Vec: 1})
 	}
 	if o.VecC {
 		p.Bufs[l.BufC].Vec = 4
@@ -47,7 +47,7 @@ func newGemm(g *launch.Gemm, o GemmOptions, threads int) *gemm {
 		}
 	}
 	if o.Parts > 1 {
-		p.Bufs = append(p.Bufs, gpuir.ProcBuf{Type: g.Type.ComputeType(), Access: loopir.ReadWrite, Vec: 4, Scratch: true})
+		p.Bufs = append(p.Bufs, gpuir.Buf{Type: g.Type.ComputeType(), Access: loopir.ReadWrite, Vec: 4, Scratch: true})
 	}
 	m := &gemm{gen: gen{p: p, out: &p.Body}, g: g, t: o, l: l}
 	m.resetValues()

@@ -79,7 +79,7 @@ func newGen(k *loopir.Kernel, o Options) *gen {
 		acc: map[int]*gpuir.Node{}, accIdx: map[int]*gpuir.Node{}, shared: map[sharedKey]int{}, tiles: map[int]int{}}
 	g.p = &gpuir.Program{Name: k.Name, Params: k.Params, Workgroup: o.Workgroup, Checks: k.Checks}
 	for _, b := range k.Bufs {
-		g.p.Bufs = append(g.p.Bufs, gpuir.ProcBuf{Type: b.Type, Access: b.Access, Vec: 1})
+		g.p.Bufs = append(g.p.Bufs, gpuir.Buf{Type: b.Type, Access: b.Access, Vec: 1})
 	}
 	g.out = &g.p.Body
 	g.isInner = innerExprs(k)

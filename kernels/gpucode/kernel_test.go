@@ -54,7 +54,7 @@ func run(procs []*gpuir.Program, params []uint64, bufs [][]byte) (loopir.Fault, 
 		if len(p.Bufs) > len(bufs) {
 			b = append(slices.Clone(bufs), scratch)
 		}
-		f, err := gpuir.InterpretProc(p, params, b)
+		f, err := gpuir.Interpret(p, params, b)
 		if err != nil {
 			return f, err
 		}

@@ -50,10 +50,10 @@ func TestMergedKernelsMatchTheirMembers(t *testing.T) {
 						want = append(want, c.Bufs[b])
 					}
 				}
-				_, err := gpuir.InterpretProc(p, c.Params, c.Bufs)
+				_, err := gpuir.Interpret(p, c.Params, c.Bufs)
 				require.NoError(t, err, "seed %d", seed)
 			}
-			_, err = gpuir.InterpretProc(q, append(slices.Concat(params...), gpuir.MergedEnds(p, params)...), bufs)
+			_, err = gpuir.Interpret(q, append(slices.Concat(params...), gpuir.MergedEnds(p, params)...), bufs)
 			require.NoError(t, err, "seed %d, %s, %+v", seed, first.Kernel.Name, o)
 			require.Equal(t, want, bufs, "seed %d, %s, %+v: bit for bit", seed, first.Kernel.Name, o)
 		}
@@ -102,7 +102,7 @@ func TestMergedGemm(t *testing.T) {
 		for i := range 2 {
 			one := c.Copy()
 			params = append(params, one.Params)
-			_, err := gpuir.InterpretProc(p, one.Params, one.Bufs)
+			_, err := gpuir.Interpret(p, one.Params, one.Bufs)
 			require.NoError(t, err)
 			for b, mem := range one.Bufs {
 				if i == 0 || !shared[b] {
@@ -110,7 +110,7 @@ func TestMergedGemm(t *testing.T) {
 				}
 			}
 		}
-		_, err = gpuir.InterpretProc(q, append(slices.Concat(params...), gpuir.MergedEnds(p, params)...), bufs)
+		_, err = gpuir.Interpret(q, append(slices.Concat(params...), gpuir.MergedEnds(p, params)...), bufs)
 		require.NoError(t, err)
 		require.Equal(t, want, bufs)
 	}

@@ -57,7 +57,7 @@ func FromSort(s *launch.Sort, o SortOptions) ([]*gpuir.Program, error) {
 		l := s.Layout()
 		p := &gpuir.Program{Name: "sort_" + s.Type.String(), Params: l.Params, Workgroup: o.Threads}
 		for _, b := range l.Bufs {
-			p.Bufs = append(p.Bufs, gpuir.ProcBuf{Type: b.Type, Access: b.Access, Vec: 1})
+			p.Bufs = append(p.Bufs, gpuir.Buf{Type: b.Type, Access: b.Access, Vec: 1})
 		}
 		m := &sorter{gen: gen{p: p, o: Options{I64: o.I64}, out: &p.Body, shared: map[sharedKey]int{}}, s: s, so: o, l: l,
 			words: 1}

@@ -33,7 +33,7 @@ func TestSortAsChosen(t *testing.T) {
 				require.NoError(t, err)
 				for _, p := range procs {
 					require.LessOrEqual(t, p.SharedBytes(), 16384)
-					_, err = gpuir.InterpretProc(p, c.Params, c.Bufs)
+					_, err = gpuir.Interpret(p, c.Params, c.Bufs)
 					require.NoError(t, err)
 				}
 				require.Equal(t, values, c.Bufs[1])

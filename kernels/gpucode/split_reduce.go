@@ -77,7 +77,7 @@ func words(t ir.DType) int {
 func (g *gen) divide(ps pass) *gpuir.Node {
 	g.from, g.to = gpuir.NInt(0), g.inner
 	if g.o.Parts > 1 && accumulates(g.k) {
-		g.p.Bufs = append(g.p.Bufs, gpuir.ProcBuf{Type: ir.U32, Access: loopir.ReadWrite, Vec: 1, Scratch: true})
+		g.p.Bufs = append(g.p.Bufs, gpuir.Buf{Type: ir.U32, Access: loopir.ReadWrite, Vec: 1, Scratch: true})
 	}
 	if !ps.split || g.o.Parts <= 1 {
 		return gpuir.NGroup()

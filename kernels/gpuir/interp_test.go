@@ -15,7 +15,7 @@ import (
 func words(body func(p *Program, out int) []Stmt) *Program {
 	p := &Program{Name: "words", Workgroup: 4, Params: []loopir.Param{{Kind: loopir.Size, Type: ir.I64}},
 		Groups: []GroupFactor{{Params: []int{0}, Per: 4}},
-		Bufs: []ProcBuf{{Type: ir.I32, Access: loopir.Read, Vec: 4}, {Type: ir.I32, Access: loopir.Write, Vec: 1},
+		Bufs: []Buf{{Type: ir.I32, Access: loopir.Read, Vec: 4}, {Type: ir.I32, Access: loopir.Write, Vec: 1},
 			{Type: ir.I32, Access: loopir.Atomic, Vec: 1}},
 		Shared: []SharedArray{{Type: ir.I32, Len: 4, Vec: 1}}, Subgroup: 4, Checks: true}
 	p.Body = body(p, 1)
@@ -75,7 +75,7 @@ func TestStatementsRunThreadByThread(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			p := words(func(p *Program, _ int) []Stmt { return tc.body(p) })
 			bufs := [][]byte{int32s(1, 2, 3, 4, 5, 6, 7, 8), make([]byte, 16), make([]byte, 4)}
-			fault, err := InterpretProc(p, []uint64{4}, bufs)
+			fault, err := Interpret(p, []uint64{4}, bufs)
 			require.NoError(t, err)
 			require.False(t, fault.Failed)
 			require.Equal(t, tc.want, ints(bufs[1]))
@@ -89,7 +89,7 @@ func TestInterpreterReportsFaultsAndWrongAddresses(t *testing.T) {
 	first := words(func(*Program, int) []Stmt {
 		return []Stmt{{Op: SFault, A: NLt(NInt(1), NLocal()), B: NMul(NLocal(), NInt(100))}}
 	})
-	fault, err := InterpretProc(first, []uint64{8}, bufs())
+	fault, err := Interpret(first, []uint64{8}, bufs())
 	require.NoError(t, err)
 	require.Equal(t, loopir.Fault{Failed: true, Elem: 200}, fault, "thread 2 is the first")
 	for _, tc := range []struct {
@@ -114,11 +114,11 @@ func TestInterpreterReportsFaultsAndWrongAddresses(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := words(func(p *Program, _ int) []Stmt { return tc.body(p) })
-			_, err := InterpretProc(p, []uint64{4}, bufs())
+			_, err := Interpret(p, []uint64{4}, bufs())
 			require.ErrorContains(t, err, tc.want)
 		})
 	}
-	_, err = InterpretProc(first, []uint64{4}, bufs()[:2])
+	_, err = Interpret(first, []uint64{4}, bufs()[:2])
 	require.ErrorContains(t, err, "1 parameters and 2 buffers, want 1 and 3")
 }
 
@@ -131,9 +131,9 @@ func TestWorkgroupsDoNotSeeEachOthersMemory(t *testing.T) {
 		}
 	})
 	bufs := [][]byte{make([]byte, 32), make([]byte, 16), make([]byte, 4)}
-	_, err := InterpretProc(p, []uint64{4}, bufs)
+	_, err := Interpret(p, []uint64{4}, bufs)
 	require.NoError(t, err)
-	_, err = InterpretProc(p, []uint64{8}, bufs)
+	_, err = Interpret(p, []uint64{8}, bufs)
 	require.ErrorContains(t, err, "group 1: thread 0: workgroup array 0: read before written")
 }
 
@@ -141,7 +141,7 @@ func TestWorkgroupsDoNotSeeEachOthersMemory(t *testing.T) {
 func TestMergedMembersDoWhatTheyDidAlone(t *testing.T) {
 	member := &Program{Name: "axpy", Workgroup: 4,
 		Params: []loopir.Param{{Kind: loopir.Size, Type: ir.I64}, {Kind: loopir.Scalar, Type: ir.I32}},
-		Groups: []GroupFactor{{Params: []int{0}, Per: 4}}, Bufs: []ProcBuf{{Type: ir.I32, Access: loopir.Read, Vec: 1},
+		Groups: []GroupFactor{{Params: []int{0}, Per: 4}}, Bufs: []Buf{{Type: ir.I32, Access: loopir.Read, Vec: 1},
 			{Type: ir.I32, Access: loopir.ReadWrite, Vec: 1}},
 		Shared: []SharedArray{{Type: ir.I32, Len: 4, Vec: 1}}}
 	at := NAdd(NMul(NGroup(), NInt(4)), NLocal())
@@ -158,7 +158,7 @@ func TestMergedMembersDoWhatTheyDidAlone(t *testing.T) {
 	for _, q := range params {
 		out := int32s(1, 1, 1, 1, 1, 1, 1, 1, 1)
 		bufs = append(bufs, append([]byte(nil), out...))
-		_, err := InterpretProc(member, q, [][]byte{shared, out})
+		_, err := Interpret(member, q, [][]byte{shared, out})
 		require.NoError(t, err)
 		want = append(want, ints(out))
 		all = append(all, q...)
@@ -166,10 +166,10 @@ func TestMergedMembersDoWhatTheyDidAlone(t *testing.T) {
 	ends := MergedEnds(member, params)
 	require.Equal(t, []uint64{3, 4, 6}, ends)
 	all = append(all, ends...)
-	require.NoError(t, VerifyProc(merged))
+	require.NoError(t, Verify(merged))
 	require.Len(t, merged.Bufs, 4, "the first buffer is one binding")
 	require.Equal(t, [3]uint32{6, 1, 1}, merged.Grid(all))
-	_, err := InterpretProc(merged, all, bufs)
+	_, err := Interpret(merged, all, bufs)
 	require.NoError(t, err)
 	for i, w := range want {
 		require.Equal(t, w, ints(bufs[1+i]), "member %d", i)

@@ -122,10 +122,10 @@ func TestVerifierRefusesMalformedPrograms(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			p := words(func(p *Program, _ int) []Stmt { return tc.body(p) })
 			if tc.want == "" {
-				require.NoError(t, VerifyProc(p))
+				require.NoError(t, Verify(p))
 				return
 			}
-			require.ErrorContains(t, VerifyProc(p), tc.want)
+			require.ErrorContains(t, Verify(p), tc.want)
 		})
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // Print makes the module of p.
 func Print(p *gpuir.Program, o Options) (*Module, error) {
-	if err := gpuir.VerifyProc(p); err != nil {
+	if err := gpuir.Verify(p); err != nil {
 		return nil, fmt.Errorf("wgsl: %s: %w", p.Name, err)
 	}
 	w := &writer{p: p, o: o, helpers: map[string]bool{}}

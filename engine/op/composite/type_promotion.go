@@ -231,31 +231,3 @@ func needFloat(name string, v op.Val) {
 		unsupported(name, v.DType())
 	}
 }
-
-func samples(args ...string) []op.Sample {
-	out := make([]op.Sample, len(args))
-	for i, a := range args {
-		out[i] = sample(a)
-	}
-	return out
-}
-
-// sample splits "positional | keywords".
-func sample(s string) op.Sample {
-	for i := range s {
-		if s[i] == '|' {
-			return op.Sample{Args: trim(s[:i]), Kwargs: trim(s[i+1:])}
-		}
-	}
-	return op.Sample{Args: trim(s)}
-}
-
-func trim(s string) string {
-	for len(s) > 0 && s[0] == ' ' {
-		s = s[1:]
-	}
-	for len(s) > 0 && s[len(s)-1] == ' ' {
-		s = s[:len(s)-1]
-	}
-	return s
-}

@@ -1,4 +1,4 @@
-"""Distributions of a number that is a function of a uniform or normal draw."""
+"""Distributions of numbers, each drawn as a function of a uniform or normal draw."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _EULER = 0.57721566490153286060
 
 
 def open_uniform(like: Tensor, shape: Any) -> Tensor:
-    """Return uniform draws from (0, 1), both ends excluded."""
+    """Return uniform draws from (0, 1) of that shape, with the dtype and on the device of ``like``."""
     f = finfo(like.dtype)
     return _C.rand(shape, dtype=like.dtype, device=like.device).clamp(f.tiny, 1 - f.eps / 2)
 
 
 class Normal(ExponentialFamily):
-    """The normal distribution.
+    """The normal distribution: density exp(-(x - loc)^2 / (2 scale^2)) / (scale sqrt(2 pi)).
 
     Args:
-        loc: Mean.
+        loc: Mean, a number or a tensor; the parameters broadcast.
         scale: Standard deviation.
         validate_args: See :class:`Distribution`.
     """
@@ -87,10 +87,10 @@ class Normal(ExponentialFamily):
 
 
 class Half(Distribution):
-    """The absolute value of a draw from a distribution that is symmetric about 0.
+    """The absolute value of a draw from a distribution that is symmetric about 0: ``_whole``.
 
     Args:
-        scale: Scale of that distribution.
+        scale: Scale of the symmetric distribution.
         validate_args: See :class:`Distribution`.
     """
 
@@ -128,10 +128,10 @@ class Half(Distribution):
 
 
 class HalfNormal(Half):
-    """The absolute value of a normal draw with mean 0.
+    """The absolute value of a draw from the normal distribution with mean 0.
 
     Args:
-        scale: Standard deviation of the normal.
+        scale: Standard deviation of the normal distribution.
         validate_args: See :class:`Distribution`.
     """
 
@@ -147,7 +147,7 @@ class HalfNormal(Half):
 
 
 class LogNormal(Distribution):
-    """The exponential of a normal draw.
+    """The exponential of a normal draw, so that the logarithm is normal.
 
     Args:
         loc: Mean of the logarithm.
@@ -200,7 +200,7 @@ class LogNormal(Distribution):
 
 
 class Inverted(Distribution):
-    """A distribution that is drawn by inversion; a subclass defines ``icdf`` and has tensor parameters."""
+    """A distribution that draws icdf(u) with u uniform in (0, 1). A subclass defines ``icdf`` and tensor parameters."""
 
     has_rsample = True
 
@@ -211,11 +211,11 @@ class Inverted(Distribution):
 
 
 class Uniform(Inverted):
-    """Uniform in [low, high).
+    """The uniform distribution on [low, high): density 1 / (high - low).
 
     Args:
         low: Lower bound.
-        high: Upper bound, above ``low``.
+        high: Upper bound; with validation, ValueError unless it is above ``low``.
         validate_args: See :class:`Distribution`.
     """
 
@@ -225,7 +225,7 @@ class Uniform(Inverted):
     }
 
     def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
-        """Broadcast the bounds and compare them."""
+        """Broadcast the bounds and check their order."""
         self.low, self.high = broadcast_all(low, high)
         super().__init__(self.low.shape, validate_args=validate_args)
         if self._validate_args and not (self.low < self.high).all().item():
@@ -268,10 +268,10 @@ class Uniform(Inverted):
 
 
 class Exponential(Inverted, ExponentialFamily):
-    """The exponential distribution.
+    """The exponential distribution: density rate exp(-rate x) for x >= 0.
 
     Args:
-        rate: One over the mean.
+        rate: The reciprocal of the mean.
         validate_args: See :class:`Distribution`.
     """
 
@@ -310,7 +310,7 @@ class Exponential(Inverted, ExponentialFamily):
 
 
 class LocationScale(Inverted):
-    """A distribution with a location and a scale."""
+    """A distribution with a location and a scale: loc + scale times a standard draw."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
@@ -321,6 +321,7 @@ class LocationScale(Inverted):
         super().__init__(self.loc.shape, validate_args=validate_args)
 
     def _standard(self, value: Tensor) -> Tensor:
+        """Return (value - loc) / scale."""
         if self._validate_args:
             self._validate_sample(value)
         return (value - self.loc) / self.scale
@@ -354,9 +355,9 @@ class Laplace(LocationScale):
 
 
 class Cauchy(LocationScale):
-    """The Cauchy distribution."""
+    """The Cauchy distribution: density 1 / (pi scale (1 + z^2)) with z = (x - loc) / scale."""
 
-    mean = property(lambda self: _C.full_like(self.loc, math.nan), doc="NaN: there is none.")
+    mean = property(lambda self: _C.full_like(self.loc, math.nan), doc="NaN: the distribution has no mean.")
     mode = property(lambda self: self.loc, doc="The likeliest value.")
     variance = property(lambda self: _C.full_like(self.loc, math.inf), doc="Infinity.")
 
@@ -378,10 +379,10 @@ class Cauchy(LocationScale):
 
 
 class HalfCauchy(Half, Inverted):
-    """The absolute value of a Cauchy draw with location 0.
+    """The absolute value of a draw from the Cauchy distribution with location 0.
 
     Args:
-        scale: Scale of the Cauchy.
+        scale: Scale of the Cauchy distribution.
         validate_args: See :class:`Distribution`.
     """
 
@@ -392,7 +393,7 @@ class HalfCauchy(Half, Inverted):
 
 
 class Gumbel(LocationScale):
-    """The Gumbel distribution: the limit of the largest of many draws."""
+    """The Gumbel distribution, of the largest of many draws: cdf exp(-exp(-(x - loc) / scale))."""
 
     mean = property(lambda self: self.loc + self.scale * _EULER, doc="Mean.")
     mode = property(lambda self: self.loc, doc="The likeliest value.")
@@ -418,11 +419,11 @@ class Gumbel(LocationScale):
 
 
 class Weibull(Inverted):
-    """The Weibull distribution.
+    """The Weibull distribution: cdf 1 - exp(-(x / scale)^concentration) for x > 0.
 
     Args:
         scale: Scale.
-        concentration: Shape.
+        concentration: Exponent in the cdf.
         validate_args: See :class:`Distribution`.
     """
 
@@ -475,11 +476,11 @@ class Weibull(Inverted):
 
 
 class Pareto(Inverted):
-    """The Pareto distribution.
+    """The Pareto distribution: cdf 1 - (scale / x)^alpha for x >= scale.
 
     Args:
         scale: The least value.
-        alpha: Shape.
+        alpha: Exponent in the cdf.
         validate_args: See :class:`Distribution`.
     """
 
@@ -534,8 +535,8 @@ class Kumaraswamy(Inverted):
     """The Kumaraswamy distribution on (0, 1): cdf 1 - (1 - x^a)^b.
 
     Args:
-        concentration1: a.
-        concentration0: b.
+        concentration1: The exponent a.
+        concentration0: The exponent b.
         validate_args: See :class:`Distribution`.
     """
 
@@ -556,7 +557,7 @@ class Kumaraswamy(Inverted):
 
     @property
     def mode(self) -> Tensor:
-        """The likeliest value; NaN where the density has its peak at 0 or 1."""
+        """The likeliest value; NaN if a or b is below 1, or both are 1."""
         a, b = self.concentration1, self.concentration0
         inner = ((a - 1) / (a * b - 1)) ** a.reciprocal()
         return _C.where((a < 1) | (b < 1) | ((a == 1) & (b == 1)), math.nan, inner)

@@ -1,4 +1,4 @@
-"""Normal distributions of vectors, and distributions of matrices."""
+"""Normal distributions of vectors, and distributions of covariance and correlation matrices."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Tensor = _C.Tensor
 
 
 def mahalanobis(factor: Tensor, difference: Tensor) -> Tensor:
-    """Return x^T (L L^T)^-1 x for vectors x that broadcast with the batch of L."""
+    """Return x^T (L L^T)^-1 x, [...], for L = ``factor`` [..., n, n] and x = ``difference`` [..., n]."""
     return linalg.solve_triangular(factor, difference.unsqueeze(-1), upper=False).squeeze(-1).square().sum(-1)
 
 
 def half_log_det(factor: Tensor) -> Tensor:
-    """Return half of the log determinant of L L^T."""
+    """Return half of the log determinant of L L^T, [...], for L = ``factor`` [..., n, n]."""
     return factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
@@ -36,11 +36,14 @@ _MATRICES = {
 
 
 class Factored(Distribution):
-    """A distribution with a covariance, given as matrix, inverse or Cholesky factor; it stores the factor."""
+    """A distribution with a covariance, which is given as a matrix, an inverse or a Cholesky factor.
+
+    The factor is stored in ``_unbroadcasted_scale_tril``, without the batch dims that come from other parameters.
+    """
 
     @staticmethod
     def _given(**matrices: Tensor | None) -> tuple[str, Tensor]:
-        """Return the name and the value of the given matrix; exactly one must be given."""
+        """Return the name and the value of the one matrix that is given; ValueError unless it is exactly one."""
         named = [(name, matrix) for name, matrix in matrices.items() if matrix is not None]
         if len(named) != 1:
             raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
@@ -51,7 +54,7 @@ class Factored(Distribution):
 
     @staticmethod
     def _factor(name: str, matrix: Tensor) -> Tensor:
-        """Return the Cholesky factor of the covariance."""
+        """Return the Cholesky factor of the covariance, from the matrix of that name."""
         if name == "scale_tril":
             return matrix
         if name == "covariance_matrix":
@@ -73,6 +76,7 @@ class Factored(Distribution):
         return new
 
     def _whole(self, matrix: Tensor) -> Tensor:
+        """Return a matrix with the batch dims of the distribution."""
         n = self._event_shape[-1]
         return matrix.expand(*self._batch_shape, n, n)
 
@@ -93,14 +97,17 @@ class Factored(Distribution):
 
 
 class MultivariateNormal(Factored):
-    """The normal distribution of vectors.
+    """The normal distribution of vectors [n].
 
     Args:
-        loc: Mean.
-        covariance_matrix: Covariance, or one of the next two instead.
-        precision_matrix: Its inverse.
-        scale_tril: Its Cholesky factor.
+        loc: Mean [..., n].
+        covariance_matrix: Covariance [..., n, n]. Exactly one of the three matrices must be given.
+        precision_matrix: Inverse of the covariance [..., n, n].
+        scale_tril: Lower Cholesky factor of the covariance [..., n, n].
         validate_args: See :class:`Distribution`.
+
+    Raises:
+        ValueError: If ``loc`` is a scalar, a matrix has less than two dims, or not exactly one is given.
     """
 
     arg_constraints = {"loc": constraints.real_vector, **_MATRICES}
@@ -158,14 +165,17 @@ class MultivariateNormal(Factored):
 
 
 class LowRankMultivariateNormal(Distribution):
-    """The normal distribution of vectors [n] with covariance W W^T + diag(D); computations use matrices of W's rank
-    only.
+    """The normal distribution of vectors [n] with covariance W W^T + diag(D). Draws and densities factorise matrices
+    of size rank, not n.
 
     Args:
         loc: Mean [..., n].
         cov_factor: W [..., n, rank].
         cov_diag: D [..., n].
         validate_args: See :class:`Distribution`.
+
+    Raises:
+        ValueError: If a parameter has too few dims, or the sizes n differ.
     """
 
     arg_constraints = {
@@ -177,7 +187,7 @@ class LowRankMultivariateNormal(Distribution):
     has_rsample = True
 
     def __init__(self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None) -> None:
-        """Broadcast the parameters and factorise the matrix of the rank's size."""
+        """Check and broadcast the parameters."""
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
         event = loc.shape[-1:]
@@ -194,7 +204,7 @@ class LowRankMultivariateNormal(Distribution):
 
     @lazy_property
     def _capacitance_tril(self) -> Tensor:
-        """Cholesky factor of I + W^T D^-1 W."""
+        """Cholesky factor of the capacitance matrix I + W^T D^-1 W, [..., rank, rank]."""
         w = self.cov_factor
         eye = _C.eye(w.size(-1), dtype=w.dtype, device=w.device)
         return linalg.cholesky(eye + w.mT @ (w / self.cov_diag.unsqueeze(-1)))
@@ -237,7 +247,7 @@ class LowRankMultivariateNormal(Distribution):
         )
 
     def _half_log_det(self) -> Tensor:
-        """Return half of the covariance's log determinant, by the determinant lemma."""
+        """Return half of the covariance's log determinant, by the matrix determinant lemma."""
         return half_log_det(self._capacitance_tril) + 0.5 * self.cov_diag.log().sum(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -261,14 +271,17 @@ class Wishart(Factored):
     """The Wishart distribution of positive definite matrices [n, n]: the sum of x x^T over ``df`` normal vectors x of
     mean 0.
 
-    ``rsample`` passes gradients to the matrix; where ``df`` requires grad it raises ``NotImplementedError``.
+    ``rsample`` passes gradients to the matrix. It raises NotImplementedError if ``df`` requires grad.
 
     Args:
-        df: Degrees of freedom, above n - 1.
-        covariance_matrix: Covariance of the vectors, or one of the next two instead.
-        precision_matrix: Its inverse.
-        scale_tril: Its Cholesky factor.
+        df: Degrees of freedom, above n - 1; a number or a tensor [...].
+        covariance_matrix: Covariance of the vectors [..., n, n]. Exactly one of the three matrices must be given.
+        precision_matrix: Inverse of the covariance [..., n, n].
+        scale_tril: Lower Cholesky factor of the covariance [..., n, n].
         validate_args: See :class:`Distribution`.
+
+    Raises:
+        ValueError: If ``df`` is at most n - 1, a matrix has less than two dims, or not exactly one is given.
     """
 
     arg_constraints = {**_MATRICES, "df": constraints.positive}
@@ -304,7 +317,7 @@ class Wishart(Factored):
 
     @property
     def mode(self) -> Tensor:
-        """The likeliest matrix, NaN where ``df`` is at most n + 1."""
+        """The likeliest matrix; NaN if ``df`` is at most n + 1."""
         above = self.df - self._event_shape[-1] - 1
         return _C.where(above > 0, above, _C.full_like(above, math.nan))[..., None, None] * self.covariance_matrix
 
@@ -316,8 +329,10 @@ class Wishart(Factored):
         return self.df[..., None, None] * (v.square() + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw by Bartlett's decomposition, so that gradients reach the matrix: its factor times a matrix of chi-square
-        and normal numbers (M. S. Bartlett, 1933).
+        """Draw so that gradients reach the matrix, by Bartlett's decomposition (M. S. Bartlett, 1933).
+
+        A draw is F F^T. F is the Cholesky factor of the covariance times a lower triangular matrix, which has square
+        roots of chi-square draws on its diagonal and normal draws below it.
         """
         without_gradient("Wishart", self.df)
         n, like = self._event_shape[-1], {"dtype": self.df.dtype, "device": self.df.device}
@@ -349,12 +364,12 @@ class Wishart(Factored):
 
 
 class LKJCholesky(Distribution):
-    """Cholesky factors of correlation matrices, whose density is proportional to a power of their determinant (D.
-    Lewandowski et al., 2009).
+    """The distribution of Cholesky factors [dim, dim] of correlation matrices whose density is proportional to
+    det^(concentration - 1) (Lewandowski, Kurowicka and Joe, Generating random correlation matrices, 2009).
 
     Args:
-        dim: The matrices' size.
-        concentration: 1 plus the determinant's exponent; 1 gives the uniform distribution.
+        dim: The size of the matrices, at least 2; ValueError otherwise.
+        concentration: A number or a tensor; 1 gives the uniform distribution over correlation matrices.
         validate_args: See :class:`Distribution`.
     """
 
@@ -362,7 +377,7 @@ class LKJCholesky(Distribution):
     support = constraints.corr_cholesky
 
     def __init__(self, dim: int, concentration: Any = 1.0, validate_args: bool | None = None) -> None:
-        """Prepare the distributions of the rows' lengths beside the diagonal."""
+        """Check the size and make the concentration a tensor."""
         if dim < 2:
             raise ValueError(f"Expected dim to be an integer greater than or equal to 2. Found dim={dim}.")
         self.dim = dim
@@ -370,8 +385,10 @@ class LKJCholesky(Distribution):
         super().__init__(self.concentration.shape, _C.Size((dim, dim)), validate_args=validate_args)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw by the onion method: row i is a direction in i dims, whose squared length is Beta(i / 2, concentration +
-        (dim - 1 - i) / 2).
+        """Draw by the onion method, without gradients.
+
+        Left of the diagonal, row i (from 0) is a uniform direction in i dims, with a squared length drawn from
+        Beta(i / 2, concentration + (dim - 1 - i) / 2). The diagonal makes the length of the row 1.
         """
         c = self.concentration.detach()
         i = _C.arange(1, self.dim, dtype=c.dtype, device=c.device)
@@ -386,7 +403,7 @@ class LKJCholesky(Distribution):
         return below + (1 - below.square().sum(-1)).clamp(min=finfo(c.dtype).tiny).sqrt().diag_embed()
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Return the log density by the factor's elements below the diagonal."""
+        """Return the log density, with respect to the elements of the factor below the diagonal."""
         if self._validate_args:
             self._validate_sample(value)
         c, rest = self.concentration, self.dim - 1

@@ -1,4 +1,4 @@
-"""Distributions of functions of a draw, and relaxed discrete distributions."""
+"""Distributions of a function of a draw, and relaxed discrete distributions."""
 
 from __future__ import annotations
 
@@ -35,12 +35,15 @@ Tensor = _C.Tensor
 
 
 class TransformedDistribution(Distribution):
-    """The distribution of a draw after a chain of transforms.
+    """The distribution of y = t_n(... t_1(x)), where x is a draw from a base distribution.
 
     Args:
-        base_distribution: The distribution of the draw.
-        transforms: A transform or a list of them, first to last.
+        base_distribution: The distribution of x. It is expanded to the shape that the transforms need.
+        transforms: A transform, or a list of them in the order in which they are applied.
         validate_args: See :class:`Distribution`.
+
+    Raises:
+        ValueError: If something else is among the transforms, or the base has fewer dims than they need.
     """
 
     def __init__(
@@ -49,7 +52,7 @@ class TransformedDistribution(Distribution):
         transforms: Transform | Sequence[Transform],
         validate_args: bool | None = None,
     ) -> None:
-        """Turn the base's batch dims that the transforms need into event dims."""
+        """Expand the base, and make event dims of the batch dims over which the transforms mix elements."""
         self.transforms = [transforms] if isinstance(transforms, Transform) else list(transforms)
         if not all(isinstance(t, Transform) for t in self.transforms):
             raise ValueError(f"transforms must be a Transform or list, but was {transforms}")
@@ -93,6 +96,7 @@ class TransformedDistribution(Distribution):
         return constraints.independent(last, extra) if extra > 0 else last
 
     def _applied(self, x: Tensor) -> Tensor:
+        """Return the image of ``x`` under all transforms."""
         for transform in self.transforms:
             x = transform(x)
         return x
@@ -107,7 +111,7 @@ class TransformedDistribution(Distribution):
         return self._applied(self.base_dist.rsample(sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Return the log density: the base's at the inverse image, minus the log determinants."""
+        """Return the log density: the base's at x, minus the log absolute determinants of the transforms."""
         if self._validate_args:
             self._validate_sample(value)
         event_dim, change, y = len(self._event_shape), 0.0, value
@@ -121,7 +125,7 @@ class TransformedDistribution(Distribution):
         return change + sum_rightmost(self.base_dist.log_prob(y), event_dim - len(self.base_dist.event_shape))
 
     def _monotone(self, value: Tensor) -> Tensor:
-        """Return a probability, or its complement where the transforms are decreasing."""
+        """Return ``value``, a probability, or 1 minus it if the transforms together are decreasing."""
         sign = math.prod(transform.sign for transform in self.transforms)
         return value if isinstance(sign, int) and sign == 1 else sign * (value - 0.5) + 0.5
 
@@ -142,34 +146,34 @@ class TransformedDistribution(Distribution):
 
 
 class LogisticNormal(TransformedDistribution):
-    """Weights by stick breaking of a normal draw.
+    """The distribution of n + 1 positive weights with sum 1: :class:`StickBreakingTransform` of a normal draw [n].
 
     Args:
-        loc: Mean.
-        scale: Standard deviation.
+        loc: Mean of the normal draw [..., n].
+        scale: Its standard deviation.
         validate_args: See :class:`Distribution`.
     """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        """Make the normal."""
+        """Make the normal distribution."""
         base = Normal(loc, scale, validate_args=validate_args)
         super().__init__(
             base if base.batch_shape else base.expand((1,)), StickBreakingTransform(), validate_args=validate_args
         )
 
-    loc = property(lambda self: self.base_dist.base_dist.loc, doc="Mean.")
-    scale = property(lambda self: self.base_dist.base_dist.scale, doc="Standard deviation.")
+    loc = property(lambda self: self.base_dist.base_dist.loc, doc="Mean of the normal draw.")
+    scale = property(lambda self: self.base_dist.base_dist.scale, doc="Standard deviation of the normal draw.")
 
 
 class LogitRelaxedBernoulli(Binary):
-    """Log odds whose sigmoid is nearly 0 or 1 (Maddison et al., The concrete distribution, 2016).
+    """The logit of a :class:`RelaxedBernoulli` draw (Maddison et al., The concrete distribution, 2016).
 
     Args:
-        temperature: Lower values give samples nearer to 0 and 1.
-        probs: Probability of 1.
-        logits: Its log odds, instead.
+        temperature: Positive. Lower values give samples whose sigmoid is nearer to 0 or 1.
+        probs: Probability of 1. Give this or ``logits``, not both.
+        logits: Log odds of 1.
         validate_args: See :class:`Distribution`.
     """
 
@@ -179,7 +183,7 @@ class LogitRelaxedBernoulli(Binary):
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        """Keep the parameter."""
+        """Store the parameter."""
         self.temperature = temperature
         self._take(probs, logits)
         super().__init__(self._param.shape, validate_args=validate_args)
@@ -203,12 +207,12 @@ class LogitRelaxedBernoulli(Binary):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """Numbers in (0, 1), nearly 0 or 1.
+    """The relaxed Bernoulli distribution of numbers in (0, 1): the sigmoid of a :class:`LogitRelaxedBernoulli` draw.
 
     Args:
-        temperature: Lower values give samples nearer to 0 and 1.
-        probs: Probability of 1.
-        logits: Its log odds, instead.
+        temperature: Positive. Lower values give samples whose sigmoid is nearer to 0 or 1.
+        probs: Probability of 1. Give this or ``logits``, not both.
+        logits: Log odds of 1.
         validate_args: See :class:`Distribution`.
     """
 
@@ -217,20 +221,20 @@ class RelaxedBernoulli(TransformedDistribution):
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        """Make the log odds' distribution."""
+        """Make the distribution of the logit."""
         super().__init__(
             LogitRelaxedBernoulli(temperature, probs, logits, validate_args=validate_args),
             SigmoidTransform(),
             validate_args=False,
         )
 
-    temperature = property(lambda self: self.base_dist.temperature, doc="How far from 0 and 1.")
+    temperature = property(lambda self: self.base_dist.temperature, doc="Lower values give samples nearer to 0 or 1.")
     probs = property(lambda self: self.base_dist.probs, doc="Probability of 1.")
     logits = property(lambda self: self.base_dist.logits, doc="Log odds of 1.")
 
 
 class _LogRelaxedOneHot(Classes):
-    """The logarithm of a relaxed one-hot vector."""
+    """The logarithm of a :class:`RelaxedOneHotCategorical` draw."""
 
     support = constraints.real_vector
     has_rsample = True
@@ -258,12 +262,13 @@ class _LogRelaxedOneHot(Classes):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
-    """Weights, nearly one-hot (Gumbel softmax).
+    """The relaxed one-hot distribution of weights [k] with sum 1: softmax((logits + g) / temperature) with g of Gumbel
+    noise (Maddison et al., The concrete distribution, 2016; Jang et al., Categorical reparameterization, 2016).
 
     Args:
-        temperature: How far from one-hot.
-        probs: Weights of the classes, along the last dim.
-        logits: Their logarithms, instead.
+        temperature: Positive. Lower values give samples nearer to one-hot.
+        probs: Weights of the classes [..., k], which need no sum of 1. Give these or ``logits``, not both.
+        logits: Logarithms of the weights [..., k].
         validate_args: See :class:`Distribution`.
     """
 
@@ -276,7 +281,7 @@ class RelaxedOneHotCategorical(TransformedDistribution):
         logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        """Make the logarithm's distribution."""
+        """Make the distribution of the logarithm."""
         super().__init__(
             _LogRelaxedOneHot(temperature, probs, logits, validate_args), ExpTransform(), validate_args=False
         )
@@ -286,6 +291,6 @@ class RelaxedOneHotCategorical(TransformedDistribution):
         """Where values lie."""
         return constraints.simplex
 
-    temperature = property(lambda self: self.base_dist.temperature, doc="How far from one-hot.")
+    temperature = property(lambda self: self.base_dist.temperature, doc="Lower values give samples nearer to one-hot.")
     probs = property(lambda self: self.base_dist.probs, doc="Probabilities of the classes.")
     logits = property(lambda self: self.base_dist.logits, doc="Logarithms of the probabilities.")

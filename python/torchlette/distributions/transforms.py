@@ -1,4 +1,4 @@
-"""Invertible functions with their log absolute Jacobian determinants."""
+"""Invertible functions, with the logarithms of the absolute determinants of their Jacobians."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Transform:
     """A function with an inverse. ``domain`` and ``codomain`` are constraints; their event dims may differ.
 
     Args:
-        cache_size: With 1, the inverse of the last result is taken from a cache.
+        cache_size: 1: the last argument and its result are kept, so that neither is computed again. 0: they are not.
     """
 
     bijective = False
@@ -48,7 +48,7 @@ class Transform:
     codomain: Any = constraints.real
 
     def __init__(self, cache_size: int = 0) -> None:
-        """Choose whether to keep the last pair."""
+        """Check the cache size; ValueError unless it is 0 or 1."""
         if cache_size not in (0, 1):
             raise ValueError("cache_size must be 0 or 1")
         self._cache_size = cache_size
@@ -56,18 +56,18 @@ class Transform:
 
     @property
     def event_dim(self) -> int:
-        """The event dims of the domain and the codomain, which must be equal."""
+        """The event dims of domain and codomain; ValueError if they differ."""
         if self.domain.event_dim == self.codomain.event_dim:
             return self.domain.event_dim
         raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
 
     @property
     def inv(self) -> Transform:
-        """The inverse."""
+        """The inverse function."""
         return _InverseTransform(self)
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """Return the transform with a cache of that size."""
+        """Return a copy of the transform with a cache of that size."""
         import copy
 
         new = copy.copy(self)
@@ -95,7 +95,7 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__} has no inverse")
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the log of the absolute determinant of dy/dx, where ``y`` is the function of ``x``."""
+        """Return log \\|det dy/dx\\| without the event dims, given ``x`` and its image ``y``."""
         raise NotImplementedError(f"{type(self).__name__} has no log_abs_det_jacobian")
 
     def forward_shape(self, shape: Any) -> Any:
@@ -152,15 +152,15 @@ class _InverseTransform(Transform):
 
 
 class ComposeTransform(Transform):
-    """Transforms one after the other.
+    """The composition of transforms.
 
     Args:
-        parts: The transforms, first to last.
+        parts: The transforms, in the order in which they are applied.
         cache_size: See :class:`Transform`.
     """
 
     def __init__(self, parts: Sequence[Transform], cache_size: int = 0) -> None:
-        """Give the parts the cache."""
+        """Give each part a cache of that size."""
         super().__init__(cache_size)
         self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else list(parts)
 
@@ -171,7 +171,7 @@ class ComposeTransform(Transform):
         return hash(tuple(self.parts))
 
     def _event_dims(self) -> tuple[int, int]:
-        """Return the event dims of arguments and results: the least that all parts allow."""
+        """Return the event dims of arguments and of results: the fewest that suffice for all parts."""
         if not self.parts:
             return 0, 0
         into = self.parts[-1].codomain.event_dim
@@ -200,7 +200,7 @@ class ComposeTransform(Transform):
     inv = property(lambda self: ComposeTransform([part.inv for part in reversed(self.parts)]), doc="The inverse.")
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """Return the transform with a cache of that size."""
+        """Return a copy of the transform with a cache of that size."""
         return ComposeTransform(self.parts, cache_size)
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -219,7 +219,7 @@ class ComposeTransform(Transform):
             return _C.zeros_like(x)
         terms, event_dim = [], self._event_dims()[0]
         for i, part in enumerate(self.parts):
-            # Use the given last result, so that cached inverses are found.
+            # The last result is the given object y, for which a cache may hold the inverse.
             out = y if i == len(self.parts) - 1 else part(x)
             terms.append(sum_rightmost(part.log_abs_det_jacobian(x, out), event_dim - part.domain.event_dim))
             event_dim += part.codomain.event_dim - part.domain.event_dim
@@ -246,7 +246,7 @@ identity_transform = ComposeTransform([])
 
 
 class IndependentTransform(Transform):
-    """A transform with more event dims: the log determinants add up over them.
+    """A transform that treats some batch dims as event dims, so that log determinants are summed over them.
 
     Args:
         base_transform: The transform.
@@ -255,7 +255,7 @@ class IndependentTransform(Transform):
     """
 
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
-        """Keep the base."""
+        """Store the base transform."""
         super().__init__(cache_size)
         self.base_transform, self.reinterpreted_batch_ndims = (
             base_transform.with_cache(cache_size),
@@ -301,7 +301,7 @@ class ReshapeTransform(Transform):
     bijective = True
 
     def __init__(self, in_shape: Any, out_shape: Any, cache_size: int = 0) -> None:
-        """Compare the numbers of elements."""
+        """Check the shapes; ValueError if their numbers of elements differ."""
         self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
         if self.in_shape.numel() != self.out_shape.numel():
             raise ValueError("in_shape, out_shape have different numbers of elements")
@@ -316,11 +316,12 @@ class ReshapeTransform(Transform):
         return y.reshape(self.inverse_shape(y.shape))
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return zeros."""
+        """Return zeros without the event dims."""
         return x.new_zeros(x.shape[: x.dim() - len(self.in_shape)])
 
     @staticmethod
     def _reshaped(shape: Any, before: Size, after: Size) -> Size:
+        """Return ``shape`` with its last dims ``before`` replaced by ``after``; ValueError if they are others."""
         cut = len(shape) - len(before)
         if cut < 0 or tuple(shape[cut:]) != tuple(before):
             raise ValueError(f"Shape mismatch: expected {shape[max(cut, 0) :]} but got {before}")
@@ -365,7 +366,7 @@ class ExpTransform(_Elementwise):
 
 
 class SigmoidTransform(_Elementwise):
-    """y = 1 / (1 + exp(-x)), kept off 0 and 1."""
+    """y = 1 / (1 + exp(-x)), clamped away from 0 and 1."""
 
     codomain = constraints.unit_interval
 
@@ -411,12 +412,12 @@ class TanhTransform(_Elementwise):
         return y.atanh()
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return log(1 - tanh(x)^2), which is 2 (log 2 - x - softplus(-2x)): exact for large x too."""
+        """Return log(1 - tanh(x)^2) as 2 (log 2 - x - softplus(-2x)), which is accurate for large x too."""
         return 2.0 * (math.log(2.0) - x - F.softplus(-2.0 * x))
 
 
 class AbsTransform(_Elementwise):
-    """y = \\|x\\|, whose inverse is taken to be y."""
+    """y = \\|x\\|. The inverse is taken to be x = y."""
 
     bijective = False
     sign = None
@@ -441,7 +442,7 @@ class PowerTransform(Transform):
     bijective = True
 
     def __init__(self, exponent: Any, cache_size: int = 0) -> None:
-        """Keep the exponent."""
+        """Make the exponent a tensor."""
         super().__init__(cache_size)
         self.exponent = _C.as_tensor(exponent)
 
@@ -469,18 +470,18 @@ class AffineTransform(Transform):
     Args:
         loc: A number or a tensor.
         scale: A number or a tensor.
-        event_dim: How many last dims make one value.
+        event_dim: The number of last dims that are one event.
         cache_size: See :class:`Transform`.
     """
 
     bijective = True
 
     def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
-        """Keep the parameters."""
+        """Store the parameters."""
         super().__init__(cache_size)
         self.loc, self.scale, self._event_dim = loc, scale, event_dim
 
-    event_dim = property(lambda self: self._event_dim, doc="How many last dims make one value.")
+    event_dim = property(lambda self: self._event_dim, doc="The number of last dims that are one event.")
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
@@ -507,7 +508,7 @@ class AffineTransform(Transform):
 
 
 class SoftmaxTransform(_Elementwise):
-    """y = softmax(x) over the last dim. It is not injective and so has no log determinant."""
+    """y = softmax(x) over the last dim. It is not injective, so it has no log determinant."""
 
     bijective = False
     sign = None
@@ -521,7 +522,7 @@ class SoftmaxTransform(_Elementwise):
 
 
 class StickBreakingTransform(_Elementwise):
-    """Maps n numbers to n + 1 weights by stick breaking: each weight takes a fraction of the remainder."""
+    """Maps x [..., n] to weights [..., n + 1] with sum 1: weight i is sigmoid(x_i - log(n - i)) times what is left."""
 
     sign = None
     domain, codomain = constraints.real_vector, constraints.simplex
@@ -541,7 +542,7 @@ class StickBreakingTransform(_Elementwise):
         return cropped.log() - left.log() + self._offsets(cropped)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the sum of the logs of the derivatives of each weight by its own number."""
+        """Return the sum over i of log(dy_i / dx_i): the Jacobian is triangular."""
         x = x - self._offsets(x)
         return (-x + F.logsigmoid(x) + y[..., :-1].log()).sum(-1)
 
@@ -555,7 +556,7 @@ class StickBreakingTransform(_Elementwise):
 
 
 class LowerCholeskyTransform(_Elementwise):
-    """Square matrices to lower triangular ones with a positive diagonal."""
+    """Maps square matrices to lower triangular ones: takes exp of the diagonal and drops what is above it."""
 
     sign = None
     domain, codomain = constraints.independent(constraints.real, 2), constraints.lower_cholesky
@@ -571,7 +572,7 @@ class CumulativeDistributionTransform(Transform):
     """y = cdf(x) of a distribution.
 
     Args:
-        distribution: The distribution, of numbers.
+        distribution: A distribution of numbers, with ``cdf`` and ``icdf``.
         cache_size: See :class:`Transform`.
     """
 
@@ -580,7 +581,7 @@ class CumulativeDistributionTransform(Transform):
     codomain = constraints.unit_interval
 
     def __init__(self, distribution: Distribution, cache_size: int = 0) -> None:
-        """Keep the distribution."""
+        """Store the distribution."""
         super().__init__(cache_size)
         self.distribution = distribution
 

@@ -1,4 +1,4 @@
-"""What the distributions share: broadcast parameters, and probabilities as logits."""
+"""Functions that the distributions share: broadcasting of parameters, and conversion of probabilities and logits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ Tensor = _C.Tensor
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
-    """Return tensors of one shape; numbers take the dtype and device of the first tensor."""
+    """Return the values as tensors of one shape. Numbers take the dtype and device of the first tensor.
+
+    Raises:
+        ValueError: If a value is neither a number nor a tensor.
+    """
     if not all(isinstance(v, (Tensor, int, float)) for v in values):
         raise ValueError(
             "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__."
@@ -27,19 +31,19 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
-    """Return probabilities kept off 0 and 1 by the dtype's epsilon."""
+    """Return probabilities clamped to [eps, 1 - eps], with eps of their dtype."""
     eps = finfo(probs.dtype).eps
     return probs.clamp(eps, 1 - eps)
 
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
-    """Return the log odds of probabilities, or, of several classes, their logarithms."""
+    """Return logits: the log odds of probabilities if ``is_binary``, else their logarithms. Both are clamped first."""
     kept = clamp_probs(probs)
     return kept.log() - (-kept).log1p() if is_binary else kept.log()
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
-    """Return the probabilities of log odds, or of the unnormalised log weights of several classes."""
+    """Return probabilities: the sigmoid of log odds if ``is_binary``, else the softmax over the last dim."""
     return logits.sigmoid() if is_binary else F.softmax(logits, dim=-1)
 
 
@@ -48,14 +52,14 @@ def sum_rightmost(value: Tensor, dim: int) -> Tensor:
     return value if dim == 0 else value.flatten(-dim).sum(-1)
 
 
-_sum_rightmost = sum_rightmost  #: PyTorch's name of it, which libraries of distributions import
+_sum_rightmost = sum_rightmost  #: PyTorch's private name, which third-party distributions import
 
 
 class lazy_property:
-    """A property computed, with gradients, when it is first read, and an attribute from then on."""
+    """A property that is computed once, with grad mode on, when it is first read. It is then an attribute."""
 
     def __init__(self, wrapped: Callable[[Any], Any]) -> None:
-        """Wrap a method."""
+        """Wrap the method that computes the value."""
         self.wrapped = wrapped
         self.__doc__ = wrapped.__doc__
 
@@ -69,5 +73,5 @@ class lazy_property:
 
 
 def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
-    """Draw from the normal distribution of mean 0 and variance 1: what libraries of distributions call."""
+    """Draw from the standard normal distribution; third-party distributions call this private name of PyTorch's."""
     return _C.randn(shape, dtype=dtype, device=device)

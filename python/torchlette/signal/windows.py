@@ -1,7 +1,13 @@
 """Window functions, by the formulas of ``torch.signal.windows``.
 
-Each returns ``M`` weights. ``sym=False`` gives the periodic window: the first ``M`` of ``M + 1`` symmetric weights.
-All raise ValueError for a negative ``M`` and for a dtype that is neither float32 nor float64.
+Each function returns a tensor of shape [M]: the weight of each sample i = 0, ..., M - 1. The formulas below are those
+of a symmetric window. With ``sym=False`` the window is periodic: the first ``M`` weights of the symmetric window of
+``M + 1`` samples. A window of one sample has the weight 1.
+
+All functions raise ValueError if ``M`` is negative, or if ``dtype`` is neither float32 nor float64. Sources: Harris, On
+the use of windows for harmonic analysis with the discrete Fourier transform, 1978; for :func:`kaiser`, Kaiser and
+Schafer, On the use of the I0-sinh window for spectrum analysis, 1980; for :func:`nuttall`, Nuttall, Some windows with
+very good sidelobe behavior, 1981.
 """
 
 from __future__ import annotations
@@ -31,7 +37,7 @@ _NUTTALL = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
 
 
 def _samples(name: str, M: int, start: float, step: float, dtype: Any, device: Any) -> Tensor:
-    """Return ``start + step * i`` for ``i`` below ``M``."""
+    """Return ``start + step * i`` for each sample i, [M], after a check of ``M`` and ``dtype``."""
     if M < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={M}")
     dtype = _C.get_default_dtype() if dtype is None else dtype
@@ -41,11 +47,12 @@ def _samples(name: str, M: int, start: float, step: float, dtype: Any, device: A
 
 
 def _intervals(M: int, sym: bool) -> int:
-    """Return the number of steps from one end of the window to the other; at least 1."""
+    """Return the number of steps from the first sample of the symmetric window to its last one; at least 1."""
     return max(M - 1 if sym else M, 1)
 
 
 def _finished(window: Tensor, requires_grad: bool) -> Tensor:
+    """Return the window, which requires grad if it is to."""
     return window.requires_grad_() if requires_grad else window
 
 
@@ -60,17 +67,20 @@ def exponential(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return ``exp(-|i - center| / tau)``; the center is the middle unless given, which ``sym`` forbids.
+    """Return the exponential window ``exp(-|i - center| / tau)``, [M].
 
     Args:
-        M: The number of points.
-        center: The place of the greatest value; None: the middle.
-        tau: How slowly it decays.
-        sym: Whether the window is symmetric, for filters; otherwise periodic, for spectra.
-        dtype: A floating point dtype; None: the default one.
-        layout: ``torchlette.strided``: there is no other.
-        device: Where tensors are made; None: the default device.
-        requires_grad: Whether the result requires grad.
+        M: The number of samples.
+        center: The sample with the greatest weight; None: the middle. A symmetric window takes no other.
+        tau: The number of samples in which the weight falls to 1/e of the greatest; above 0.
+        sym: True: a symmetric window, as filters use it. False: a periodic one, as spectral analysis uses it.
+        dtype: float32 or float64; None: the default dtype.
+        layout: Ignored: all tensors are strided.
+        device: Where the window is made; None: the default device.
+        requires_grad: Whether the window requires grad.
+
+    Raises:
+        ValueError: If ``tau`` is not positive, or if a symmetric window is given a center.
     """
     if tau <= 0:
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
@@ -83,15 +93,15 @@ def exponential(
 def cosine(
     M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return ``sin(pi (i + 1/2) / M)``.
+    """Return the cosine window ``sin(pi (i + 1/2) / M)``, [M].
 
     Args:
-        M: The number of points.
-        sym: Whether the window is symmetric, for filters; otherwise periodic, for spectra.
-        dtype: A floating point dtype; None: the default one.
-        layout: ``torchlette.strided``: there is no other.
-        device: Where tensors are made; None: the default device.
-        requires_grad: Whether the result requires grad.
+        M: The number of samples.
+        sym: True: a symmetric window, as filters use it. False: a periodic one, as spectral analysis uses it.
+        dtype: float32 or float64; None: the default dtype.
+        layout: Ignored: all tensors are strided.
+        device: Where the window is made; None: the default device.
+        requires_grad: Whether the window requires grad.
     """
     step = math.pi / (M + 1 if not sym and M > 1 else max(M, 1))
     return _finished(_C.sin(_samples("cosine", M, step / 2, step, dtype, device)), requires_grad)
@@ -107,16 +117,19 @@ def gaussian(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return ``exp(-(i - middle)**2 / (2 std**2))``.
+    """Return the Gaussian window ``exp(-(i - (M - 1) / 2)**2 / (2 std**2))``, [M].
 
     Args:
-        M: The number of points.
-        std: The standard deviation.
-        sym: Whether the window is symmetric, for filters; otherwise periodic, for spectra.
-        dtype: A floating point dtype; None: the default one.
-        layout: ``torchlette.strided``: there is no other.
-        device: Where tensors are made; None: the default device.
-        requires_grad: Whether the result requires grad.
+        M: The number of samples.
+        std: The standard deviation in samples, above 0.
+        sym: True: a symmetric window, as filters use it. False: a periodic one, as spectral analysis uses it.
+        dtype: float32 or float64; None: the default dtype.
+        layout: Ignored: all tensors are strided.
+        device: Where the window is made; None: the default device.
+        requires_grad: Whether the window requires grad.
+
+    Raises:
+        ValueError: If ``std`` is not positive.
     """
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
@@ -135,16 +148,21 @@ def kaiser(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return ``i0(sqrt(beta**2 - k**2)) / i0(beta)`` with ``k`` from ``-beta`` to ``beta``.
+    """Return the Kaiser window ``i0(sqrt(beta**2 - k**2)) / i0(beta)``, [M], with k from -beta to beta.
+
+    ``i0`` is the modified Bessel function of the first kind of order 0.
 
     Args:
-        M: The number of points.
-        beta: The shape: greater is narrower in frequency.
-        sym: Whether the window is symmetric, for filters; otherwise periodic, for spectra.
-        dtype: A floating point dtype; None: the default one.
-        layout: ``torchlette.strided``: there is no other.
-        device: Where tensors are made; None: the default device.
-        requires_grad: Whether the result requires grad.
+        M: The number of samples.
+        beta: The shape, at least 0. A greater beta gives lower side lobes and a wider main lobe.
+        sym: True: a symmetric window, as filters use it. False: a periodic one, as spectral analysis uses it.
+        dtype: float32 or float64; None: the default dtype.
+        layout: Ignored: all tensors are strided.
+        device: Where the window is made; None: the default device.
+        requires_grad: Whether the window requires grad.
+
+    Raises:
+        ValueError: If ``beta`` is negative.
     """
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
@@ -152,7 +170,7 @@ def kaiser(
     if M == 1:
         return _finished(_C.ones_like(k), requires_grad)
     bound = _C.full_like(k, beta)
-    # The square is 0 at the ends, but for rounding.
+    # At the ends the difference of squares is 0; rounding may make it negative.
     window = _C.i0(_C.sqrt(_C.clamp_min(bound * bound - k * k, 0.0))) / _C.i0(bound)
     return _finished(window, requires_grad)
 
@@ -160,15 +178,15 @@ def kaiser(
 def bartlett(
     M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return ``1 - |k|`` with ``k`` from -1 to 1.
+    """Return the Bartlett window ``1 - |k|``, [M], with k from -1 to 1.
 
     Args:
-        M: The number of points.
-        sym: Whether the window is symmetric, for filters; otherwise periodic, for spectra.
-        dtype: A floating point dtype; None: the default one.
-        layout: ``torchlette.strided``: there is no other.
-        device: Where tensors are made; None: the default device.
-        requires_grad: Whether the result requires grad.
+        M: The number of samples.
+        sym: True: a symmetric window, as filters use it. False: a periodic one, as spectral analysis uses it.
+        dtype: float32 or float64; None: the default dtype.
+        layout: Ignored: all tensors are strided.
+        device: Where the window is made; None: the default device.
+        requires_grad: Whether the window requires grad.
     """
     k = _samples("bartlett", M, -1.0, 2 / _intervals(M, sym), dtype, device)
     return _finished(_C.ones_like(k) if M == 1 else 1 - _C.abs(k), requires_grad)
@@ -184,16 +202,20 @@ def general_cosine(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return ``a[0] - a[1] cos(k) + a[2] cos(2k) - ...`` with ``k`` from 0 to 2 pi.
+    """Return the sum of cosines ``a[0] - a[1] cos(k) + a[2] cos(2k) - ...``, [M], with k from 0 to 2 pi.
 
     Args:
-        M: The number of points.
-        a: The coefficients.
-        sym: Whether the window is symmetric, for filters; otherwise periodic, for spectra.
-        dtype: A floating point dtype; None: the default one.
-        layout: ``torchlette.strided``: there is no other.
-        device: Where tensors are made; None: the default device.
-        requires_grad: Whether the result requires grad.
+        M: The number of samples.
+        a: The coefficients, at least one.
+        sym: True: a symmetric window, as filters use it. False: a periodic one, as spectral analysis uses it.
+        dtype: float32 or float64; None: the default dtype.
+        layout: Ignored: all tensors are strided.
+        device: Where the window is made; None: the default device.
+        requires_grad: Whether the window requires grad.
+
+    Raises:
+        TypeError: If ``a`` is not iterable.
+        ValueError: If ``a`` is empty.
     """
     if not isinstance(a, Iterable):
         raise TypeError("Coefficients must be a list/tuple")
@@ -219,16 +241,16 @@ def general_hamming(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return ``alpha - (1 - alpha) cos(k)`` with ``k`` from 0 to 2 pi.
+    """Return the general Hamming window ``alpha - (1 - alpha) cos(k)``, [M], with k from 0 to 2 pi.
 
     Args:
-        M: The number of points.
-        alpha: The first coefficient.
-        sym: Whether the window is symmetric, for filters; otherwise periodic, for spectra.
-        dtype: A floating point dtype; None: the default one.
-        layout: ``torchlette.strided``: there is no other.
-        device: Where tensors are made; None: the default device.
-        requires_grad: Whether the result requires grad.
+        M: The number of samples.
+        alpha: The first coefficient; the second is ``1 - alpha``.
+        sym: True: a symmetric window, as filters use it. False: a periodic one, as spectral analysis uses it.
+        dtype: float32 or float64; None: the default dtype.
+        layout: Ignored: all tensors are strided.
+        device: Where the window is made; None: the default device.
+        requires_grad: Whether the window requires grad.
     """
     return general_cosine(M, a=(alpha, 1.0 - alpha), sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
 
@@ -236,15 +258,15 @@ def general_hamming(
 def hamming(
     M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return ``0.54 - 0.46 cos(k)`` with ``k`` from 0 to 2 pi.
+    """Return the Hamming window ``0.54 - 0.46 cos(k)``, [M], with k from 0 to 2 pi.
 
     Args:
-        M: The number of points.
-        sym: Whether the window is symmetric, for filters; otherwise periodic, for spectra.
-        dtype: A floating point dtype; None: the default one.
-        layout: ``torchlette.strided``: there is no other.
-        device: Where tensors are made; None: the default device.
-        requires_grad: Whether the result requires grad.
+        M: The number of samples.
+        sym: True: a symmetric window, as filters use it. False: a periodic one, as spectral analysis uses it.
+        dtype: float32 or float64; None: the default dtype.
+        layout: Ignored: all tensors are strided.
+        device: Where the window is made; None: the default device.
+        requires_grad: Whether the window requires grad.
     """
     return general_hamming(M, sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
 
@@ -252,15 +274,15 @@ def hamming(
 def hann(
     M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return ``(1 - cos(k)) / 2`` with ``k`` from 0 to 2 pi.
+    """Return the Hann window ``(1 - cos(k)) / 2``, [M], with k from 0 to 2 pi.
 
     Args:
-        M: The number of points.
-        sym: Whether the window is symmetric, for filters; otherwise periodic, for spectra.
-        dtype: A floating point dtype; None: the default one.
-        layout: ``torchlette.strided``: there is no other.
-        device: Where tensors are made; None: the default device.
-        requires_grad: Whether the result requires grad.
+        M: The number of samples.
+        sym: True: a symmetric window, as filters use it. False: a periodic one, as spectral analysis uses it.
+        dtype: float32 or float64; None: the default dtype.
+        layout: Ignored: all tensors are strided.
+        device: Where the window is made; None: the default device.
+        requires_grad: Whether the window requires grad.
     """
     return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
 
@@ -268,15 +290,15 @@ def hann(
 def blackman(
     M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return ``0.42 - 0.5 cos(k) + 0.08 cos(2k)`` with ``k`` from 0 to 2 pi.
+    """Return the Blackman window ``0.42 - 0.5 cos(k) + 0.08 cos(2k)``, [M], with k from 0 to 2 pi.
 
     Args:
-        M: The number of points.
-        sym: Whether the window is symmetric, for filters; otherwise periodic, for spectra.
-        dtype: A floating point dtype; None: the default one.
-        layout: ``torchlette.strided``: there is no other.
-        device: Where tensors are made; None: the default device.
-        requires_grad: Whether the result requires grad.
+        M: The number of samples.
+        sym: True: a symmetric window, as filters use it. False: a periodic one, as spectral analysis uses it.
+        dtype: float32 or float64; None: the default dtype.
+        layout: Ignored: all tensors are strided.
+        device: Where the window is made; None: the default device.
+        requires_grad: Whether the window requires grad.
     """
     return general_cosine(M, a=(0.42, 0.5, 0.08), sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
 
@@ -284,14 +306,14 @@ def blackman(
 def nuttall(
     M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return the four-term window of Nuttall (1981), a sum of cosines.
+    """Return Nuttall's minimum four-term window, [M]: :func:`general_cosine` with fixed coefficients.
 
     Args:
-        M: The number of points.
-        sym: Whether the window is symmetric, for filters; otherwise periodic, for spectra.
-        dtype: A floating point dtype; None: the default one.
-        layout: ``torchlette.strided``: there is no other.
-        device: Where tensors are made; None: the default device.
-        requires_grad: Whether the result requires grad.
+        M: The number of samples.
+        sym: True: a symmetric window, as filters use it. False: a periodic one, as spectral analysis uses it.
+        dtype: float32 or float64; None: the default dtype.
+        layout: Ignored: all tensors are strided.
+        device: Where the window is made; None: the default device.
+        requires_grad: Whether the window requires grad.
     """
     return general_cosine(M, a=_NUTTALL, sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)

@@ -9,15 +9,15 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// InterpretProc runs p over canonical host bytes: all threads of a workgroup in lockstep, workgroups in order. It
-// reports what lockstep would hide: barriers that not all threads reach, and workgroup memory that two threads access
-// between barriers.
-func InterpretProc(p *Program, params []uint64, bufs [][]byte) (loopir.Fault, error) {
-	if err := VerifyProc(p); err != nil {
+// Interpret runs p over host bytes of canonical layout. The threads of a workgroup run in lockstep, and workgroups run
+// in order. Lockstep would hide two errors, so Interpret reports them: a barrier that some threads do not reach, and
+// two threads that access the same workgroup memory between barriers.
+func Interpret(p *Program, params []uint64, bufs [][]byte) (loopir.Fault, error) {
+	if err := Verify(p); err != nil {
 		return loopir.Fault{}, err
 	}
 	if len(params) != len(p.Params) || len(bufs) != len(p.Bufs) {
-		return loopir.Fault{}, fmt.Errorf("proc %s: %d parameters and %d buffers, want %d and %d",
+		return loopir.Fault{}, fmt.Errorf("program %s: %d parameters and %d buffers, want %d and %d",
 			p.Name, len(params), len(bufs), len(p.Params), len(p.Bufs))
 	}
 	m := &lockstep{p: p, params: params, bufs: bufs, vars: make([][][4]uint64, len(p.Vars))}
@@ -33,7 +33,7 @@ func InterpretProc(p *Program, params []uint64, bufs [][]byte) (loopir.Fault, er
 		m.group = g
 		m.resetShared()
 		if err := m.block(p.Body, all); err != nil {
-			return m.fault, fmt.Errorf("proc %s: group %d: %w", p.Name, g, err)
+			return m.fault, fmt.Errorf("program %s: group %d: %w", p.Name, g, err)
 		}
 	}
 	return m.fault, nil

@@ -12,7 +12,7 @@ import (
 // expression of the loop IR asks for it, so that a launch is limited to 2^31 elements.
 type Program struct {
 	Name      string
-	Bufs      []ProcBuf
+	Bufs      []Buf
 	Params    []loopir.Param
 	Workgroup int // threads
 	Shared    []SharedArray
@@ -29,12 +29,12 @@ type Program struct {
 	Subgroup int
 }
 
-// ProcBuf is a storage binding. Vec is 4 where the binding is an array of four-element vectors.
-type ProcBuf struct {
+// Buf is a storage binding: an array of scalars, or of vectors of four elements.
+type Buf struct {
 	Type   ir.DType
 	Access loopir.BufAccess
-	Vec    int
-	// Scratch: memory in which the passes of one launch leave results for the next; it is no buffer of the launch.
+	Vec    int // elements of a vector: 1 or 4
+	// Scratch marks memory that passes results from one pass of a launch to the next. The launch has no such buffer.
 	Scratch bool
 }
 
@@ -112,7 +112,7 @@ const (
 	// PShuffle is variable A of the thread whose number differs by exclusive or with Imm, a power of two below
 	// Subgroup. All threads of the subgroup compute it together, in an SLet.
 	PShuffle
-	numProcOps
+	numOps
 )
 
 // Node is an expression of the GPU IR, immutable and possibly shared.

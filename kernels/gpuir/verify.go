@@ -9,9 +9,9 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// VerifyProc checks types, widths, scopes and numbers of p.
-func VerifyProc(p *Program) error {
-	v := &procVerifier{p: p, defined: make([]bool, len(p.Vars)), mutable: make([]bool, len(p.Vars)),
+// Verify checks the types, vector widths, scopes of variables, and numbers of buffers and parameters of p.
+func Verify(p *Program) error {
+	v := &verifier{p: p, defined: make([]bool, len(p.Vars)), mutable: make([]bool, len(p.Vars)),
 		seen: map[*Node]bool{}}
 	if p.Workgroup <= 0 || len(p.Groups) == 0 {
 		return errors.New("no workgroup size or no grid")
@@ -31,14 +31,14 @@ func VerifyProc(p *Program) error {
 	return v.block(p.Body)
 }
 
-type procVerifier struct {
+type verifier struct {
 	p       *Program
 	defined []bool // in scope
 	mutable []bool
 	seen    map[*Node]bool
 }
 
-func (v *procVerifier) block(body []Stmt) error {
+func (v *verifier) block(body []Stmt) error {
 	var mine []int
 	for i := range body {
 		s := &body[i]
@@ -59,7 +59,7 @@ func (v *procVerifier) block(body []Stmt) error {
 	return nil
 }
 
-func (v *procVerifier) define(n int, mutable bool) error {
+func (v *verifier) define(n int, mutable bool) error {
 	if n < 0 || n >= len(v.p.Vars) || v.defined[n] {
 		return fmt.Errorf("variable %d is not new", n)
 	}
@@ -67,7 +67,7 @@ func (v *procVerifier) define(n int, mutable bool) error {
 	return nil
 }
 
-func (v *procVerifier) stmt(s *Stmt) error {
+func (v *verifier) stmt(s *Stmt) error {
 	for _, n := range []*Node{s.A, s.B, s.C} {
 		if n != nil && n.Op == PShuffle {
 			if err := v.shuffle(s, n); err != nil {
@@ -125,7 +125,7 @@ func (v *procVerifier) stmt(s *Stmt) error {
 }
 
 // shuffle allows shuffles of variables only, as the whole value of a new variable: devices compute them in place.
-func (v *procVerifier) shuffle(s *Stmt, n *Node) error {
+func (v *verifier) shuffle(s *Stmt, n *Node) error {
 	if s.Op != SLet || len(n.Args) != 1 || n.Args[0].Op != PVar || n.Width != 1 || n.Args[0].Type != n.Type {
 		return errors.New("a shuffle of no variable, or inside an expression")
 	}
@@ -135,14 +135,14 @@ func (v *procVerifier) shuffle(s *Stmt, n *Node) error {
 	return v.node(n.Args[0])
 }
 
-func (v *procVerifier) fits(n int, x *Node) error {
+func (v *verifier) fits(n int, x *Node) error {
 	if d := v.p.Vars[n]; d.Type != x.Type || d.Width != x.Width {
 		return fmt.Errorf("variable %d is %v x%d, value is %v x%d", n, d.Type, d.Width, x.Type, x.Width)
 	}
 	return nil
 }
 
-func (v *procVerifier) store(s *Stmt) error {
+func (v *verifier) store(s *Stmt) error {
 	if s.Ref < 0 || s.Ref >= len(v.p.Bufs) || v.p.Bufs[s.Ref].Access == loopir.Read {
 		return fmt.Errorf("buffer %d is not writable", s.Ref)
 	}
@@ -154,7 +154,7 @@ func (v *procVerifier) store(s *Stmt) error {
 	return v.bufType(s.Ref, s.B.Type)
 }
 
-func (v *procVerifier) bufType(buf int, t ir.DType) error {
+func (v *verifier) bufType(buf int, t ir.DType) error {
 	want := v.p.Bufs[buf].Type.ComputeType()
 	if t != want && !(want == ir.I64 && t == ir.I32) {
 		return fmt.Errorf("buffer %d holds %v, used as %v", buf, want, t)
@@ -162,7 +162,7 @@ func (v *procVerifier) bufType(buf int, t ir.DType) error {
 	return nil
 }
 
-func (v *procVerifier) node(n *Node) error {
+func (v *verifier) node(n *Node) error {
 	if v.seen[n] {
 		return nil
 	}
@@ -200,7 +200,7 @@ func (v *procVerifier) node(n *Node) error {
 	return v.pure(n)
 }
 
-func (v *procVerifier) pure(n *Node) error {
+func (v *verifier) pure(n *Node) error {
 	switch n.Op {
 	case loopir.OpConst, PLocalID, PGroupID, PHalf:
 		return nil

@@ -14,7 +14,7 @@ import (
 func TestLockstepFindsRaces(t *testing.T) {
 	proc := func(body func(p *gpuir.Program) []gpuir.Stmt) *gpuir.Program {
 		p := &gpuir.Program{Name: "race", Workgroup: 4, Params: []loopir.Param{{Kind: loopir.Size, Type: ir.I64}},
-			Groups: []gpuir.GroupFactor{{Params: []int{0}, Per: 4}}, Bufs: []gpuir.ProcBuf{{Type: ir.I32, Access: loopir.Write,
+			Groups: []gpuir.GroupFactor{{Params: []int{0}, Per: 4}}, Bufs: []gpuir.Buf{{Type: ir.I32, Access: loopir.Write,
 				Vec: 1}},
 			Shared: []gpuir.SharedArray{{Type: ir.I32, Len: 4, Vec: 1}}}
 		p.Body = body(p)
@@ -44,7 +44,7 @@ func TestLockstepFindsRaces(t *testing.T) {
 		}},
 	} {
 		out := make([]byte, 16)
-		_, err := gpuir.InterpretProc(proc(tc.body), []uint64{4}, [][]byte{out})
+		_, err := gpuir.Interpret(proc(tc.body), []uint64{4}, [][]byte{out})
 		if tc.want == "" {
 			require.NoError(t, err)
 			require.Equal(t, []byte{1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0}, out)
@@ -57,7 +57,7 @@ func TestLockstepFindsRaces(t *testing.T) {
 // A vector of a workgroup array can be stored lane by lane; arrays of single elements have no lanes.
 func TestLanesOfWorkgroupVectors(t *testing.T) {
 	p := &gpuir.Program{Name: "lanes", Workgroup: 4, Params: []loopir.Param{{Kind: loopir.Size, Type: ir.I64}},
-		Groups: []gpuir.GroupFactor{{Params: []int{0}, Per: 4}}, Bufs: []gpuir.ProcBuf{{Type: ir.I32, Access: loopir.Write,
+		Groups: []gpuir.GroupFactor{{Params: []int{0}, Per: 4}}, Bufs: []gpuir.Buf{{Type: ir.I32, Access: loopir.Write,
 			Vec: 1}},
 		Shared: []gpuir.SharedArray{{Type: ir.I32, Len: 2, Vec: 4}}}
 	p.Body = []gpuir.Stmt{
@@ -65,13 +65,13 @@ func TestLanesOfWorkgroupVectors(t *testing.T) {
 		{Op: gpuir.SBarrier},
 		{Op: gpuir.SStore, Ref: 0, A: gpuir.NLocal(), B: p.NSharedElement(0, gpuir.NAdd(gpuir.NInt(4), gpuir.NLocal()))},
 	}
-	require.NoError(t, gpuir.VerifyProc(p))
+	require.NoError(t, gpuir.Verify(p))
 	out := make([]byte, 16)
-	_, err := gpuir.InterpretProc(p, []uint64{4}, [][]byte{out})
+	_, err := gpuir.Interpret(p, []uint64{4}, [][]byte{out})
 	require.NoError(t, err)
 	require.Equal(t, []byte{3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0}, out)
 	p.Shared[0] = gpuir.SharedArray{Type: ir.I32, Len: 8, Vec: 1}
-	require.ErrorContains(t, gpuir.VerifyProc(p), "a lane of no vector")
+	require.ErrorContains(t, gpuir.Verify(p), "a lane of no vector")
 }
 
 func TestGridFolds(t *testing.T) {
