@@ -79,7 +79,7 @@ class BuildWithEngine(build_ext):
             f"-pgo={ROOT / 'capi' / 'profile.pgo'}",
             # Without the operators' samples, which generators and tests read.
             "-tags=wheel",
-            # Rules of operators run until their traces are cached. There inlining buys little and costs 5 % of the file.
+            # Rules of operators run until their traces are cached. There inlining buys little for 5 % of the file.
             *(f"-gcflags={MODULE}/engine/op/{package}=-l" for package in ("composite", "prim")),
             f"-ldflags=-s -w -extldflags '{flags}'",
             "-o",
