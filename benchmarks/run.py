@@ -27,8 +27,10 @@ def main() -> int:
         import plan
         import record
         import small_ops
+        import small_programs
 
-        suites = [record.rows, plan.rows, small_ops.rows, demo_step.rows, cpu_steps.rows, new_shapes.rows, conv.rows]
+        modules = (record, plan, small_ops, small_programs, demo_step, cpu_steps, new_shapes, conv)
+        suites = [module.rows for module in modules]
     elif options.suite == "gpu":
         import conv
         import gpu_demo_step

@@ -107,7 +107,7 @@ func canDefer(d *op.Def) bool {
 // one with too many tensors, or with a primitive that checks index elements when it is recorded.
 func (d *Dispatcher) deferral(c *Call, def *op.Def, operands, numbers []op.Val) *Deferral {
 	t := d.traces.last
-	if slices.ContainsFunc(t.steps, func(st traceStep) bool { return st.prim != nil && st.prim.IndexInput > 0 }) {
+	if n := tensorsIn(c.In); n == 0 || n > MaxDeferredTensors || t.checksIndex {
 		return nil
 	}
 	q := &Deferral{Def: def, trace: t, mode: t.key[1], operands: slices.Concat(operands, numbers), tensors: len(operands),
@@ -117,11 +117,18 @@ func (d *Dispatcher) deferral(c *Call, def *op.Def, operands, numbers []op.Val) 
 			q.at = append(q.at, i)
 		}
 	}
-	if len(q.at) == 0 || len(q.at) > MaxDeferredTensors {
-		return nil
-	}
 	q.Taped = d.session.IsTaping() && slices.ContainsFunc(operands, func(v op.Val) bool { return v.Tape != 0 })
 	return q
+}
+
+// tensorsIn counts the tensors among operands.
+func tensorsIn(in []uint64) (n int) {
+	for _, h := range in {
+		if h != 0 && h != ScalarOperand {
+			n++
+		}
+	}
+	return n
 }
 
 // Call returns the call that c repeats, with the tensors of c. It is valid until the next Call.

@@ -19,6 +19,8 @@ type cachedTrace struct {
 	key   []uint64
 	steps []traceStep
 	outs  []op.Val // by CaptureReg; None for an absent result
+	// checksIndex: a step checks the elements of an index when it is recorded.
+	checksIndex bool
 }
 
 type stepKind uint8
@@ -189,6 +191,7 @@ func (t *traces) addEmission(e *lazy.Emission, in []op.Val) {
 		e.Outs[i].CaptureReg = t.newRegister()
 	}
 	t.capture.steps = append(t.capture.steps, st)
+	t.capture.checksIndex = t.capture.checksIndex || e.Prim.IndexInput > 0
 }
 
 func (t *traces) addView(v op.Val, l *ir.Layout, offset int64, view op.ViewOp, out *op.Val) {
