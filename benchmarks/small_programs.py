@@ -58,11 +58,14 @@ PROGRAMS: dict[str, Callable[[Any], Callable[[], Any]]] = {
 }
 
 
+def _repeated(run: Callable[[], Any]) -> Callable[[], Any]:
+    return lambda: [run() for _ in range(RUNS)]
+
+
 def rows() -> Iterator[Row]:
     """Measure each program."""
     for name, make in PROGRAMS.items():
-        ours, theirs = (lambda f=make(lib): [f() for _ in range(RUNS)] for lib in (torchlette, torch))
-        a, b = race(ours, theirs, rounds=31)
+        a, b = race(_repeated(make(torchlette)), _repeated(make(torch)), rounds=31)
         yield Row(name, a / RUNS, b / RUNS)
 
 
