@@ -11,8 +11,8 @@ from measure import Row, main, race
 import torchlette
 import torchlette.nn
 
-#: Runs in one timing, so that it is longer than the clock's noise.
-RUNS = 20
+#: Runs in one timing: many, since the first ones of a turn find cold caches.
+RUNS = 300
 
 
 def _op_and_read(lib: Any) -> Callable[[], Any]:
