@@ -381,7 +381,7 @@ func Rows(r *rand.Rand, lim Limits) *Case {
 	mean := b.Div(b.Acc(sum), b.Cast(ir.F32, b.Param(1)))
 	d := b.Sub(x, mean)
 	b.Each()
-	sq := b.Reduce(loopir.Sum, b.Mul(d, d))
+	sq := b.Dot(d, d)
 	b.Each()
 	y := b.Mul(b.Fma(d, b.Un(loopir.OpTanh, w), b.Acc(sq)), scale)
 	t := []ir.DType{ir.F32, ir.F16}[r.IntN(2)]
