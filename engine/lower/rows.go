@@ -372,6 +372,8 @@ const (
 	// heldRow is the longest row that a device keeps in registers from pass to pass. What is longer would be evaluated
 	// again in each pass.
 	heldRow = 4096
+	// maxPasses bounds the passes over a row, by which values are kept in registers: a softmax or a norm takes three.
+	maxPasses = 4
 	// extremeRow is the longest row whose extremes are taken in one tile: which of 0 and -0 is the extreme, or which NaN,
 	// depends on the tiles.
 	extremeRow = 1024
@@ -403,7 +405,7 @@ func CanFuseRows(n *Node) bool {
 	if g.lastPass() {
 		passes++
 	}
-	return g.inOrder(nil) && (passes < 2 || g.s.count() <= heldRow) && (!extremes || g.s.count() <= extremeRow)
+	return g.inOrder(nil) && passes <= maxPasses && (passes < 2 || g.s.count() <= heldRow) && (!extremes || g.s.count() <= extremeRow)
 }
 
 // trailing reports that the reduced dims are the last ones, so that rows are contiguous.
