@@ -44,6 +44,7 @@ type growing struct {
 	writes  []groupWrite
 	alive   int  // values of members that are needed later
 	sealed  bool // nothing may follow
+	last    bool // elements are stored when all of their row has been read, so that stores may overwrite operands
 	classes [maxClasses]classUse
 }
 
@@ -56,7 +57,11 @@ type classUse struct {
 	bytes              int64 // of the class; 0: unused
 	dying, held, apart int
 	ends, own          int // of the last member
+	given              int // buffers that a value which dies gives to one that is needed later
 }
+
+// grows reports that the group needs more than its members one by one.
+func (u classUse) grows() bool { return u.dying+u.held-u.given > u.apart }
 
 // groupRead is a read of a value from outside.
 type groupRead struct {
@@ -166,10 +171,7 @@ func (b *Builder) joins(g *growing, i int) bool {
 	if !b.addReads(&next, i) || !b.writesOwnElements(&next) {
 		return false
 	}
-	if !b.account(&next, i) || next.alive > maxAlive || !b.bindable(&next, i) {
-		return false
-	}
-	if next.rows != nil && !lower.CanFuseRows(b.groupNode(&next.group, b.storedOf(next.members))) {
+	if !b.bindable(&next) || !b.lowers(&next) || !b.account(&next, i) || next.alive > maxAlive {
 		return false
 	}
 	*g = next
@@ -234,8 +236,47 @@ func (b *Builder) writesOwnElements(g *growing) bool {
 	return true
 }
 
+// lowers reports that one kernel can work the members.
+func (b *Builder) lowers(g *growing) (ok bool) {
+	if g.last = true; g.rows == nil {
+		return true
+	}
+	ok, g.last = lower.CanFuseRows(b.groupNode(&g.group, b.storedOf(g.members)))
+	return ok
+}
+
+// gifts pairs values from outside that die in g with values that g stores: these take their buffers.
+func (b *Builder) gifts(g *growing) (pairs [][2]int) {
+	if !g.last {
+		return nil
+	}
+	last := g.members[len(g.members)-1]
+	stored := b.storedOf(g.members)
+	for _, r := range g.reads {
+		if !r.value.IsNode() {
+			continue
+		}
+		v := r.value.Index()
+		if b.uses.last[v] > last || b.live(v) || b.slots.has(v) || b.donations.has(v) ||
+			slices.ContainsFunc(g.reads, func(q groupRead) bool { return q.value == r.value && !q.whole }) {
+			continue
+		}
+		av := b.aval(v)
+		at := slices.IndexFunc(stored, func(s int) bool {
+			return b.aval(s) == av && !b.live(s) && !b.slots.has(s) && b.levelOf(&g.group, s) == lower.Full &&
+				!slices.Contains(b.donations, int32(s+1))
+		})
+		if at >= 0 {
+			pairs = append(pairs, [2]int{v, stored[at]})
+			stored = slices.Delete(stored, at, at+1)
+		}
+	}
+	return pairs
+}
+
 // account keeps count of what the members need, now that node i is one of them. It reports that the group needs no more
-// memory than its members one by one: what they read lives until the last one runs.
+// memory than its members one by one: what they read lives until the last one runs, or gives its buffer to what they
+// store.
 func (b *Builder) account(g *growing, i int) (fits bool) {
 	edges, freed := b.Program.OperandsOf(i), [maxMembers]int{}
 	n, fits, values := 0, true, b.valuesOf(i)
@@ -266,7 +307,15 @@ func (b *Builder) account(g *growing, i int) (fits bool) {
 	for _, v := range freed[:n] {
 		b.count(g, v, func(u *classUse) { u.held-- })
 	}
-	fits = fits && !slices.ContainsFunc(g.classes[:], func(u classUse) bool { return u.dying+u.held > u.apart })
+	for k := range g.classes {
+		g.classes[k].given = 0
+	}
+	if slices.ContainsFunc(g.classes[:], classUse.grows) {
+		for _, pair := range b.gifts(g) {
+			b.count(g, pair[0], func(u *classUse) { u.given++ })
+		}
+	}
+	fits = fits && !slices.ContainsFunc(g.classes[:], classUse.grows)
 	for _, v := range values {
 		if b.uses.last[v] == v && !b.live(v) { // nobody reads it
 			b.count(g, v, func(u *classUse) { u.held-- })
@@ -292,9 +341,8 @@ func (b *Builder) count(g *growing, v int, f func(u *classUse)) (ok bool) {
 	return false
 }
 
-// bindable reports that a kernel of the device can bind the buffers of g, whose last member is node i, and the error word
-// where a member may fail.
-func (b *Builder) bindable(g *growing, i int) bool {
+// bindable reports that a kernel of the device can bind the buffers of g, and the error word where a member may fail.
+func (b *Builder) bindable(g *growing) bool {
 	n := g.buffers
 	if g.sealed {
 		n++
@@ -332,6 +380,11 @@ func (b *Builder) closeGroup(g *growing) {
 	}
 	last := members[len(members)-1]
 	done := &group{members: slices.Clone(members), stored: b.storedOf(members), rows: g.rows}
+	g.members = done.members
+	for _, pair := range b.gifts(g) {
+		b.donations.set(pair[0], pair[1])
+	}
+	g.members = members[:0]
 	for _, m := range members {
 		b.fused.in.set(m, last)
 		for _, e := range b.Program.OperandsOf(m) {

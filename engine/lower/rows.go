@@ -381,8 +381,9 @@ const (
 
 // CanFuseRows reports that one kernel may work the members of n, some of which work rows: each of these adds the
 // elements of a row in the order in which it does so alone, and no value is evaluated for each pass again. Offsets,
-// buffers and outputs of n do not matter.
-func CanFuseRows(n *Node) bool {
+// buffers and outputs of n do not matter. last says that outputs with the elements of rows are stored when all of a row
+// has been read.
+func CanFuseRows(n *Node) (ok, last bool) {
 	p := &program{n: n}
 	g := newRowGroup(p, n.Members)
 	passes, extremes := 0, false
@@ -391,21 +392,32 @@ func CanFuseRows(n *Node) bool {
 		r := m.rows()
 		if r == nil {
 			if numbered[m.Prim.NameFor(m.Attr)] && (g.levelOf(m, 0) == Row || g.picks || !g.s.trailing(g.full.Shape)) {
-				return false
+				return false, false
 			}
 			continue
 		}
 		s := r.split(m.Attr, m.Layout.Shape)
 		if !slices.Equal(s.reduced, g.s.reduced) || m.Layout != g.full || !g.inOrder(m) {
-			return false
+			return false, false
 		}
 		passes += r.passes(m.Attr)
 		extremes = extremes || g.takesExtremes(m)
 	}
-	if g.lastPass() {
+	if last = g.lastPass(); last {
 		passes++
 	}
-	return g.inOrder(nil) && passes <= maxPasses && (passes < 2 || g.s.count() <= heldRow) && (!extremes || g.s.count() <= extremeRow)
+	count := g.s.count()
+	return g.inOrder(nil) && passes <= maxPasses && (passes < 2 || count <= heldRow || !g.again()) &&
+		(!extremes || count <= extremeRow), last
+}
+
+// again reports that a member before one that works rows has a value for each element, which each pass then evaluates.
+func (g *rowGroup) again() bool {
+	return slices.ContainsFunc(g.members, func(m Member) bool {
+		return m.rows() != nil && slices.ContainsFunc(m.In, func(from int) bool {
+			return from < 0 && g.values[^from].level == Full
+		})
+	})
 }
 
 // trailing reports that the reduced dims are the last ones, so that rows are contiguous.
