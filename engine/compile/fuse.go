@@ -81,10 +81,11 @@ type groupWrite struct {
 // alone, and passes before have decided which buffers are written.
 func (b *Builder) fuse() error {
 	b.fused.groups = map[int]*group{}
+	b.takeBack()
 	var g growing
 	for i := range b.Program.Nodes {
-		if !b.Program.Nodes[i].IsPrim() || b.folded.has(i) || b.summed.has(i) || b.elided[i] {
-			continue // no kernel of its own
+		if !b.hasKernel(i) {
+			continue
 		}
 		if len(g.members) > 0 && b.alike(&g, i) && b.joins(&g, i) {
 			continue
@@ -96,6 +97,11 @@ func (b *Builder) fuse() error {
 	}
 	b.closeGroup(&g)
 	return nil
+}
+
+// hasKernel reports that node i has a kernel of its own, as far as passes before have decided.
+func (b *Builder) hasKernel(i int) bool {
+	return b.Program.Nodes[i].IsPrim() && !b.folded.has(i) && !b.summed.has(i) && !b.elided[i]
 }
 
 func (b *Builder) noteFused(i int) string {

@@ -40,6 +40,27 @@ func (b *Builder) rowShapeOf(i int) *rowShape {
 	return s
 }
 
+// takeBack undoes the epilogues of nodes that work rows, where a group can do the same and more: what the node applies
+// follows it.
+func (b *Builder) takeBack() {
+	for i, e := range b.epilogues {
+		if b.rowsOf(i) == nil || b.Caps(b.aval(i).Device).CostlyKernels && !b.Often {
+			continue
+		}
+		between := false
+		for k := i + 1; k < e.writes(); k++ {
+			between = between || b.hasKernel(k)
+		}
+		if between {
+			continue
+		}
+		for _, f := range e.folds {
+			b.folded[f] = 0
+		}
+		delete(b.epilogues, i)
+	}
+}
+
 // levelOf is the level of a value that a member makes.
 func (b *Builder) levelOf(g *group, v int) lower.Level {
 	main := b.uses.main[v]

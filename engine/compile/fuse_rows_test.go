@@ -85,6 +85,18 @@ input $2 : f32[3]
 %2 = layer_norm_grad{1,0,0} %1 $0 $2 $2 : f32[3,5]
 %3 = mul %2 3.0 : f32[3,5] live
 `, [][]int{{0, 1, 2, 3}}},
+	{"the gradient of a layer norm, residual and dropout", `input $0 : f32[3,5]
+input $1 : f32[3]
+%0 = layer_norm_grad{1,0,0} $0 $0 $1 $1 : f32[3,5]
+%1 = add $0 %0 : f32[3,5] live
+%2 = dropout %1 7 3 0.5 : f32[3,5] live
+`, [][]int{{0, 1, 2}}},
+	{"a residual that comes after another kernel is an epilogue", `input $0 : f32[3,5]
+input $1 : f32[3]
+%0 = layer_norm_grad{1,0,0} $0 $0 $1 $1 : f32[3,5]
+%1 = cat{0} $1 $1 : f32[6] live
+%2 = add $0 %0 : f32[3,5] live
+`, nil},
 	{"cross-entropy of scaled logits ends its group", `input $0 : f32[4,5]
 input $1 : i64[4]
 %0 = mul $0 0.5 : f32[4,5]
