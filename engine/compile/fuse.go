@@ -269,8 +269,9 @@ func (b *Builder) gifts(g *growing) (pairs [][2]int) {
 		}
 		av := b.aval(v)
 		at := slices.IndexFunc(stored, func(s int) bool {
-			return b.aval(s) == av && !b.live(s) && !b.slots.has(s) && b.levelOf(&g.group, s) == lower.Full &&
-				!slices.Contains(b.donations, int32(s+1))
+			of := b.aval(s)
+			return of.DType == av.DType && of.Layout.Numel == av.Layout.Numel && !b.live(s) && !b.slots.has(s) &&
+				b.levelOf(&g.group, s) == lower.Full && !slices.Contains(b.donations, int32(s+1))
 		})
 		if at >= 0 {
 			pairs = append(pairs, [2]int{v, stored[at]})
