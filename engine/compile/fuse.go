@@ -44,7 +44,6 @@ type growing struct {
 	writes  []groupWrite
 	alive   int  // values of members that are needed later
 	sealed  bool // nothing may follow
-	last    bool // elements are stored when all of their row has been read, so that stores may overwrite operands
 	classes [maxClasses]classUse
 }
 
@@ -177,7 +176,7 @@ func (b *Builder) joins(g *growing, i int) bool {
 	if !b.addReads(&next, i) || !b.writesOwnElements(&next) {
 		return false
 	}
-	if !b.bindable(&next) || !b.lowers(&next) || !b.account(&next, i) || next.alive > maxAlive {
+	if !b.bindable(&next) || !b.lowers(&next.group) || !b.account(&next, i) || next.alive > maxAlive {
 		return false
 	}
 	*g = next
@@ -243,19 +242,12 @@ func (b *Builder) writesOwnElements(g *growing) bool {
 }
 
 // lowers reports that one kernel can work the members.
-func (b *Builder) lowers(g *growing) (ok bool) {
-	if g.last = true; g.rows == nil {
-		return true
-	}
-	ok, g.last = lower.CanFuseRows(b.groupNode(&g.group, b.storedOf(g.members)))
-	return ok
+func (b *Builder) lowers(g *group) bool {
+	return g.rows == nil || lower.CanFuseRows(b.groupNode(g, b.storedOf(g.members)))
 }
 
 // gifts pairs values from outside that die in g with values that g stores: these take their buffers.
 func (b *Builder) gifts(g *growing) (pairs [][2]int) {
-	if !g.last {
-		return nil
-	}
 	last := g.members[len(g.members)-1]
 	stored := b.storedOf(g.members)
 	for _, r := range g.reads {

@@ -209,7 +209,10 @@ type rowWriter struct {
 	r          *rand.Rand
 	rows, n    int
 	full, each []value // with elements, and with one element for each row
+	version    string  // of the base that is written
+	written    int     // the node that makes it
 	lines      []string
+	stores     []string
 }
 
 type value struct{ name, dtype string }
@@ -246,7 +249,13 @@ func (w *rowWriter) node() {
 	d := x.dtype
 	y, _ := w.of(w.full, d)
 	back := fmt.Sprintf("[%d,%d](1,0)", w.rows, w.n)
-	switch w.r.Intn(16) {
+	switch w.r.Intn(18) {
+	case 16:
+		if d == "f32" {
+			w.store(x.name)
+		}
+	case 17:
+		w.add("sum_squares{1} "+w.version, "f32", true)
 	case 0, 1:
 		w.add(fmt.Sprintf("mul %s 0.37", x.name), d, false)
 	case 2:
@@ -298,13 +307,30 @@ func (w *rowWriter) result(k int, dtype string) {
 }
 
 func rowProgram(r *rand.Rand, rows, n int) string {
-	w := &rowWriter{r: r, rows: rows, n: n, full: []value{{"$0", "f32"}, {"$1", "f32"}}}
+	w := &rowWriter{r: r, rows: rows, n: n, full: []value{{"$0", "f32"}}, version: "$1"}
 	w.add("mul $0 0.13", "f32", false)
 	w.add("mul $1 0.29", "f32", false)
 	for range 4 + r.Intn(16) {
 		w.node()
 	}
-	return fmt.Sprintf("input $0 : f32[%d,%d]\ninput $1 : f32[%[1]d,%d]\n", rows, n, n) + strings.Join(w.lines, "\n") + "\n"
+	if n := len(w.stores); n > 0 {
+		w.stores[n-1] += " last"
+		w.lines[w.written] += " live"
+	}
+	text := fmt.Sprintf("input $0 : f32[%d,%d]\ninput $1 : f32[%[1]d,%[2]d]\n", rows, n) + strings.Join(w.lines, "\n") + "\n"
+	for _, s := range w.stores {
+		text += s + " exclusive\n"
+	}
+	return text
+}
+
+// store writes the base: its version and a value are added.
+func (w *rowWriter) store(value string) {
+	name := fmt.Sprintf("%%%d", len(w.lines))
+	w.written = len(w.lines)
+	w.lines = append(w.lines, fmt.Sprintf("%s = add %s %s : f32[%d,%d]", name, w.version, value, w.rows, w.n))
+	w.stores = append(w.stores, fmt.Sprintf("store %s over %s base 0", name, w.version))
+	w.version = name
 }
 
 // Random programs over rows of every length have the bits, and at most the memory, that they have one by one.
@@ -313,7 +339,7 @@ func TestFusionChangesNoBitOfRandomRows(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	r := rand.New(rand.NewSource(11))
-	rows := 0
+	rows, inPlace := 0, 0
 	for n := range 300 {
 		size := [][2]int{{3, 5}, {7, 33}, {40, 300}, {64, 1000}, {3, 1500}, {2, 5000}, {1, 200001}}[n%7]
 		var d device.Device = c
@@ -328,9 +354,12 @@ func TestFusionChangesNoBitOfRandomRows(t *testing.T) {
 		if n%7 < 2 { // without tiles, whose values have no memory
 			require.LessOrEqual(t, bytesOf(with), bytesOf(without), "%s", text)
 		}
+		require.Equal(t, without.InPlace, with.InPlace, "%s", text)
 		rows += rowGroups(with)
+		inPlace += with.InPlace
 	}
 	assert.Greater(t, rows, 200)
+	assert.Greater(t, inPlace, 40)
 }
 
 // rowGroups counts the fusion groups of a plan with a member that works rows.

@@ -305,8 +305,8 @@ func (g *rowGroup) at(m *Member, j, index int) int {
 	return k.reload(g.values[^from].dtype, value(^from))
 }
 
-// lastPass reports that the elements' values are stored in a pass of their own: some depend on what is folded, or
-// overwrite what an earlier pass reads.
+// lastPass reports that the elements' values are stored in a pass of their own, since some depend on what is folded. Else
+// they are stored in the last pass that folds, so that no pass reads an operand which a store has overwritten.
 func (g *rowGroup) lastPass() bool {
 	folds := false
 	for i := range g.members {
@@ -314,17 +314,11 @@ func (g *rowGroup) lastPass() bool {
 		folds = folds || r != nil && r.passes(g.members[i].Attr) > 0
 	}
 	return slices.ContainsFunc(g.values, func(v rowValue) bool {
-		return v.out >= 0 && v.level == Full && (!folds || v.late || g.picks || g.overwrites(v.out))
+		return v.out >= 0 && v.level == Full && (!folds || v.late || g.picks)
 	})
 }
 
-// overwrites reports that an output has the buffer of an operand.
-func (g *rowGroup) overwrites(out int) bool {
-	n := g.p.n
-	return slices.ContainsFunc(n.In, func(o Operand) bool { return !o.Scalar && o.Buf == n.Out[out].Buf })
-}
-
-// store stores the values: those of elements in the last pass that folds, or in a pass of their own after those of rows.
+// store stores the values; those of rows come before those of elements that have a pass of their own.
 func (g *rowGroup) store() {
 	k, last := g.k, g.lastPass()
 	each := func(l Level, begin func()) {
@@ -381,9 +375,8 @@ const (
 
 // CanFuseRows reports that one kernel may work the members of n, some of which work rows: each of these adds the
 // elements of a row in the order in which it does so alone, and no value is evaluated for each pass again. Offsets,
-// buffers and outputs of n do not matter. last says that outputs with the elements of rows are stored when all of a row
-// has been read.
-func CanFuseRows(n *Node) (ok, last bool) {
+// buffers and outputs of n do not matter.
+func CanFuseRows(n *Node) bool {
 	p := &program{n: n}
 	g := newRowGroup(p, n.Members)
 	passes, extremes := 0, false
@@ -392,23 +385,23 @@ func CanFuseRows(n *Node) (ok, last bool) {
 		r := m.rows()
 		if r == nil {
 			if numbered[m.Prim.NameFor(m.Attr)] && (g.levelOf(m, 0) == Row || g.picks || !g.s.trailing(g.full.Shape)) {
-				return false, false
+				return false
 			}
 			continue
 		}
 		s := r.split(m.Attr, m.Layout.Shape)
 		if !slices.Equal(s.reduced, g.s.reduced) || m.Layout != g.full || !g.inOrder(m) {
-			return false, false
+			return false
 		}
 		passes += r.passes(m.Attr)
 		extremes = extremes || g.takesExtremes(m)
 	}
-	if last = g.lastPass(); last {
+	if g.lastPass() {
 		passes++
 	}
 	count := g.s.count()
 	return g.inOrder(nil) && passes <= maxPasses && (passes < 2 || count <= heldRow || !g.again()) &&
-		(!extremes || count <= extremeRow), last
+		(!extremes || count <= extremeRow)
 }
 
 // again reports that a member before one that works rows has a value for each element, which each pass then evaluates.
