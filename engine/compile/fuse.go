@@ -24,9 +24,9 @@ type fuseTable struct {
 	in     links          // by node: the last member of its group
 }
 
-// group is a fusion group: nodes that one kernel computes, at the place of the last of them. They are elementwise in one
-// shape; or they work the rows of that shape, and others are elementwise in the shape with one element for each row.
-// Between the members no other node runs.
+// group is a fusion group: nodes that one kernel computes, at the place of the last of them. They are elementwise in
+// one shape; or they work the rows of that shape, and others are elementwise in the shape with one element for each
+// row. Between the members no other node runs.
 type group struct {
 	members []int
 	stored  []int // the values that need memory
@@ -75,9 +75,9 @@ type groupWrite struct {
 	dtype ir.DType
 }
 
-// fuse groups elementwise nodes, and nodes that work rows, that read each other's values, in record order, into one kernel
-// each. A value that only members read has no memory. Every other value keeps its bits and its place: each member is computed and rounded as
-// alone, and passes before have decided which buffers are written.
+// fuse groups elementwise nodes, and nodes that work rows, that read each other's values, in record order, into one
+// kernel each. A value that only members read has no memory. Every other value keeps its bits and its place: each
+// member is computed and rounded as alone, and passes before have decided which buffers are written.
 func (b *Builder) fuse() error {
 	b.fused.groups = map[int]*group{}
 	b.takeBack()
@@ -183,8 +183,8 @@ func (b *Builder) joins(g *growing, i int) bool {
 	return true
 }
 
-// addReads adds the operands of node i. It reports that i may follow: it reads what a member makes at its own element or
-// row, and it reads something that the members make or read.
+// addReads adds the operands of node i. It reports that i may follow: it reads what a member makes at its own element
+// or row, and it reads something that the members make or read.
 func (b *Builder) addReads(g *growing, i int) (ok bool) {
 	joined := len(g.members) == 1
 	for j, e := range b.Program.OperandsOf(i) {

@@ -114,7 +114,8 @@ func (b *Builder) lowerGroup(g *group) error {
 	return nil
 }
 
-// groupNode describes a group that stores these values to the lowering. Values without a slot have buffers of their own.
+// groupNode describes a group that stores these values to the lowering. Values without a slot have buffers of their
+// own.
 func (b *Builder) groupNode(g *group, stored []int) *lower.Node {
 	w, p := &b.lowering, b.Program
 	last := g.members[len(g.members)-1]

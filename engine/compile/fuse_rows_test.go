@@ -317,7 +317,8 @@ func rowProgram(r *rand.Rand, rows, n int) string {
 		w.stores[n-1] += " last"
 		w.lines[w.written] += " live"
 	}
-	text := fmt.Sprintf("input $0 : f32[%d,%d]\ninput $1 : f32[%[1]d,%[2]d]\n", rows, n) + strings.Join(w.lines, "\n") + "\n"
+	text := fmt.Sprintf("input $0 : f32[%d,%d]\ninput $1 : f32[%[1]d,%[2]d]\n", rows, n) + strings.Join(w.lines, "\n") +
+		"\n"
 	for _, s := range w.stores {
 		text += s + " exclusive\n"
 	}

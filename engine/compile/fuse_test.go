@@ -32,8 +32,8 @@ func groupsOf(p *compile.Plan) (groups [][]int) {
 
 // cast is the text of a cast to a dtype, which is its attribute.
 func cast(dtype string) string {
-	numbers := map[string]ir.DType{"f32": ir.F32, "f64": ir.F64, "f16": ir.F16, "bf16": ir.BF16, "i8": ir.I8, "u8": ir.U8, "i16": ir.I16,
-		"i32": ir.I32, "i64": ir.I64}
+	numbers := map[string]ir.DType{"f32": ir.F32, "f64": ir.F64, "f16": ir.F16, "bf16": ir.BF16, "i8": ir.I8,
+		"u8": ir.U8, "i16": ir.I16, "i32": ir.I32, "i64": ir.I64}
 	return fmt.Sprintf("cast{%d}", numbers[dtype])
 }
 

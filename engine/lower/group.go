@@ -15,8 +15,8 @@ import (
 func CanFuse(p *op.Prim, attr []int64) bool { return elements[p.NameFor(attr)] != nil }
 
 // lowerGroup lowers a fusion group: one map that loads the group's operands, evaluates its members, and stores those
-// that have an output. A member reads another one's value as a store and a load would give it. A group with members that
-// work rows is a rowGroup.
+// that have an output. A member reads another one's value as a store and a load would give it. A group with members
+// that work rows is a rowGroup.
 func lowerGroup(p *program) {
 	n := p.n
 	if slices.ContainsFunc(n.Members, func(m Member) bool { return m.rows() != nil }) {

@@ -33,8 +33,9 @@ var crossEntropy = &Rows{name: named("cross_entropy"), split: alongDim, passes: 
 
 // crossEntropyGrad is g*(exp(x-top)/exp(logsum) - onehot), with one factor g for each row; g counts as 0 in ignored
 // rows.
-var crossEntropyGrad = &Rows{Main: 1, name: named("cross_entropy_grad"), split: alongDim, Whole: true, passes: always(0),
-	Level: func(_ []int64, operand int) Level { return [...]Level{Row, Full, Row, Row, Row}[operand] },
+var crossEntropyGrad = &Rows{Main: 1, name: named("cross_entropy_grad"), split: alongDim, Whole: true,
+	passes: always(0),
+	Level:  func(_ []int64, operand int) Level { return [...]Level{Row, Full, Row, Row, Row}[operand] },
 	body: func(o *operands) []int {
 		k, all, x, top, logsum := o.k, o.x[0], o.x[1], o.x[3], o.x[4]
 		// A class fits 32 bits, or the forward pass found a fault.

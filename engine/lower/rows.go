@@ -44,8 +44,8 @@ var rowPrims = map[string]*Rows{}
 // RowsOf describes a primitive with these attributes where it works rows, and fusion groups may contain it; else nil.
 func RowsOf(p *op.Prim, attr []int64) *Rows { return rowPrims[p.NameFor(attr)] }
 
-// Split returns the shape of an output with an element for each row, and whether there are rows: elements and a dim that
-// is left out.
+// Split returns the shape of an output with an element for each row, and whether there are rows: elements and a dim
+// that is left out.
 func (r *Rows) Split(attr, shape []int64) (outer []int64, ok bool) {
 	s := r.split(attr, shape)
 	return s.outer, len(s.reduced) > 0 && s.rows()*s.count() > 0
@@ -242,7 +242,8 @@ func (g *rowGroup) lower(name string) {
 	next := 0
 	for i := range g.members {
 		m := &g.members[i]
-		o := g.operands(m, func(_ int, at place) int { return k.load(g.args[at]) }, func(v int) int { return g.values[v].expr })
+		load, value := func(at place) int { return k.load(g.args[at]) }, func(v int) int { return g.values[v].expr }
+		o := g.operands(m, load, value)
 		o.at = func(j, index int) int { return g.at(m, j, index) }
 		for _, v := range g.evaluate(m, o) {
 			if residual != nil && next == 0 {
@@ -257,7 +258,7 @@ func (g *rowGroup) lower(name string) {
 }
 
 // operands gathers what member m is applied to: loads of operands, and values that it finds by number.
-func (g *rowGroup) operands(m *Member, load func(in int, at place) int, value func(v int) int) *operands {
+func (g *rowGroup) operands(m *Member, load func(at place) int, value func(v int) int) *operands {
 	n, k := g.p.n, g.k
 	o := &operands{k: k, types: make([]ir.DType, len(m.In)), in: m.In, x: make([]int, len(m.In)), attr: m.Attr, s: g.s,
 		outs: len(m.Values), out: m.Values[0].DType}
@@ -268,7 +269,7 @@ func (g *rowGroup) operands(m *Member, load func(in int, at place) int, value fu
 			continue
 		}
 		if o.types[j] = n.In[from].DType; !n.In[from].Scalar {
-			o.x[j] = load(from, place{from, g.operandLevel(m, j)})
+			o.x[j] = load(place{from, g.operandLevel(m, j)})
 		}
 	}
 	return o
@@ -284,15 +285,15 @@ func (g *rowGroup) evaluate(m *Member, o *operands) []int {
 // at is operand j of member m at a place of the row: the members before are evaluated once more, there.
 func (g *rowGroup) at(m *Member, j, index int) int {
 	k, from := g.k, m.In[j]
-	load := func(in int, at place) int {
+	load := func(at place) int {
 		if at.level != Full {
 			return k.load(g.args[at])
 		}
-		stride := g.p.n.In[in].Layout.Stride[g.s.reduced[0]]
-		return k.LoadAt(g.twins[in].kbuf, k.Add(k.address(g.twins[in]), k.Mul(index, k.size(stride))))
+		stride := g.p.n.In[at.in].Layout.Stride[g.s.reduced[0]]
+		return k.LoadAt(g.twins[at.in].kbuf, k.Add(k.address(g.twins[at.in]), k.Mul(index, k.size(stride))))
 	}
 	if from >= 0 {
-		return load(from, place{from, g.operandLevel(m, j)})
+		return load(place{from, g.operandLevel(m, j)})
 	}
 	var value func(v int) int
 	value = func(v int) int {
@@ -305,8 +306,8 @@ func (g *rowGroup) at(m *Member, j, index int) int {
 	return k.reload(g.values[^from].dtype, value(^from))
 }
 
-// lastPass reports that the elements' values are stored in a pass of their own, since some depend on what is folded. Else
-// they are stored in the last pass that folds, so that no pass reads an operand which a store has overwritten.
+// lastPass reports that the elements' values are stored in a pass of their own, since some depend on what is folded.
+// Else they are stored in the last pass that folds, so that no pass reads an operand which a store has overwritten.
 func (g *rowGroup) lastPass() bool {
 	folds := false
 	for i := range g.members {
@@ -429,8 +430,8 @@ func (g *rowGroup) takesExtremes(m *Member) bool {
 	return extremes[m.Prim.NameFor(m.Attr)] && d.ComputeType().IsFloat()
 }
 
-// inOrder reports that a kernel of member m alone, or of all members for nil, runs along rows whose elements are one run
-// of numbers: tiles of such rows follow each other, so that sums do not depend on the tiles.
+// inOrder reports that a kernel of member m alone, or of all members for nil, runs along rows whose elements are one
+// run of numbers: tiles of such rows follow each other, so that sums do not depend on the tiles.
 func (g *rowGroup) inOrder(m *Member) bool {
 	seen, members := map[place]bool{}, g.members
 	if m != nil {

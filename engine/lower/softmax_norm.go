@@ -94,8 +94,8 @@ var layerNorm = &Rows{split: alongLast, Whole: true, empty: notANumber,
 }
 
 // normalize is (x-mean)*rstd*w+b, mean, rstd and the variance. has says whether there are w and b; with perRow these
-// have an element for each row, else for each column. A row is visited twice before, since the squares are of differences
-// from the mean; without centre the mean counts as 0, and it is visited once.
+// have an element for each row, else for each column. A row is visited twice before, since the squares are of
+// differences from the mean; without centre the mean counts as 0, and it is visited once.
 func (o *operands) normalize(has []int64, perRow, centre bool) []int {
 	k, t := o.k, o.types[0].ComputeType()
 	w, b, next := -1, -1, 1
