@@ -2,20 +2,20 @@
 
 ``python benchmarks/fusion.py [--device wgpu] [--compile] [--rounds N] [--record] [NAME ...]`` runs the rows whose names
 contain one of the given texts. The sides take turns in this process; a turn is several calls after untimed ones, which
-build plans and compile kernels. A figure is the median over the rounds; ratios below 1 say that the group is faster.
+build plans and compile kernels. A figure is the shortest call of all turns, since other programs only add to it; ratios
+below 1 say that the group is faster.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from measure import THREADS, Row, record
+from measure import THREADS, Row, record, seconds
 
 import torchlette
 import torchlette.torch
@@ -91,14 +91,14 @@ def operands(t: Any, shapes: dict[str, tuple[int, ...]], device: str) -> dict[st
 
 
 def turn(call: Call) -> float:
-    """Return the seconds of one call."""
+    """Return the seconds of the shortest call."""
     for _ in range(WARM):
         call()
-    calls, begin = 0, time.perf_counter()
-    while calls < 3 or time.perf_counter() - begin < TURN_SECONDS:
-        call()
-        calls += 1
-    return (time.perf_counter() - begin) / calls
+    begin = time.perf_counter()
+    samples: list[float] = []
+    while len(samples) < 3 or time.perf_counter() - begin < TURN_SECONDS:
+        samples.append(seconds(call))
+    return min(samples)
 
 
 def sides(f: Callable[[Any, Any], Any], shapes: dict[str, tuple[int, ...]], options: Any) -> dict[str, Call]:
@@ -112,10 +112,7 @@ def sides(f: Callable[[Any, Any], Any], shapes: dict[str, tuple[int, ...]], opti
         if device != "cpu":
             torchlette.synchronize()
 
-    def apart() -> None:
-        mine()
-
-    made: dict[str, Call] = {"fused": mine, "apart": apart}
+    made: dict[str, Call] = {"fused": mine, "apart": mine}
     rival = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
     if device == "cpu" or rival == "cuda":
         theirs = operands(torch, shapes, rival)
@@ -138,9 +135,9 @@ def measured(options: Any) -> Iterator[Row]:
             for k, call in calls.items():
                 with disabled("fuse" if k == "apart" else ""):
                     samples[k].append(turn(call))
-        median = {k: statistics.median(v) for k, v in samples.items()}
-        detail = {f"to {k}": median["fused"] / v for k, v in median.items() if k not in ("fused", "torch")}
-        yield Row(name, median["fused"], median.get("torch"), detail=detail)
+        best = {k: min(v) for k, v in samples.items()}
+        detail = {f"to {k}": best["fused"] / v for k, v in best.items() if k not in ("fused", "torch")}
+        yield Row(name, best["fused"], best.get("torch"), detail=detail)
 
 
 def main() -> None:
