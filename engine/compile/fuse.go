@@ -24,11 +24,13 @@ type fuseTable struct {
 	in     links          // by node: the last member of its group
 }
 
-// group is a fusion group: elementwise nodes of one shape that one kernel computes, at the place of the last of them.
-// Between its members no other node runs.
+// group is a fusion group: nodes that one kernel computes, at the place of the last of them. They are elementwise in
+// one shape; or they work the rows of that shape, and others are elementwise in the shape with one element for each
+// row. Between the members no other node runs.
 type group struct {
 	members []int
-	stored  []int // the members whose values need memory
+	stored  []int // the values that need memory
+	rows    *rowShape
 }
 
 // growing is a group that may take further members, with what the bounds are about.
@@ -38,9 +40,10 @@ type growing struct {
 	layout  *ir.Layout
 	device  ir.DeviceID
 	reads   []groupRead
-	buffers int   // distinct values that are read
-	slots   []int // that members write, as passes before have decided
-	alive   int   // values of members that are needed later
+	buffers int // distinct values that are read
+	writes  []groupWrite
+	alive   int  // values of members that are needed later
+	sealed  bool // nothing may follow
 	classes [maxClasses]classUse
 }
 
@@ -53,7 +56,11 @@ type classUse struct {
 	bytes              int64 // of the class; 0: unused
 	dying, held, apart int
 	ends, own          int // of the last member
+	given              int // buffers that a value which dies gives to one that is needed later
 }
+
+// grows reports that the group needs more than its members one by one.
+func (u classUse) grows() bool { return u.dying+u.held-u.given > u.apart }
 
 // groupRead is a read of a value from outside.
 type groupRead struct {
@@ -62,15 +69,22 @@ type groupRead struct {
 	whole bool // each member reads its own element only
 }
 
-// fuse groups elementwise nodes that read each other's values, in record order, into one kernel each. A value that only
-// members read has no memory. Every other value keeps its bits and its place: each member is computed and rounded as
-// alone, and passes before have decided which buffers are written.
+// groupWrite is a slot that members write, as passes before have decided.
+type groupWrite struct {
+	slot  int
+	dtype ir.DType
+}
+
+// fuse groups elementwise nodes, and nodes that work rows, that read each other's values, in record order, into one
+// kernel each. A value that only members read has no memory. Every other value keeps its bits and its place: each
+// member is computed and rounded as alone, and passes before have decided which buffers are written.
 func (b *Builder) fuse() error {
 	b.fused.groups = map[int]*group{}
+	b.takeBack()
 	var g growing
 	for i := range b.Program.Nodes {
-		if !b.Program.Nodes[i].IsPrim() || b.folded.has(i) || b.summed.has(i) || b.elided[i] {
-			continue // no kernel of its own
+		if !b.hasKernel(i) {
+			continue
 		}
 		if len(g.members) > 0 && b.alike(&g, i) && b.joins(&g, i) {
 			continue
@@ -82,6 +96,11 @@ func (b *Builder) fuse() error {
 	}
 	b.closeGroup(&g)
 	return nil
+}
+
+// hasKernel reports that node i has a kernel of its own, as far as passes before have decided.
+func (b *Builder) hasKernel(i int) bool {
+	return b.Program.Nodes[i].IsPrim() && !b.folded.has(i) && !b.summed.has(i) && !b.elided[i]
 }
 
 func (b *Builder) noteFused(i int) string {
@@ -102,6 +121,9 @@ func (b *Builder) noteFused(i int) string {
 // fusible reports that a group may contain node i.
 func (b *Builder) fusible(i int) bool {
 	n, p := &b.Program.Nodes[i], b.Program.Prim(i)
+	if b.rowsOf(i) != nil {
+		return b.epilogues[i] == nil && b.rowShapeOf(i) != nil
+	}
 	if !p.Elementwise || n.Outputs != 1 || p.MayFail() || !lower.CanFuse(p, b.Program.Attrs(i)) {
 		return false
 	}
@@ -109,17 +131,28 @@ func (b *Builder) fusible(i int) bool {
 	return !view && b.aval(i).Layout.Numel > 0
 }
 
-// alike reports that node i may be in one kernel with the members of g: it has their shape and device.
+// alike reports that node i may be in one kernel with the members of g: it has their shape, or that of their rows, and
+// their device.
 func (b *Builder) alike(g *growing, i int) bool {
 	av := b.aval(i)
-	return av.Layout == g.layout && av.Device == g.device && b.fusible(i)
+	if g.sealed || av.Device != g.device || !b.fusible(i) {
+		return false
+	}
+	if b.rowsOf(i) != nil {
+		s := b.rowShapeOf(i)
+		return s.full == g.layout && (g.rows == nil || slices.Equal(s.reduced, g.rows.reduced))
+	}
+	return av.Layout == g.layout || g.rows != nil && av.Layout == g.rows.outer
 }
 
 // begin makes node i the first member of g.
 func (b *Builder) begin(g *growing, i int) {
 	av := b.aval(i)
 	*g = growing{group: group{members: g.members[:0]}, caps: b.Caps(av.Device), layout: av.Layout, device: av.Device,
-		reads: g.reads[:0], slots: g.slots[:0]}
+		reads: g.reads[:0], writes: g.writes[:0]}
+	if b.rowsOf(i) != nil {
+		g.layout = b.rowShapeOf(i).full
+	}
 	if !b.joins(g, i) {
 		g.members = g.members[:0]
 	}
@@ -132,36 +165,41 @@ func (b *Builder) joins(g *growing, i int) bool {
 	}
 	next := *g // appending to its slices leaves g as it is
 	next.members = append(next.members, i)
-	if slot, ok := b.slots.at(i); ok {
-		next.slots = append(next.slots, slot)
+	if b.rowsOf(i) != nil {
+		next.rows, next.sealed = b.rowShapeOf(i), b.Program.Prim(i).MayFail()
+	}
+	for _, v := range b.valuesOf(i) {
+		if slot, ok := b.slots.at(v); ok {
+			next.writes = append(next.writes, groupWrite{slot, b.aval(v).DType})
+		}
 	}
 	if !b.addReads(&next, i) || !b.writesOwnElements(&next) {
 		return false
 	}
-	if !b.account(&next, i) || next.alive > maxAlive || !b.bindable(&next, i) {
+	if !b.bindable(&next) || !b.lowers(&next.group) || !b.account(&next, i) || next.alive > maxAlive {
 		return false
 	}
 	*g = next
 	return true
 }
 
-// addReads adds the operands of node i. It reports that i may follow: it reads what a member makes at its own element,
-// and it reads something that the members make or read.
+// addReads adds the operands of node i. It reports that i may follow: it reads what a member makes at its own element
+// or row, and it reads something that the members make or read.
 func (b *Builder) addReads(g *growing, i int) (ok bool) {
 	joined := len(g.members) == 1
 	for j, e := range b.Program.OperandsOf(i) {
 		if e.Value == 0 {
 			continue
 		}
-		whole := b.Program.Whole(i, j)
-		if e.Value.IsNode() && slices.Contains(g.members, e.Value.Index()) {
-			if !whole {
+		if b.isMember(g.members, e.Value) {
+			if !b.readsOwn(&g.group, i, j) {
 				return false
 			}
 			joined = true
 			continue
 		}
-		r := groupRead{value: e.Value, slot: b.slotOf(e.Value), whole: whole}
+		r := groupRead{value: e.Value, slot: b.slotOf(e.Value), whole: b.Program.Whole(i, j) &&
+			(g.rows == nil || ir.LayoutOf(e.Layout) == g.layout)}
 		if slices.ContainsFunc(g.reads, func(q groupRead) bool { return q.value == r.value }) {
 			joined = true
 		} else {
@@ -174,39 +212,83 @@ func (b *Builder) addReads(g *growing, i int) (ok bool) {
 	return joined
 }
 
+// isMember reports that a member makes the value.
+func (b *Builder) isMember(members []int, r program.Ref) bool {
+	return r.IsNode() && slices.Contains(members, b.uses.main[r.Index()])
+}
+
+// valuesOf lists the values of node i that somebody holds.
+func (b *Builder) valuesOf(i int) []int {
+	list := []int{i}
+	for k := 1; k < int(b.Program.Nodes[i].Outputs); k++ {
+		if v, held := b.uses.results[i].at(k); held {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
 // writesOwnElements reports that where members write a buffer that members read, each reads the element that it
 // writes: a kernel reads all of an element's operands before it stores.
 func (b *Builder) writesOwnElements(g *growing) bool {
-	if len(g.slots) == 0 {
-		return true
-	}
-	return !slices.ContainsFunc(g.reads, func(r groupRead) bool {
-		return slices.Contains(g.slots, r.slot) && !(r.whole && b.Program.Aval(r.value).DType == b.writes(g, r.slot))
-	})
-}
-
-// writes is the dtype that members write to a slot.
-func (b *Builder) writes(g *growing, slot int) ir.DType {
-	for _, m := range g.members {
-		if s, ok := b.slots.at(m); ok && s == slot {
-			return b.aval(m).DType
+	for _, w := range g.writes {
+		if slices.ContainsFunc(g.reads, func(r groupRead) bool {
+			return r.slot == w.slot && !(r.whole && b.Program.Aval(r.value).DType == w.dtype)
+		}) {
+			return false
 		}
 	}
-	return ir.InvalidDType
+	return true
+}
+
+// lowers reports that one kernel can work the members.
+func (b *Builder) lowers(g *group) bool {
+	return g.rows == nil || lower.CanFuseRows(b.groupNode(g, b.storedOf(g.members)))
+}
+
+// gifts pairs values from outside that die in g with values that g stores: these take their buffers.
+func (b *Builder) gifts(g *growing) (pairs [][2]int) {
+	last := g.members[len(g.members)-1]
+	stored := b.storedOf(g.members)
+	for _, r := range g.reads {
+		if !r.value.IsNode() {
+			continue
+		}
+		v := r.value.Index()
+		if b.uses.last[v] > last || b.live(v) || b.slots.has(v) || b.donations.has(v) ||
+			slices.ContainsFunc(g.reads, func(q groupRead) bool { return q.value == r.value && !q.whole }) {
+			continue
+		}
+		av := b.aval(v)
+		at := slices.IndexFunc(stored, func(s int) bool {
+			of := b.aval(s)
+			return of.DType == av.DType && of.Layout.Numel == av.Layout.Numel && !b.live(s) && !b.slots.has(s) &&
+				b.levelOf(&g.group, s) == lower.Full && !slices.Contains(b.donations, int32(s+1))
+		})
+		if at >= 0 {
+			pairs = append(pairs, [2]int{v, stored[at]})
+			stored = slices.Delete(stored, at, at+1)
+		}
+	}
+	return pairs
 }
 
 // account keeps count of what the members need, now that node i is one of them. It reports that the group needs no more
-// memory than its members one by one: what they read lives until the last one runs.
+// memory than its members one by one: what they read lives until the last one runs, or gives its buffer to what they
+// store.
 func (b *Builder) account(g *growing, i int) (fits bool) {
 	edges, freed := b.Program.OperandsOf(i), [maxMembers]int{}
-	n, fits := 0, b.count(g, i, func(u *classUse) { u.own++ })
+	n, fits, values := 0, true, b.valuesOf(i)
+	for _, v := range values {
+		fits = fits && b.count(g, v, func(u *classUse) { u.own++ })
+	}
 	for j, e := range edges {
 		if !e.Value.IsNode() || b.uses.last[e.Value.Index()] != i ||
 			slices.ContainsFunc(edges[:j], func(q program.Edge) bool { return q.Value == e.Value }) {
 			continue
 		}
 		switch v := e.Value.Index(); {
-		case !slices.Contains(g.members, v):
+		case !b.isMember(g.members, e.Value):
 			fits = fits && b.count(g, v, func(u *classUse) { u.ends++ })
 		case !b.live(v):
 			freed[n] = v
@@ -220,11 +302,26 @@ func (b *Builder) account(g *growing, i int) (fits bool) {
 		u.held += u.own
 		u.ends, u.own = 0, 0
 	}
-	g.alive += 1 - n
+	g.alive += len(values) - n
 	for _, v := range freed[:n] {
 		b.count(g, v, func(u *classUse) { u.held-- })
 	}
-	return fits && !slices.ContainsFunc(g.classes[:], func(u classUse) bool { return u.dying+u.held > u.apart })
+	for k := range g.classes {
+		g.classes[k].given = 0
+	}
+	if slices.ContainsFunc(g.classes[:], classUse.grows) {
+		for _, pair := range b.gifts(g) {
+			b.count(g, pair[0], func(u *classUse) { u.given++ })
+		}
+	}
+	fits = fits && !slices.ContainsFunc(g.classes[:], classUse.grows)
+	for _, v := range values {
+		if b.uses.last[v] == v && !b.live(v) { // nobody reads it
+			b.count(g, v, func(u *classUse) { u.held-- })
+			g.alive--
+		}
+	}
+	return fits
 }
 
 // count calls f with the counts of v's size class where v is a temporary. It fails where there are too many classes.
@@ -243,18 +340,29 @@ func (b *Builder) count(g *growing, v int, f func(u *classUse)) (ok bool) {
 	return false
 }
 
-// bindable reports that a kernel of the device can bind the buffers of g, whose last member is node i.
-func (b *Builder) bindable(g *growing, i int) bool {
+// bindable reports that a kernel of the device can bind the buffers of g, and the error word where a member may fail.
+func (b *Builder) bindable(g *growing) bool {
 	n := g.buffers
-	if n+len(g.members) <= g.caps.MaxStorageBuffers {
-		return true
+	if g.sealed {
+		n++
 	}
-	for _, m := range g.members {
-		if b.live(m) || b.slots.has(m) || b.uses.last[m] > i || m == i {
-			n++
+	return n+len(b.storedOf(g.members)) <= g.caps.MaxStorageBuffers
+}
+
+// storedOf lists the values that a group of these members stores: what is read later, what something outside refers to,
+// and what is the last to overwrite a buffer.
+func (b *Builder) storedOf(members []int) (stored []int) {
+	last := members[len(members)-1]
+	for k, m := range members {
+		for _, v := range b.valuesOf(m) {
+			slot, placed := b.slots.at(v)
+			overwritten := func(q int) bool { s, ok := b.slots.at(q); return ok && s == slot }
+			if v == last || b.live(v) || b.uses.last[v] > last || placed && !slices.ContainsFunc(members[k+1:], overwritten) {
+				stored = append(stored, v)
+			}
 		}
 	}
-	return n <= g.caps.MaxStorageBuffers
+	return stored
 }
 
 // closeGroup ends g. A group of several members goes into the table, and what its members read lives until the last one
@@ -270,14 +378,14 @@ func (b *Builder) closeGroup(g *growing) {
 		return
 	}
 	last := members[len(members)-1]
-	done := &group{members: slices.Clone(members)}
-	for k, m := range members {
+	done := &group{members: slices.Clone(members), stored: b.storedOf(members), rows: g.rows}
+	g.members = done.members
+	for _, pair := range b.gifts(g) {
+		b.donations.set(pair[0], pair[1])
+	}
+	g.members = members[:0]
+	for _, m := range members {
 		b.fused.in.set(m, last)
-		slot, placed := b.slots.at(m)
-		overwritten := func(q int) bool { s, ok := b.slots.at(q); return ok && s == slot }
-		if m == last || b.live(m) || b.uses.last[m] > last || placed && !slices.ContainsFunc(members[k+1:], overwritten) {
-			done.stored = append(done.stored, m)
-		}
 		for _, e := range b.Program.OperandsOf(m) {
 			switch {
 			case e.Value.IsInput():
@@ -289,65 +397,4 @@ func (b *Builder) closeGroup(g *growing) {
 	}
 	b.fused.groups[last] = done
 	b.p.noteGroup(done.members)
-}
-
-// lowerGroup turns the members into one launch at the place of the last one.
-func (b *Builder) lowerGroup(g *group) error {
-	w, p := &b.lowering, b.Program
-	last := g.members[len(g.members)-1]
-	for _, m := range g.stored {
-		b.assign(m)
-	}
-	w.slots, w.offs, w.scs = w.slots[:0], w.offs[:0], w.scs[:0]
-	caps := b.Caps(b.aval(last).Device)
-	ln := &w.node
-	*ln = lower.Node{Prim: p.Prim(last), Attr: p.Attrs(last), In: ln.In[:0], Out: ln.Out[:0], Wide: caps.Wide,
-		InOrder: caps.InOrder}
-	for _, m := range g.members {
-		ln.Members = append(ln.Members, b.member(g, m))
-	}
-	for k, m := range g.stored {
-		av := b.aval(m)
-		slot, _ := b.slots.at(m)
-		ln.Out = append(ln.Out, lower.Output{DType: av.DType, Layout: av.Layout, Buf: b.local(slot)})
-		ln.Members[slices.Index(g.members, m)].Out = k
-		b.p.BytesWritten += av.Layout.Numel * int64(caps.Storage[av.DType])
-	}
-	ln.Bufs = len(w.slots)
-	res, err := b.Lowered.Lower(ln)
-	if err != nil {
-		return err
-	}
-	b.steps(last, res, b.aval(last).Device, g.stored)
-	return nil
-}
-
-// member describes node m to the lowering, and adds its operands from outside to those of the group.
-func (b *Builder) member(g *group, m int) lower.Member {
-	w, p := &b.lowering, b.Program
-	l := lower.Member{Prim: p.Prim(m), Attr: p.Attrs(m), DType: b.aval(m).DType, Out: -1}
-	dts, scalars := p.ScalarTypes(m), 0
-	for j, e := range p.OperandsOf(m) {
-		if e.Value == 0 {
-			l.In = append(l.In, len(w.node.In))
-			w.node.In = append(w.node.In, lower.Operand{Scalar: true, DType: dts[j]})
-			w.offs, w.scs = append(w.offs, -1), append(w.scs, int(p.Nodes[m].Scalar)+scalars)
-			scalars++
-			continue
-		}
-		if at := slices.Index(g.members, e.Value.Index()); e.Value.IsNode() && at >= 0 {
-			l.In = append(l.In, ^at)
-			continue
-		}
-		in := lower.Operand{DType: p.Aval(e.Value).DType, Layout: ir.LayoutOf(e.Layout), Buf: b.local(b.slotOf(e.Value)),
-			Whole: p.Whole(m, j)}
-		if at := slices.Index(w.node.In, in); in.Whole && at >= 0 {
-			l.In = append(l.In, at)
-			continue
-		}
-		l.In = append(l.In, len(w.node.In))
-		w.node.In = append(w.node.In, in)
-		w.offs = append(w.offs, int(p.Nodes[m].Edge)+j)
-	}
-	return l
 }

@@ -32,8 +32,8 @@ func groupsOf(p *compile.Plan) (groups [][]int) {
 
 // cast is the text of a cast to a dtype, which is its attribute.
 func cast(dtype string) string {
-	numbers := map[string]ir.DType{"f32": ir.F32, "f16": ir.F16, "bf16": ir.BF16, "i8": ir.I8, "u8": ir.U8, "i16": ir.I16,
-		"i32": ir.I32, "i64": ir.I64, "f64": ir.F64}
+	numbers := map[string]ir.DType{"f32": ir.F32, "f64": ir.F64, "f16": ir.F16, "bf16": ir.BF16, "i8": ir.I8,
+		"u8": ir.U8, "i16": ir.I16, "i32": ir.I32, "i64": ir.I64}
 	return fmt.Sprintf("cast{%d}", numbers[dtype])
 }
 
@@ -126,11 +126,19 @@ store %1 over $0 base 0 last exclusive
 	{"no more memory than one by one", `input $0 : f32[8,8]
 %0 = sum{0} $0[8,8,8](0,8,1) : f32[8,8]
 %1 = sum{1} $0[8,8,8](8,0,1) : f32[8,8]
+%2 = mul %0[8,8](1,8) %0[8,8](1,8) : f32[8,8]
+%3 = add %1[8,8](1,8) %2 : f32[8,8]
+%4 = sum{0} %2 : f32[8] live
+%5 = sum{0} %3 : f32[8] live
+`, nil},
+	{"values that die give their buffers", `input $0 : f32[8,8]
+%0 = sum{0} $0[8,8,8](0,8,1) : f32[8,8]
+%1 = sum{1} $0[8,8,8](8,0,1) : f32[8,8]
 %2 = mul %0 %0 : f32[8,8]
 %3 = add %1 %2 : f32[8,8]
 %4 = sum{0} %2 : f32[8] live
 %5 = sum{0} %3 : f32[8] live
-`, nil},
+`, [][]int{{2, 3}}},
 }
 
 // Groups are what the rules say, and the bits are those without the pass, on an interpreter and on the CPU.

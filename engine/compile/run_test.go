@@ -100,7 +100,7 @@ store %0 over $0 base 0 last exclusive
 `, func(p *compile.Plan) bool { return p.Temps == 0 && p.Outputs == 1 }},
 	{"donate", `input $0 : f32[512,512]
 %0 = mul $0 2.0 : f32[512,512]
-%1 = softmax{1,0} %0 : f32[512,512] live
+%1 = softmax{0,0} %0 : f32[512,512] live
 `, func(p *compile.Plan) bool { return p.Temps == 0 }},
 	{"write_through", `input $0 : f32[6]
 %0 = mul $0[3](2)+1 2.0 : f32[3]

@@ -4,7 +4,6 @@ import (
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
 	"github.com/torchlette/torchlette/kernels/launch"
-	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 func init() {
@@ -57,7 +56,7 @@ func (p *program) attentionStats(g, out, lse *arg) *arg {
 	k := p.kernel("attention_stats_"+g.dtype.String(), s.outer, s.inner, 0, s.full(g), s.full(out), s.once(lse), first,
 		second)
 	k.Each()
-	sum := k.Reduce(loopir.Sum, k.Mul(k.load(g), k.load(out)))
+	sum := k.Dot(k.load(g), k.load(out))
 	k.Map()
 	k.store(first, k.load(lse))
 	k.store(second, k.Acc(sum))

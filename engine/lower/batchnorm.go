@@ -3,10 +3,8 @@ package lower
 import "github.com/torchlette/torchlette/kernels/loopir"
 
 func init() {
-	register(map[string]lowering{
-		"batch_norm":      lowerBatchNorm,
-		"batch_norm_grad": lowerBatchNormGrad,
-	})
+	registerRows(map[string]*Rows{"batch_norm": batchNorm})
+	register(map[string]lowering{"batch_norm_grad": lowerBatchNormGrad})
 }
 
 // channels splits the dims of a shape: the channel, dim 1, stays; all others are reduced.
@@ -18,11 +16,16 @@ func channels(shape []int64) split {
 	return along(dims, shape)
 }
 
-// lowerBatchNorm normalizes each channel (Ioffe and Szegedy, 2015); attributes: has w, has b.
-func lowerBatchNorm(p *program) {
-	s := channels(p.in(0).shape)
-	p.normalize("batch_norm", s, p.n.Attr, true, true)
-}
+// batchNorm normalizes each channel (Ioffe and Szegedy, 2015); attributes: has w, has b.
+var batchNorm = &Rows{name: named("batch_norm"), Whole: true, empty: notANumber, passes: always(2),
+	split: func(_, shape []int64) split { return channels(shape) },
+	Level: func(_ []int64, operand int) Level {
+		if operand > 0 {
+			return Row
+		}
+		return Full
+	},
+	body: func(o *operands) []int { return o.normalize(o.attr, true, true) }}
 
 // lowerBatchNormGrad is w*rstd*(gy - m(gy) - c*rstd^2*m(gy*c)) with m the mean over a channel and c = x-mean, and the
 // sums of gy and of gy*c*rstd. What is constant in a channel is multiplied once.
@@ -51,7 +54,7 @@ func lowerBatchNormGrad(p *program) {
 	k.Each()
 	g, r := k.load(gy), k.load(rstd)
 	centred := k.Sub(k.load(x), k.load(mean))
-	sum, dot := k.Reduce(loopir.Sum, g), k.Reduce(loopir.Sum, k.Mul(g, centred))
+	sum, dot := k.Reduce(loopir.Sum, g), k.Dot(g, centred)
 	k.Map()
 	along := k.Mul(k.Acc(dot), r)
 	k.store(dw, along)

@@ -278,7 +278,7 @@ func (p *program) weightGradDirectly(v *convolution, x, gy, dw *arg) {
 func (p *program) sumProducts(name string, s split, x, y, out *arg) {
 	k := p.kernel(name+out.dtype.String(), s.outer, s.inner, 0, x, y, s.once(out))
 	k.Each()
-	acc := k.Reduce(loopir.Sum, k.Mul(k.load(x), k.load(y)))
+	acc := k.Dot(k.load(x), k.load(y))
 	k.Map()
 	k.store(out, k.Acc(acc))
 	k.launch()

@@ -10,6 +10,9 @@
 //
 // Invariant: sizes, strides and numbers are parameters of a kernel. Kernels of equal classes have equal text.
 //
+// What works rows (reductions, softmax, norms) has a body of its own in [Rows], by which it is lowered alone and beside
+// elementwise members of a fusion group.
+//
 // Start reading at lower.go and kernel.go; then elementwise.go for the simplest lowering.
 //
 // lower imports engine/op, kernels/device, kernels/launch, kernels/loopir and ir; engine/compile imports lower.

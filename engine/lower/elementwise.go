@@ -41,6 +41,12 @@ type operands struct {
 	in    []int      // for each operand its number among those of the node that is lowered; -1: the value of a member
 	x     []int      // for each tensor operand its element
 	out   ir.DType
+	// Of a primitive that works rows: its attributes, the number of its outputs, its rows, and an operand at a computed
+	// place of the row.
+	attr []int64
+	outs int
+	s    split
+	at   func(operand, index int) int
 }
 
 func (o *operands) number(i int) bool { return o.in[i] >= 0 && o.k.p.n.In[o.in[i]].Scalar }
@@ -80,6 +86,9 @@ func (f body) element(o *operands) int {
 
 // mapping lowers an elementwise primitive, and lets fusion groups contain it.
 func mapping(name string, f body) lowering { return elementwise(name, f.element) }
+
+// numbered names those of elements that use the number of their element.
+var numbered = map[string]bool{"dropout": true}
 
 func elementwise(name string, f element) lowering {
 	elements[name] = f

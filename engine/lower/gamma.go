@@ -152,7 +152,7 @@ func lowerGamma(p *program, f op.Fn) {
 	at := k.Div(k.Un(loopir.OpExp, k.Sub(u, e)), k.Add(apart, k.Un(loopir.OpSqrt, xv)))
 	curve := expBeyondLine(k, t, k.Select(lower, k.Neg(at), at))
 	value := k.Un(loopir.OpExp, k.Neg(k.Add(k.Mul(apart, at), k.Mul(xv, curve))))
-	sum := k.Reduce(loopir.Sum, k.Mul(value, k.Mul(at, k.Add(one, e))))
+	sum := k.Dot(value, k.Mul(at, k.Add(one, e)))
 	k.Map()
 	k.store(out, gammaOf(k, t, f, k.load(a1), k.load(x1), k.Mul(k.Acc(sum), k.Float(t, step))))
 	k.launch()

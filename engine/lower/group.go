@@ -2,6 +2,7 @@ package lower
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/torchlette/torchlette/engine/op"
@@ -14,9 +15,14 @@ import (
 func CanFuse(p *op.Prim, attr []int64) bool { return elements[p.NameFor(attr)] != nil }
 
 // lowerGroup lowers a fusion group: one map that loads the group's operands, evaluates its members, and stores those
-// that have an output. A member reads another one's value as a store and a load would give it.
+// that have an output. A member reads another one's value as a store and a load would give it. A group with members
+// that work rows is a rowGroup.
 func lowerGroup(p *program) {
 	n := p.n
+	if slices.ContainsFunc(n.Members, func(m Member) bool { return m.rows() != nil }) {
+		newRowGroup(p, n.Members).lower(groupName(n))
+		return
+	}
 	loads, args := make([]*arg, len(n.In)), []*arg{}
 	for i := range n.In {
 		if n.In[i].Scalar {
@@ -37,11 +43,12 @@ func lowerGroup(p *program) {
 	values := make([]int, len(n.Members))
 	for i := range n.Members {
 		m := &n.Members[i]
-		o := &operands{k: k, types: make([]ir.DType, len(m.In)), in: m.In, x: make([]int, len(m.In)), out: m.DType}
+		v := m.Values[0]
+		o := &operands{k: k, types: make([]ir.DType, len(m.In)), in: m.In, x: make([]int, len(m.In)), out: v.DType}
 		for j, from := range m.In {
 			switch {
 			case from < 0:
-				o.types[j] = n.Members[^from].DType
+				o.types[j] = n.Members[^from].Values[0].DType
 				o.x[j] = k.reload(o.types[j], values[^from])
 			case !n.In[from].Scalar:
 				o.types[j], o.x[j] = n.In[from].DType, k.load(loads[from])
@@ -49,9 +56,9 @@ func lowerGroup(p *program) {
 				o.types[j] = n.In[from].DType
 			}
 		}
-		values[i] = k.Cast(m.DType, elements[m.Prim.NameFor(m.Attr)](o))
-		if m.Out >= 0 {
-			k.store(outs[m.Out], values[i])
+		values[i] = k.Cast(v.DType, elements[m.Prim.NameFor(m.Attr)](o))
+		if v.Out >= 0 {
+			k.store(outs[v.Out], values[i])
 		}
 	}
 	k.launch()
@@ -70,7 +77,7 @@ func groupName(n *Node) string {
 	if more := len(n.Members) - named; more > 0 {
 		name += fmt.Sprintf("_%d_more", more)
 	}
-	return name + "_" + n.Members[0].DType.String()
+	return name + "_" + n.Members[0].Values[0].DType.String()
 }
 
 // reload is v as a load would give it after a store in t.

@@ -34,6 +34,8 @@ type arg struct {
 	use    use
 	// once: used in stages that run once for each outer index; its inner strides are 0.
 	once bool
+	// strided: used in stages of both kinds, so that it has no row-major number.
+	strided bool
 	// computed: addressed by expressions (see address) and not by an access.
 	computed bool
 	// at is the number of elements by which the argument moves in a step of a series (see launchAt); nil: it stays.
@@ -81,6 +83,8 @@ type kernel struct {
 	bufs   []int
 	moves  []offsetStep
 	body   ir.DType // of the operands of the elementwise primitive whose body is being built
+	// inner: the last stage begun visits the inner space. mapped: some stage runs once for each outer index.
+	inner, mapped bool
 }
 
 // offsetStep says how an offset parameter changes from step to step of a series.
@@ -160,7 +164,7 @@ func (k *kernel) addAccess(a *arg, outer, inner, so, si []int64) {
 	if !a.once && len(inner) > 0 {
 		shape, stride = concat(outer, inner), concat(so, si)
 	}
-	a.linear = dense(shape, stride) && !(a.computed && len(inner) > 0)
+	a.linear = dense(shape, stride) && !a.strided && !(a.computed && len(inner) > 0)
 	if a.linear {
 		if !a.computed {
 			a.access = k.Linear(a.kbuf, a.offParam)

@@ -54,14 +54,21 @@ type Node struct {
 	Members []Member
 }
 
-// Member is an elementwise primitive of a fusion group. Members are in the order of their evaluation.
+// Member is a primitive of a fusion group: elementwise, or one that works rows (RowsOf). Members are in the order of
+// their evaluation.
 type Member struct {
 	Prim *op.Prim
 	Attr []int64
-	// In gives, for each operand of Prim, the number of the group's operand; ^m is the value of member m.
-	In    []int
-	DType ir.DType // of the value
-	Out   int      // the group's output that the value is stored to; -1: none
+	// In gives, for each operand of Prim, the number of the group's operand; ^v is value number v of the members before.
+	In     []int
+	Layout *ir.Layout // dense, of the value; for a primitive that works rows, of its main operand
+	Values []Value    // in the order of Prim's outputs
+}
+
+// Value is a value of a member.
+type Value struct {
+	DType ir.DType
+	Out   int // the group's output that it is stored to; -1: none
 }
 
 // Temp is a temporary buffer that the launches of a node share.

@@ -8,18 +8,18 @@ import (
 )
 
 func init() {
-	register(map[string]lowering{
-		"sum":     folding("sum", loopir.Sum, 0),
-		"prod":    folding("prod", loopir.Prod, 1),
-		"amax":    folding("amax", loopir.Max, 0),
-		"amin":    folding("amin", loopir.Min, 1),
-		"argmax":  arg1("argmax", loopir.ArgMax),
-		"argmin":  arg1("argmin", loopir.ArgMin),
-		"max_dim": arg1("max_dim", loopir.ArgMax),
-		"min_dim": arg1("min_dim", loopir.ArgMin),
-		"var":     lowerVar,
+	registerRows(map[string]*Rows{
+		"sum":         folding("sum", 0, loopir.Sum, 0),
+		"prod":        folding("prod", 0, loopir.Prod, 1),
+		"amax":        folding("amax", 1, loopir.Max, 0),
+		"amin":        folding("amin", 1, loopir.Min, 1),
+		"sum_squares": squares,
+		"argmax":      arg1("argmax", loopir.ArgMax),
+		"argmin":      arg1("argmin", loopir.ArgMin),
+		"max_dim":     arg1("max_dim", loopir.ArgMax),
+		"min_dim":     arg1("min_dim", loopir.ArgMin),
+		"var":         variance,
 	})
-	register(map[string]lowering{"sum_squares": foldingOf("sum_squares", loopir.Sum, 0, square)})
 }
 
 // split divides the dims of a tensor into kept and reduced ones.
@@ -84,35 +84,19 @@ func (s split) column(a *arg) *arg {
 func (s split) rows() int64  { return ir.Numel(s.outer) }
 func (s split) count() int64 { return ir.Numel(s.inner) }
 
-// dims are the dims in a reduction's attributes, after the variant where there is one.
-func (p *program) dims() []int64 {
-	if p.n.Prim.Variants != nil {
-		return p.n.Attr[1:]
-	}
-	return p.n.Attr
+// alongDims splits along the dims in the attributes from number first on: a variant comes before them.
+func alongDims(first int) func(attr, shape []int64) split {
+	return func(attr, shape []int64) split { return along(attr[first:], shape) }
 }
 
-// folding lowers a reduction over dims. empty is its value over no elements; for extrema that exists for bools only.
-func folding(name string, op loopir.ReduceOp, empty int64) lowering {
-	return foldingOf(name, op, empty, func(_ *kernel, v int) int { return v })
-}
+func named(name string) func([]int64) string { return func([]int64) string { return name } }
 
-func square(k *kernel, v int) int { return k.Mul(v, v) }
-
-// foldingOf is folding of a function of the elements.
-func foldingOf(name string, op loopir.ReduceOp, empty int64, of func(k *kernel, v int) int) lowering {
-	return func(p *program) {
-		x, out := p.in(0), p.out(0)
-		s := along(p.dims(), x.shape)
-		if s.rows() == 0 {
-			return
-		}
-		if s.count() == 0 {
-			p.fill(out, func(k *kernel) int { return k.Int(out.dtype, empty) })
-			return
-		}
+// folding is a reduction over the dims in the attributes from number first on. empty is its value over no elements; for
+// extrema that exists for bools only.
+func folding(name string, first int, op loopir.ReduceOp, empty int64) *Rows {
+	return foldingOf(name, first, empty, func(o *operands) int {
 		op := op
-		if x.dtype == ir.Bool {
+		if o.types[0] == ir.Bool {
 			switch op {
 			case loopir.Max:
 				op = loopir.Any
@@ -120,70 +104,51 @@ func foldingOf(name string, op loopir.ReduceOp, empty int64, of func(k *kernel, 
 				op = loopir.All
 			}
 		}
-		k := p.kernel(name+"_"+x.dtype.String(), s.outer, s.inner, 0, s.full(x), s.once(out))
-		k.Each()
-		v := of(k, k.load(x))
-		acc := k.Reduce(op, v)
-		k.Map()
-		k.store(out, k.Acc(acc))
-		k.launch()
-	}
+		return o.k.Reduce(op, o.x[0])
+	})
 }
 
-// arg1 lowers a reduction along one dim that gives an index, after a value where there are two outputs.
-func arg1(name string, op loopir.ReduceOp) lowering {
-	return func(p *program) {
-		x := p.in(0)
-		s := along(p.dims(), x.shape)
-		if s.rows() == 0 {
-			return
-		}
-		args := []*arg{s.full(x)}
-		var outs []*arg
-		for i := range p.n.Out {
-			outs = append(outs, s.once(p.out(i)))
-		}
-		k := p.kernel(name+"_"+x.dtype.String(), s.outer, s.inner, 0, append(args, outs...)...)
+// squares is the sum of the squares of the elements.
+var squares = foldingOf("sum_squares", 0, 0, func(o *operands) int { return o.k.Dot(o.x[0], o.x[0]) })
+
+// foldingOf makes a reduction of an accumulator.
+func foldingOf(name string, first int, empty int64, acc func(o *operands) int) *Rows {
+	return &Rows{name: named(name), split: alongDims(first), passes: always(1),
+		empty: func(k *kernel, d ir.DType) int { return k.Int(d, empty) },
+		body: func(o *operands) []int {
+			o.k.Each()
+			return []int{o.k.Acc(acc(o))}
+		}}
+}
+
+// arg1 is a reduction along one dim that gives an index, after a value where there are two outputs.
+func arg1(name string, op loopir.ReduceOp) *Rows {
+	return &Rows{name: named(name), split: alongDims(1), passes: always(1), body: func(o *operands) []int {
+		k, v := o.k, o.x[0]
 		k.Each()
-		v := k.load(x)
-		if x.dtype == ir.Bool {
+		if o.types[0] == ir.Bool {
 			v = k.Cast(ir.I32, v)
 		}
 		acc := k.ReduceIdx(op, v, k.Index(k.outer))
-		k.Map()
-		if len(outs) == 2 {
-			k.store(outs[0], k.Acc(acc))
+		if o.outs == 2 {
+			return []int{k.Acc(acc), k.AccIdx(acc)}
 		}
-		k.store(outs[len(outs)-1], k.AccIdx(acc))
-		k.launch()
-	}
+		return []int{k.AccIdx(acc)}
+	}}
 }
 
-// lowerVar makes two passes over a row: the mean, then the squares of differences from it.
-func lowerVar(p *program) {
-	x, variance, mean := p.in(0), p.out(0), p.out(1)
-	s := along(p.n.Attr, x.shape)
-	if s.rows() == 0 {
-		return
-	}
-	if s.count() == 0 {
-		for _, a := range []*arg{variance, mean} {
-			p.fill(a, func(k *kernel) int { return k.Float(a.dtype, math.NaN()) })
-		}
-		return
-	}
-	t := x.dtype.ComputeType()
-	k := p.kernel("var_"+x.dtype.String(), s.outer, s.inner, 0, s.full(x), s.once(variance), s.once(mean))
-	n := k.Cast(t, k.size(s.count()))
-	k.Each()
-	sum := k.Reduce(loopir.Sum, k.load(x))
-	m := k.Div(k.Acc(sum), n)
-	k.Each()
-	centred := k.Sub(k.load(x), m)
-	squares := k.Reduce(loopir.Sum, k.Mul(centred, centred))
-	k.Map()
-	freedom := k.Max(k.Sub(n, k.scalar(1, t)), k.Float(t, 0))
-	k.store(variance, k.Div(k.Acc(squares), freedom))
-	k.store(mean, m)
-	k.launch()
-}
+// variance makes two passes over a row: the mean, then the squares of differences from it.
+var variance = &Rows{name: named("var"), split: alongDims(0), passes: always(2), empty: notANumber,
+	body: func(o *operands) []int {
+		k, t := o.k, o.types[0].ComputeType()
+		n := k.Cast(t, k.size(o.s.count()))
+		k.Each()
+		m := k.Div(k.Acc(k.Reduce(loopir.Sum, o.x[0])), n)
+		k.Each()
+		centred := k.Sub(o.x[0], m)
+		squares := k.Dot(centred, centred)
+		freedom := k.Max(k.Sub(n, o.scalar(1, t)), k.Float(t, 0))
+		return []int{k.Div(k.Acc(squares), freedom), m}
+	}}
+
+func notANumber(k *kernel, d ir.DType) int { return k.Float(d, math.NaN()) }

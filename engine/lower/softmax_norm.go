@@ -1,78 +1,63 @@
 package lower
 
 import (
-	"math"
-
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 func init() {
+	registerRows(map[string]*Rows{
+		"softmax":         softmax,
+		"softmax_grad":    softmaxGrad,
+		"layer_norm":      layerNorm,
+		"layer_norm_grad": layerNormGrad,
+	})
 	register(map[string]lowering{
-		"softmax":            lowerSoftmax,
-		"softmax_grad":       lowerSoftmaxGrad,
-		"layer_norm":         lowerLayerNorm,
-		"layer_norm_grad":    lowerLayerNormGrad,
 		"layer_norm_grad_wb": lowerLayerNormGradWB,
 		"scan":               lowerScan,
 	})
 }
 
 // logNamed names a kernel by attribute 1: softmax, or its logarithm.
-func (p *program) logNamed(name string) (named string, log bool) {
-	if log = p.n.Attr[1] != 0; log {
-		name = "log_" + name
+func logNamed(name string) func(attr []int64) string {
+	return func(attr []int64) string {
+		if attr[1] != 0 {
+			return "log_" + name
+		}
+		return name
 	}
-	return name + "_" + p.n.In[0].DType.String(), log
 }
 
-// lowerSoftmax takes the maximum and the sum of exp(x-max) of a row, then stores.
-func lowerSoftmax(p *program) {
-	x, out := p.in(0), p.out(0)
-	s := along(p.n.Attr[:1], x.shape)
-	if s.rows()*s.count() == 0 {
-		return
-	}
-	name, log := p.logNamed("softmax")
-	k := p.kernel(name, s.outer, s.inner, 0, s.full(x), s.full(out))
-	k.Each()
-	top := k.Reduce(loopir.Max, k.load(x))
-	k.Each()
-	shifted := k.Sub(k.load(x), k.Acc(top))
-	e := k.Un(loopir.OpExp, shifted)
-	sum := k.Reduce(loopir.Sum, e)
-	k.Each()
-	if log {
-		k.store(out, k.Sub(shifted, k.Un(loopir.OpLog, k.Acc(sum))))
-	} else {
-		k.store(out, k.Mul(e, k.Div(k.Float(x.dtype.ComputeType(), 1), k.Acc(sum)))) // the sum is at least 1
-	}
-	k.launch()
-}
+// alongDim splits along the dim in the first attribute.
+func alongDim(attr, shape []int64) split { return along(attr[:1], shape) }
 
-// lowerSoftmaxGrad is y*(gy - sum(gy*y)); for the logarithm it is gy - exp(y)*sum(gy).
-func lowerSoftmaxGrad(p *program) {
-	gy, y, out := p.in(0), p.in(1), p.out(0)
-	s := along(p.n.Attr[:1], gy.shape)
-	if s.rows()*s.count() == 0 {
-		return
-	}
-	name, log := p.logNamed("softmax_grad")
-	k := p.kernel(name, s.outer, s.inner, 0, s.full(gy), s.full(y), s.full(out))
-	k.Each()
-	g, v := k.load(gy), k.load(y)
-	term := g
-	if !log {
-		term = k.Mul(g, v)
-	}
-	sum := k.Reduce(loopir.Sum, term)
-	k.Each()
-	if log {
-		k.store(out, k.Sub(g, k.Mul(k.Un(loopir.OpExp, v), k.Acc(sum))))
-	} else {
-		k.store(out, k.Mul(v, k.Sub(g, k.Acc(sum))))
-	}
-	k.launch()
-}
+// softmax takes the maximum and the sum of exp(x-max) of a row.
+var softmax = &Rows{name: logNamed("softmax"), split: alongDim, Whole: true, passes: always(2),
+	body: func(o *operands) []int {
+		k, x := o.k, o.x[0]
+		k.Each()
+		top := k.Reduce(loopir.Max, x)
+		k.Each()
+		shifted := k.Sub(x, k.Acc(top))
+		e := k.Un(loopir.OpExp, shifted)
+		sum := k.Reduce(loopir.Sum, e)
+		if o.attr[1] != 0 {
+			return []int{k.Sub(shifted, k.Un(loopir.OpLog, k.Acc(sum)))}
+		}
+		return []int{k.Mul(e, k.Div(k.Float(k.Type(x), 1), k.Acc(sum)))} // the sum is at least 1
+	}}
+
+// softmaxGrad is y*(gy - sum(gy*y)); for the logarithm it is gy - exp(y)*sum(gy).
+var softmaxGrad = &Rows{name: logNamed("softmax_grad"), split: alongDim, Whole: true, passes: always(1),
+	body: func(o *operands) []int {
+		k, g, v := o.k, o.x[0], o.x[1]
+		k.Each()
+		if o.attr[1] != 0 {
+			sum := k.Reduce(loopir.Sum, g)
+			return []int{k.Sub(g, k.Mul(k.Un(loopir.OpExp, v), k.Acc(sum)))}
+		}
+		sum := k.Dot(g, v)
+		return []int{k.Mul(v, k.Sub(g, k.Acc(sum)))}
+	}}
 
 // normalized splits off the last n dims.
 func normalized(n int64, shape []int64) split {
@@ -83,130 +68,89 @@ func normalized(n int64, shape []int64) split {
 	return along(dims, shape)
 }
 
-// lowerLayerNorm normalizes rows (Ba, Kiros and Hinton, 2016); attributes: normalized dims, has w, has b, about 0.
-func lowerLayerNorm(p *program) {
-	s := normalized(p.n.Attr[0], p.in(0).shape)
-	if p.n.Attr[3] != 0 {
-		p.normalize("rms_norm", s, p.n.Attr[1:3], false, false)
-	} else {
-		p.normalize("layer_norm", s, p.n.Attr[1:3], false, true)
-	}
+func alongLast(attr, shape []int64) split { return normalized(attr[0], shape) }
+
+// layerNorm normalizes rows (Ba, Kiros and Hinton, 2016); attributes: normalized dims, has w, has b, about 0.
+var layerNorm = &Rows{split: alongLast, Whole: true, empty: notANumber,
+	name: func(attr []int64) string {
+		if attr[3] != 0 {
+			return "rms_norm"
+		}
+		return "layer_norm"
+	},
+	Level: func(_ []int64, operand int) Level {
+		if operand > 0 {
+			return Column
+		}
+		return Full
+	},
+	passes: func(attr []int64) int {
+		if attr[3] != 0 {
+			return 1
+		}
+		return 2
+	},
+	body: func(o *operands) []int { return o.normalize(o.attr[1:3], false, o.attr[3] == 0) },
 }
 
-// normalize stores (x-mean)*rstd*w+b, mean and rstd, and the variance where there is a fourth output. has says whether
-// there are w and b; with perRow these have an element for each row, else for each column. A row is read three times,
-// since the squares are of differences from the mean; without centre the mean counts as 0, and a row is read twice.
-func (p *program) normalize(name string, s split, has []int64, perRow, centre bool) {
-	x, y := p.in(0), p.out(0)
-	if s.rows() == 0 {
-		return
-	}
-	args := []*arg{s.full(x), s.full(y)}
-	var stats []*arg
-	for i := range p.n.Out[1:] {
-		stats = append(stats, s.once(p.out(1+i)))
-	}
-	if s.count() == 0 {
-		for i := range stats {
-			a := p.out(1 + i)
-			p.fill(a, func(k *kernel) int { return k.Float(a.dtype, math.NaN()) })
+// normalize is (x-mean)*rstd*w+b, mean, rstd and the variance. has says whether there are w and b; with perRow these
+// have an element for each row, else for each column. A row is visited twice before, since the squares are of
+// differences from the mean; without centre the mean counts as 0, and it is visited once.
+func (o *operands) normalize(has []int64, perRow, centre bool) []int {
+	k, t := o.k, o.types[0].ComputeType()
+	w, b, next := -1, -1, 1
+	for i, to := range []*int{&w, &b} {
+		if has[i] != 0 {
+			*to = o.x[next]
+			next++
 		}
-		return
 	}
-	args = append(args, stats...)
-	next := 1
-	optional := func(has int64) *arg {
-		if has == 0 {
-			return nil
-		}
-		a := p.in(next)
-		if perRow {
-			a = s.row(a)
-		} else {
-			a = s.column(a)
-		}
-		next++
-		args = append(args, a)
-		return a
-	}
-	w := optional(has[0])
-	b := optional(has[1])
-	t := x.dtype.ComputeType()
-	k := p.kernel(name+"_"+x.dtype.String(), s.outer, s.inner, 0, args...)
-	n, eps := k.Cast(t, k.size(s.count())), k.scalar(next, t)
+	n, eps := k.Cast(t, k.size(o.s.count())), o.scalar(next, t)
 	k.Each()
-	m, centred := k.Float(t, 0), k.load(x)
+	m, centred := k.Float(t, 0), o.x[0]
 	if centre {
 		m = k.Div(k.Acc(k.Reduce(loopir.Sum, centred)), n)
 		k.Each()
 		centred = k.Sub(centred, m)
 	}
-	variance := k.Div(k.Acc(k.Reduce(loopir.Sum, k.Mul(centred, centred))), n)
+	variance := k.Div(k.Acc(k.Dot(centred, centred)), n)
 	r := k.Div(k.Float(t, 1), k.Un(loopir.OpSqrt, k.Add(variance, eps)))
-	k.Map()
-	for i, v := range []int{m, r, variance}[:len(stats)] {
-		k.store(stats[i], v)
-	}
-	k.Each()
-	var v int
+	y := k.Mul(centred, r)
 	switch {
-	case w != nil && perRow:
-		v = k.Mul(centred, k.Mul(r, k.load(w)))
-	case w != nil && b != nil:
-		k.store(y, k.Fma(k.Mul(centred, r), k.load(w), k.load(b)))
-		k.launch()
-		return
-	case w != nil:
-		v = k.Mul(k.Mul(centred, r), k.load(w))
-	default:
-		v = k.Mul(centred, r)
+	case w >= 0 && perRow:
+		y = k.Mul(centred, k.Mul(r, w))
+	case w >= 0 && b >= 0:
+		return []int{k.Fma(y, w, b), m, r, variance}[:o.outs]
+	case w >= 0:
+		y = k.Mul(y, w)
 	}
-	if b != nil {
-		v = k.Add(v, k.load(b))
+	if b >= 0 {
+		y = k.Add(y, b)
 	}
-	k.store(y, v)
-	k.launch()
+	return []int{y, m, r, variance}[:o.outs]
 }
 
-// lowerLayerNormGrad is rstd*(gw - m(gw) - c*rstd^2*m(gw*c)) with m the mean of a row, c = x-mean and gw = gy*w. About
-// 0, by the third attribute, it leaves out m(gw).
-func lowerLayerNormGrad(p *program) {
-	gy, x, mean, rstd, out := p.in(0), p.in(1), p.in(2), p.in(3), p.out(0)
-	s := normalized(p.n.Attr[0], x.shape)
-	if s.rows()*s.count() == 0 {
-		return
-	}
-	args := []*arg{s.full(gy), s.full(x), s.row(mean), s.row(rstd), s.full(out)}
-	var w *arg
-	if p.n.Attr[1] != 0 {
-		w = s.column(p.in(4))
-		args = append(args, w)
-	}
-	add := func(_ *kernel, v int) int { return v }
-	if p.n.Residual {
-		residual := s.full(p.in(len(p.n.In) - 1))
-		args = append(args, residual)
-		add = func(k *kernel, v int) int { return k.Add(v, k.load(residual)) }
-	}
-	t := x.dtype.ComputeType()
-	k := p.kernel("layer_norm_grad_"+x.dtype.String(), s.outer, s.inner, 0, args...)
-	n := k.Cast(t, k.size(s.count()))
-	k.Each()
-	gw, r := k.load(gy), k.load(rstd)
-	if w != nil {
-		gw = k.Mul(gw, k.load(w))
-	}
-	centred := k.Sub(k.load(x), k.load(mean))
-	c := k.Mul(r, k.Acc(k.Reduce(loopir.Sum, k.Mul(gw, centred))))
-	rest := k.Float(t, 0)
-	if p.n.Attr[2] == 0 {
-		rest = k.Mul(r, k.Div(k.Acc(k.Reduce(loopir.Sum, gw)), n))
-	}
-	k.Each()
-	slope := k.Mul(r, k.Mul(r, k.Div(c, n)))
-	k.store(out, add(k, k.Fma(centred, k.Neg(slope), k.Fma(gw, r, k.Neg(rest)))))
-	k.launch()
-}
+// layerNormGrad is rstd*(gw - m(gw) - c*rstd^2*m(gw*c)) with m the mean of a row, c = x-mean and gw = gy*w. About 0, by
+// the third attribute, it leaves out m(gw).
+var layerNormGrad = &Rows{Main: 1, split: alongLast, Whole: true, name: named("layer_norm_grad"), passes: always(1),
+	Level: func(_ []int64, operand int) Level { return [...]Level{Full, Full, Row, Row, Column}[operand] },
+	body: func(o *operands) []int {
+		k, t := o.k, o.types[1].ComputeType()
+		gw, x, mean, r := o.x[0], o.x[1], o.x[2], o.x[3]
+		n := k.Cast(t, k.size(o.s.count()))
+		k.Each()
+		if o.attr[1] != 0 {
+			gw = k.Mul(gw, o.x[4])
+		}
+		centred := k.Sub(x, mean)
+		c := k.Mul(r, k.Acc(k.Dot(gw, centred)))
+		rest := k.Float(t, 0)
+		if o.attr[2] == 0 {
+			rest = k.Mul(r, k.Div(k.Acc(k.Reduce(loopir.Sum, gw)), n))
+		}
+		slope := k.Mul(r, k.Mul(r, k.Div(c, n)))
+		return []int{k.Fma(centred, k.Neg(slope), k.Fma(gw, r, k.Neg(rest)))}
+	}}
 
 // lowerLayerNormGradWB reduces over rows; its outer space is the normalized dims.
 func lowerLayerNormGradWB(p *program) {
@@ -233,7 +177,7 @@ func lowerLayerNormGradWB(p *program) {
 		s.full(gy), s.full(x), s.column(mean), s.column(rstd), s.once(dw), s.once(db))
 	k.Each()
 	g := k.load(gy)
-	a := k.Reduce(loopir.Sum, k.Mul(g, k.Mul(k.Sub(k.load(x), k.load(mean)), k.load(rstd))))
+	a := k.Dot(g, k.Mul(k.Sub(k.load(x), k.load(mean)), k.load(rstd)))
 	c := k.Reduce(loopir.Sum, g)
 	k.Map()
 	k.store(dw, k.Acc(a))

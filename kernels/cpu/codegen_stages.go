@@ -96,11 +96,11 @@ func (e *emitter) fold(st *loopir.Stage, n int, a loopir.Acc, into int) {
 		s := e.k.Exprs[x.B]
 		switch {
 		case !e.shifts(x.B, kind):
-			i.variant, i.a, i.b = sumDot, e.need(x.A), e.need(x.B)
+			i.variant, i.a, i.b = sumDot, e.as(x.A, kind, false), e.as(x.B, kind, false)
 		case x.A == x.B:
 			i.variant, i.a, i.b = sumSquares, e.need(s.A), e.need(s.B)
 		default:
-			i.variant, i.a, i.b, i.c = sumDistances, e.need(x.A), e.need(s.A), e.need(s.B)
+			i.variant, i.a, i.b, i.c = sumDistances, e.as(x.A, kind, false), e.need(s.A), e.need(s.B)
 		}
 	case e.isColumnDot(st, a, kind):
 		x := e.k.Exprs[a.Val]
@@ -153,24 +153,24 @@ func (e *emitter) fold(st *loopir.Stage, n int, a loopir.Acc, into int) {
 	e.add(levelInner, scan)
 }
 
-// isDot reports a sum over rows of products that nothing else needs: the products are added as they are made.
+// isDot reports a sum over rows of products that are added as they are made. It depends on the accumulator alone, since
+// such a sum has other bits than a sum of rounded products.
 func (e *emitter) isDot(st *loopir.Stage, a loopir.Acc, kind int) bool {
-	x := e.k.Exprs[a.Val]
-	return e.addsProducts(st, a) && !e.columns && kind == laneTile && e.kind(x.A) == kind && e.kind(x.B) == kind
+	return e.addsProducts(st, a) && !e.columns && kind == laneTile
 }
 
 // isColumnDot reports a sum over columns, in tiles of one row, of products that nothing else needs, where one factor is
 // (a register - one lane) * one lane.
 func (e *emitter) isColumnDot(st *loopir.Stage, a loopir.Acc, kind int) bool {
 	x := e.k.Exprs[a.Val]
-	return e.addsProducts(st, a) && e.columns && kind == laneOuter && (e.scales(x.A, kind) || e.scales(x.B, kind))
+	return e.addsProducts(st, a) && e.uses[a.Val] == 1 && e.val[a.Val] < 0 && e.columns && kind == laneOuter &&
+		(e.scales(x.A, kind) || e.scales(x.B, kind))
 }
 
-// addsProducts reports a sum of products that nothing else needs.
+// addsProducts reports a sum of products that need no rounding.
 func (e *emitter) addsProducts(st *loopir.Stage, a loopir.Acc) bool {
 	x := e.k.Exprs[a.Val]
-	return a.Op == loopir.Sum && !st.Prefix && x.Op == loopir.OpMul && x.Type.IsFloat() && e.uses[a.Val] == 1 &&
-		e.val[a.Val] < 0
+	return a.Unrounded && a.Op == loopir.Sum && !st.Prefix && x.Op == loopir.OpMul && x.Type.IsFloat()
 }
 
 // shifts reports that x is (a register - one lane) and not computed yet, so that a product with x can include the

@@ -57,7 +57,7 @@ func TestGradientsOfNormsTakeOneInstructionAPass(t *testing.T) {
 	sum, fma := int(opSum), int(opFma)
 	t.Run("input", func(t *testing.T) {
 		b, g, centred, scale := rowNorm(false)
-		dot := b.Acc(b.Reduce(loopir.Sum, b.Mul(g, centred)))
+		dot := b.Acc(b.Dot(g, centred))
 		b.Each()
 		b.Store(b.Linear(b.Buf(ir.F32, loopir.Write), -1), b.Fma(centred, b.Neg(dot), b.Fma(g, scale, b.Neg(dot))))
 		of := forms(t, b.Kernel(), 70, 768)
@@ -65,7 +65,7 @@ func TestGradientsOfNormsTakeOneInstructionAPass(t *testing.T) {
 	})
 	t.Run("variance", func(t *testing.T) {
 		b, _, centred, _ := rowNorm(false)
-		dot := b.Acc(b.Reduce(loopir.Sum, b.Mul(centred, centred)))
+		dot := b.Acc(b.Dot(centred, centred))
 		b.Map()
 		b.Store(b.Access(b.Buf(ir.F32, loopir.Write), -1, loopir.Unit, loopir.Broadcast), dot)
 		of := forms(t, b.Kernel(), 70, 768)
@@ -73,7 +73,7 @@ func TestGradientsOfNormsTakeOneInstructionAPass(t *testing.T) {
 	})
 	t.Run("weight", func(t *testing.T) {
 		b, g, centred, scale := rowNorm(true)
-		dot := b.Acc(b.Reduce(loopir.Sum, b.Mul(g, b.Mul(centred, scale))))
+		dot := b.Acc(b.Dot(g, b.Mul(centred, scale)))
 		b.Map()
 		b.Store(b.Access(b.Buf(ir.F32, loopir.Write), -1, loopir.Unit, loopir.Broadcast), dot)
 		of := forms(t, b.Kernel(), 600, 700, 600, 600)
@@ -85,7 +85,7 @@ func TestGradientsOfNormsTakeOneInstructionAPass(t *testing.T) {
 // enough and there are bundles enough for all threads.
 func TestRowsThatSeveralStagesVisitAreBundled(t *testing.T) {
 	b, g, centred, scale := rowNorm(false)
-	dot := b.Acc(b.Reduce(loopir.Sum, b.Mul(g, centred)))
+	dot := b.Acc(b.Dot(g, centred))
 	b.Each()
 	b.Store(b.Linear(b.Buf(ir.F32, loopir.Write), -1), b.Fma(centred, b.Neg(dot), b.Fma(g, scale, b.Neg(dot))))
 	k := b.Kernel()

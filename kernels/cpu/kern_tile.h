@@ -210,15 +210,15 @@ TLK_EXPANDER(1, uint8_t) TLK_EXPANDER(4, uint32_t) TLK_EXPANDER(8, uint64_t)
 // would wait for each other.
 #define TLK_SHORT 16
 
-// Row sums: four vectors of eight partial sums, each of at most TLK_FOLD elements, join in the state's type. The error
-// bound is that of blocked pairwise summation (Higham, The accuracy of floating point summation, 1993).
+// Row sums: each block of TLK_FOLD elements is four vectors of eight partial sums, which join in the state's type. The
+// error bound is that of blocked pairwise summation (Higham, The accuracy of floating point summation, 1993). Blocks
+// follow each other in the state, so that a row has one sum however it is cut into tiles of whole blocks.
 #define TLK_FOLD 1024
 #define TLK_EIGHT(T) __attribute__((vector_size(8 * sizeof(T)), aligned(sizeof(T)), may_alias))
-#define TLK_ROWSUM(name, T, A, OP, ONE) \
+#define TLK_ROWSUM(name, T, A, OP) \
 	typedef T name##_v TLK_EIGHT(T); \
 	typedef A name##_w TLK_EIGHT(A); \
-	static inline A name##_row(const T *v, int64_t n) { \
-		name##_w q = {ONE, ONE, ONE, ONE, ONE, ONE, ONE, ONE}; \
+	static inline A name##_row(const T *v, int64_t n, A r) { \
 		int64_t i = 0; \
 		while (i + 32 <= n) { \
 			int64_t e = n - i < TLK_FOLD ? i + (n - i) / 32 * 32 : i + TLK_FOLD; \
@@ -228,9 +228,9 @@ TLK_EXPANDER(1, uint8_t) TLK_EXPANDER(4, uint32_t) TLK_EXPANDER(8, uint64_t)
 				p = (const name##_v *)(v + i); \
 				w = w OP p[0], x = x OP p[1], y = y OP p[2], z = z OP p[3]; \
 			} \
-			q = q OP __builtin_convertvector((w OP y)OP(x OP z), name##_w); \
+			name##_w q = __builtin_convertvector((w OP y)OP(x OP z), name##_w); \
+			r = r OP(((q[0] OP q[4])OP(q[2] OP q[6]))OP((q[1] OP q[5])OP(q[3] OP q[7]))); \
 		} \
-		A r = ((q[0] OP q[4])OP(q[2] OP q[6]))OP((q[1] OP q[5])OP(q[3] OP q[7])); \
 		for (; i < n; i++) r = (A)(r OP v[i]); \
 		return r; \
 	} \
@@ -240,14 +240,13 @@ TLK_EXPANDER(1, uint8_t) TLK_EXPANDER(4, uint32_t) TLK_EXPANDER(8, uint64_t)
 			for (int64_t j = 0; j < n; j++) for (int64_t r = 0; r < m; r++) s[r] = (A)(s[r] OP v[r * n + j]); \
 			return; \
 		} \
-		for (int64_t r = 0; r < m; r++, v += n) s[r] = s[r] OP name##_row(v, n); }
-TLK_ROWSUM(sum_f32, float, double, +, 0) TLK_ROWSUM(sum_f64, double, double, +, 0)
+		for (int64_t r = 0; r < m; r++, v += n) s[r] = name##_row(v, n, s[r]); }
+TLK_ROWSUM(sum_f32, float, double, +) TLK_ROWSUM(sum_f64, double, double, +)
 
 // Row sums of products, of squares of differences from one lane, and of products with such differences, in the order of
 // plain sums. Where a difference is taken the next row is prefetched, as in exp_f32_1.
 #define TLK_ROWDOT(name, T, V, W, STEP, FROM, AHEAD, VECTOR, SCALAR) \
-	static inline double name##_row(const T *x, const T *y, const T from, int64_t n, int64_t ahead) { \
-		W total = {0}; \
+	static inline double name##_row(const T *x, const T *y, const T from, int64_t n, int64_t ahead, double t) { \
 		int64_t i = 0; \
 		(void)from, (void)ahead; \
 		while (i + 32 <= n) { \
@@ -259,26 +258,26 @@ TLK_ROWSUM(sum_f32, float, double, +, 0) TLK_ROWSUM(sum_f64, double, double, +, 
 				if (AHEAD) __builtin_prefetch(AHEAD + ahead + i), __builtin_prefetch(AHEAD + ahead + i + 16); \
 				for (int j = 0; j < 4; j++) s[j] += VECTOR; \
 			} \
-			total += __builtin_convertvector((s[0] + s[2]) + (s[1] + s[3]), W); \
+			W q = __builtin_convertvector((s[0] + s[2]) + (s[1] + s[3]), W); \
+			t += ((q[0] + q[4]) + (q[2] + q[6])) + ((q[1] + q[5]) + (q[3] + q[7])); \
 		} \
-		double t = ((total[0] + total[4]) + (total[2] + total[6])) + ((total[1] + total[5]) + (total[3] + total[7])); \
 		for (; i < n; i++) t += SCALAR; \
 		return t; \
 	} \
 	TLK_ARG name TLK_P { const T *x = c->reg[q->a], *y = c->reg[q->b], from = *(const T *)c->reg[FROM]; \
 		double *s = c->acc[q->aux].st; \
 		int64_t m = c->n[TLK_LANE_OUTER], n = c->ilanes; \
-		for (int64_t r = 0; r < m; r++, x += n, y += n * STEP) s[r] += name##_row(x, y, from, n, c->k->rows * n); }
+		for (int64_t r = 0; r < m; r++, x += n, y += n * STEP) s[r] = name##_row(x, y, from, n, c->k->rows * n, s[r]); }
 #define TLK_DOTS(s, T, V, W) \
 	TLK_ROWDOT(dot_##s, T, V, W, 1, q->a, (const T *)0, p[j] * r[j], (double)x[i] * y[i]) \
 	TLK_ROWDOT(squares_##s, T, V, W, 0, q->b, x, (p[j] - from) * (p[j] - from), (double)(x[i] - from) * (x[i] - from)) \
 	TLK_ROWDOT(distances_##s, T, V, W, 1, q->c, y, p[j] * (r[j] - from), (double)x[i] * (y[i] - from))
 TLK_DOTS(f32, float, sum_f32_v, sum_f32_w) TLK_DOTS(f64, double, sum_f64_v, sum_f64_w)
 
-TLK_ROWSUM(sum_i32, uint32_t, uint64_t, +, 0) TLK_ROWSUM(sum_i64, uint64_t, uint64_t, +, 0)
-TLK_ROWSUM(prod_f32, float, double, *, 1) TLK_ROWSUM(prod_f64, double, double, *, 1)
-TLK_ROWSUM(prod_i32, uint32_t, uint64_t, *, 1) TLK_ROWSUM(prod_i64, uint64_t, uint64_t, *, 1)
-TLK_ROWSUM(any_b8, uint8_t, uint8_t, |, 0) TLK_ROWSUM(all_b8, uint8_t, uint8_t, &, 1)
+TLK_ROWSUM(sum_i32, uint32_t, uint64_t, +) TLK_ROWSUM(sum_i64, uint64_t, uint64_t, +)
+TLK_ROWSUM(prod_f32, float, double, *) TLK_ROWSUM(prod_f64, double, double, *)
+TLK_ROWSUM(prod_i32, uint32_t, uint64_t, *) TLK_ROWSUM(prod_i64, uint64_t, uint64_t, *)
+TLK_ROWSUM(any_b8, uint8_t, uint8_t, |) TLK_ROWSUM(all_b8, uint8_t, uint8_t, &)
 
 // Column sums and products, in the type of the state. The state goes through memory, so four rows are added at a time.
 // imm is the distance of two rows in elements; 0: rows are contiguous. FOLD is y joined with x.

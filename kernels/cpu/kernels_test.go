@@ -150,13 +150,13 @@ func normGradKernel(t ir.DType, n0, n1 int64, columns bool) launchOne {
 	b.Each()
 	centred := b.Sub(x, mean)
 	if columns {
-		sum := b.Reduce(loopir.Sum, b.Mul(g, b.Mul(centred, scale)))
+		sum := b.Dot(g, b.Mul(centred, scale))
 		out := b.Access(b.Buf(t, loopir.Write), -1, loopir.Unit, loopir.Broadcast)
 		b.Map()
 		b.Store(out, b.Acc(sum))
 		l.par, l.bufs = append(par, uint64(n1), uint64(n1)), append(l.bufs, make([]byte, size*n1))
 	} else {
-		dot, sum := b.Reduce(loopir.Sum, b.Mul(g, centred)), b.Reduce(loopir.Sum, g)
+		dot, sum := b.Dot(g, centred), b.Reduce(loopir.Sum, g)
 		out := full(loopir.Write)
 		b.Each()
 		n := b.Cast(t, b.Param(1))

@@ -62,7 +62,7 @@ func dotKernel(g *launch.Gemm) *loopir.Kernel {
 	}
 	c := b.Buf(g.Type, loopir.Write)
 	b.Each()
-	sum := b.Reduce(loopir.Sum, b.Mul(x, y))
+	sum := b.Dot(x, y)
 	b.Map()
 	v := b.Acc(sum)
 	if g.Bias {

@@ -381,7 +381,7 @@ func Rows(r *rand.Rand, lim Limits) *Case {
 	mean := b.Div(b.Acc(sum), b.Cast(ir.F32, b.Param(1)))
 	d := b.Sub(x, mean)
 	b.Each()
-	sq := b.Reduce(loopir.Sum, b.Mul(d, d))
+	sq := b.Dot(d, d)
 	b.Each()
 	y := b.Mul(b.Fma(d, b.Un(loopir.OpTanh, w), b.Acc(sq)), scale)
 	t := []ir.DType{ir.F32, ir.F16}[r.IntN(2)]
@@ -393,7 +393,7 @@ func Rows(r *rand.Rand, lim Limits) *Case {
 	return g.done()
 }
 
-// Reduce is a reduction of an expression with an outer epilogue.
+// Reduce is a reduction of an expression with an outer epilogue. It may store elements in the stage that reduces them.
 func Reduce(r *rand.Rand, lim Limits) *Case {
 	g := newGen(r, lim, "reduce", r.IntN(3), 1+r.IntN(2))
 	b := g.b
@@ -408,6 +408,9 @@ func Reduce(r *rand.Rand, lim Limits) *Case {
 	}
 	i := b.Reduce([]loopir.ReduceOp{loopir.Sum, loopir.Prod, loopir.Max, loopir.Min}[r.IntN(4)], b.Cast(it, n))
 	q := b.Reduce([]loopir.ReduceOp{loopir.Any, loopir.All}[r.IntN(2)], b.Lt(n, b.Int(ir.I32, 15)))
+	if r.IntN(2) == 0 {
+		g.store(b.Mul(x, b.Float(ir.F32, 2)), true)
+	}
 	b.Map()
 	for _, v := range []int{b.Acc(s), b.Mul(b.Acc(m), b.Float(ir.F32, 0.5)), b.Acc(i), b.Acc(q)} {
 		g.store(v, false)

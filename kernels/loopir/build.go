@@ -300,6 +300,14 @@ func (b *Builder) stage() *Stage {
 // Reduce adds an accumulator over val and returns its number.
 func (b *Builder) Reduce(op ReduceOp, val int) int { return b.ReduceIdx(op, val, -1) }
 
+// Dot adds a Sum of the products x*y, which a device may add without rounding them first.
+func (b *Builder) Dot(x, y int) int {
+	n := b.Reduce(Sum, b.Mul(x, y))
+	s := b.stage()
+	s.Accs[len(s.Accs)-1].Unrounded = true
+	return n
+}
+
 // ReduceIdx adds an ArgMax or ArgMin accumulator that carries idx.
 func (b *Builder) ReduceIdx(op ReduceOp, val, idx int) int {
 	a := Acc{Op: op, Val: val, Idx: idx}

@@ -98,6 +98,8 @@ type Acc struct {
 	Val int // expression
 	// Idx is an integer expression that ArgMax and ArgMin carry beside the value; -1 for other reductions.
 	Idx int
+	// Unrounded: Val is a product that a device may add to a Sum without rounding it first.
+	Unrounded bool
 }
 
 // ReduceOp is an associative operation with an identity.

@@ -67,6 +67,11 @@ func appendStage(b []byte, s *Stage) []byte {
 		num(int(a.Op))
 		num(a.Val)
 		num(a.Idx)
+		if a.Unrounded {
+			num(1)
+		} else {
+			num(0)
+		}
 	}
 	num(len(s.Checks))
 	for _, c := range s.Checks {

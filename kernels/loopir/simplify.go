@@ -42,7 +42,8 @@ func mapStages(in []Stage, ref func(int) int) []Stage {
 		t := s
 		t.Accs, t.Checks, t.Stores = nil, nil, nil
 		for _, a := range s.Accs {
-			t.Accs = append(t.Accs, Acc{Op: a.Op, Val: ref(a.Val), Idx: ref(a.Idx)})
+			a.Val, a.Idx = ref(a.Val), ref(a.Idx)
+			t.Accs = append(t.Accs, a)
 		}
 		for _, c := range s.Checks {
 			t.Checks = append(t.Checks, Check{Cond: ref(c.Cond), Elem: ref(c.Elem)})

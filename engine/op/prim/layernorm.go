@@ -75,9 +75,6 @@ func layerNormVJP(c *op.VJPCall) []op.Val {
 		w = c.In[1]
 	}
 	if gy := c.Cot[0]; gy.Kind != op.None {
-		if c.Need[0] {
-			out[0] = LayerNormGrad(b, gy, x, mean, rstd, w, n, c.Attr[3] != 0)
-		}
 		k := 1
 		if hasW {
 			k = 2
@@ -90,6 +87,9 @@ func layerNormVJP(c *op.VJPCall) []op.Val {
 			}
 		} else if hasB && c.Need[k] {
 			out[k] = sumRows(b, gy, c.Attr)
+		}
+		if c.Need[0] { // last, so that what reads it follows it: one kernel may do both
+			out[0] = LayerNormGrad(b, gy, x, mean, rstd, w, n, c.Attr[3] != 0)
 		}
 	}
 	if c.Need[0] {

@@ -104,7 +104,7 @@ func longRows(m, n int, columns bool) *kerneltest.Case {
 	top := b.ReduceIdx(loopir.ArgMax, x, b.Index(1))
 	b.Each()
 	d := b.Sub(x, mean)
-	squares := b.Reduce(loopir.Sum, b.Mul(d, d))
+	squares := b.Dot(d, d)
 	b.Map()
 	for i, v := range []int{mean, b.Acc(top), b.AccIdx(top), b.Div(b.Acc(squares), count)} {
 		b.Store(outs[i], v)

@@ -57,6 +57,32 @@ def dropped_out(x: Any, y: Any) -> Any:
     return torchlette.nn.functional.dropout(x * y, 0.4) + x
 
 
+def residual_norm(x: Any, y: Any) -> Any:
+    torchlette.manual_seed(7)
+    z = torchlette.nn.functional.dropout(x, 0.3) + y
+    return torchlette.nn.functional.layer_norm(z, (COLUMNS,), y[0], x[1]) * z
+
+
+def norm_by_hand(x: Any, y: Any) -> Any:
+    centred = x - (x * y).mean(-1, keepdim=True)
+    return centred / (centred.square().mean(-1, keepdim=True) + 1e-3).sqrt() * y[0]
+
+
+def masked_softmax(x: Any, y: Any) -> Any:
+    return torchlette.softmax((x * 0.125).masked_fill(y > 1, -10.0), -1) * y[:, :1]
+
+
+def sums(x: Any, y: Any) -> Any:
+    z = x.sigmoid() * y
+    rows = [z.sum(-1), (z * 2).mean(-1), z.var(-1), z.norm(dim=-1), z.amax(-1), z.tanh().sum().expand(ROWS)]
+    return torchlette.stack(rows) * 2 - 1
+
+
+def cross_entropy(x: Any, y: Any) -> Any:
+    classes = torchlette.arange(ROWS, device=x.device) % COLUMNS
+    return torchlette.nn.functional.cross_entropy(x * y / 0.7, classes, reduction="none", ignore_index=3)
+
+
 FUNCTIONS: tuple[Callable[[Any, Any], Any], ...] = (
     gelu,
     gate,
@@ -67,6 +93,11 @@ FUNCTIONS: tuple[Callable[[Any, Any], Any], ...] = (
     special,
     zeros_of_both_signs,
     dropped_out,
+    residual_norm,
+    norm_by_hand,
+    masked_softmax,
+    sums,
+    cross_entropy,
 )
 
 

@@ -1,0 +1,163 @@
+"""Fusion groups: ours with the pass ``fuse``, ours without it, PyTorch, and torch.compile.
+
+``python benchmarks/fusion.py [--device wgpu] [--compile] [--rounds N] [--record] [NAME ...]`` runs the rows whose names
+contain one of the given texts. The sides take turns in this process; a turn is several calls after untimed ones, which
+build plans and compile kernels. A figure is the shortest call of all turns, since other programs only add to it; ratios
+below 1 say that the group is faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from measure import THREADS, Row, record, seconds
+
+import torchlette
+import torchlette.torch
+from torchlette.testing.holding import disabled
+
+Call = Callable[[], Any]
+#: Untimed calls of a turn: a GPU fuses on the third run of a window.
+WARM = 4
+TURN_SECONDS = 0.05
+
+
+def residual_norm(t: Any, x: Any) -> Any:
+    """Residual, dropout and layer norm."""
+    y = t.nn.functional.dropout(x["a"], 0.1) + x["b"]
+    return t.nn.functional.layer_norm(y, y.shape[-1:], x["w"], x["v"])
+
+
+def residual_norm_backward(t: Any, x: Any) -> Any:
+    """Residual, dropout and layer norm, and the gradients of their operands."""
+    leaves = [x[k].detach().requires_grad_() for k in ("a", "b", "w", "v")]
+    y = residual_norm(t, dict(zip(("a", "b", "w", "v"), leaves, strict=True)))
+    y.backward(x["g"])
+    return [leaf.grad for leaf in leaves]
+
+
+def masked_softmax(t: Any, x: Any) -> Any:
+    """Softmax of scaled masked scores."""
+    return t.softmax(x["scores"] * 0.125 + x["mask"], -1)
+
+
+def gelu_sum(t: Any, x: Any) -> Any:
+    """GELU, then the sum of everything."""
+    return t.nn.functional.gelu(x["a"]).sum()
+
+
+def gelu_row_sums(t: Any, x: Any) -> Any:
+    """GELU, then the sums of rows."""
+    return t.nn.functional.gelu(x["a"], approximate="tanh").sum(-1)
+
+
+def norm_by_hand(t: Any, x: Any) -> Any:
+    """Layer norm in single operations."""
+    centred = x["a"] - x["a"].mean(-1, keepdim=True)
+    return centred * t.rsqrt((centred * centred).mean(-1, keepdim=True) + 1e-5) * x["w"] + x["v"]
+
+
+def cross_entropy(t: Any, x: Any) -> Any:
+    """Cross-entropy of logits by a temperature."""
+    return t.nn.functional.cross_entropy(x["a"] / 0.7, x["classes"])
+
+
+WIDE = {"a": (4096, 1024), "b": (4096, 1024), "g": (4096, 1024), "w": (1024,), "v": (1024,)}
+SCORES = {"scores": (8, 8, 256, 256), "mask": (256, 256)}
+
+ROWS: dict[str, tuple[Callable[[Any, Any], Any], dict[str, tuple[int, ...]]]] = {
+    "residual dropout norm": (residual_norm, WIDE),
+    "residual dropout norm, backward": (residual_norm_backward, WIDE),
+    "softmax of scaled masked scores": (masked_softmax, SCORES),
+    "gelu, sum of 4M": (gelu_sum, WIDE),
+    "gelu, sums of rows of 1024": (gelu_row_sums, WIDE),
+    "layer norm by hand": (norm_by_hand, WIDE),
+    "cross-entropy by temperature": (cross_entropy, WIDE),
+}
+
+
+def operands(t: Any, shapes: dict[str, tuple[int, ...]], device: str) -> dict[str, Any]:
+    """Make the tensors of a row, with the values that NumPy's generator gives."""
+    made = {k: torch.randn(s, generator=torch.Generator().manual_seed(1)) for k, s in shapes.items()}
+    made["classes"] = torch.arange(4096) % 1024
+    if t is torch:
+        return {k: v.to(device) for k, v in made.items()}
+    return {k: torchlette.tensor(v.numpy()).to(device) for k, v in made.items()}
+
+
+def turn(call: Call) -> float:
+    """Return the seconds of the shortest call."""
+    for _ in range(WARM):
+        call()
+    begin = time.perf_counter()
+    samples: list[float] = []
+    while len(samples) < 3 or time.perf_counter() - begin < TURN_SECONDS:
+        samples.append(seconds(call))
+    return min(samples)
+
+
+def sides(f: Callable[[Any, Any], Any], shapes: dict[str, tuple[int, ...]], options: Any) -> dict[str, Call]:
+    """Build the sides of a row."""
+    device = options.device
+    ours = operands(torchlette.torch, shapes, device)
+
+    def mine() -> None:
+        out = f(torchlette.torch, ours)
+        torchlette.realize(*(out if isinstance(out, list) else [out]))
+        if device != "cpu":
+            torchlette.synchronize()
+
+    made: dict[str, Call] = {"fused": mine, "apart": mine}
+    rival = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
+    if device == "cpu" or rival == "cuda":
+        theirs = operands(torch, shapes, rival)
+        wait = torch.cuda.synchronize if rival == "cuda" else lambda: None
+        made["torch"] = lambda: (f(torch, theirs), wait())
+        if options.compile:
+            compiled = torch.compile(f)
+            made["compile"] = lambda: (compiled(torch, theirs), wait())
+    return made
+
+
+def measured(options: Any) -> Iterator[Row]:
+    """Race the rows."""
+    for name, (f, shapes) in ROWS.items():
+        if options.name and not any(n in name for n in options.name):
+            continue
+        calls = sides(f, shapes, options)
+        samples: dict[str, list[float]] = {k: [] for k in calls}
+        for _ in range(options.rounds):
+            for k, call in calls.items():
+                with disabled("fuse" if k == "apart" else ""):
+                    samples[k].append(turn(call))
+        best = {k: min(v) for k, v in samples.items()}
+        detail = {f"to {k}": best["fused"] / v for k, v in best.items() if k not in ("fused", "torch")}
+        yield Row(name, best["fused"], best.get("torch"), detail=detail)
+
+
+def main() -> None:
+    """Run as a program."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", nargs="*")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--compile", action="store_true", help="race torch.compile too")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--record", action="store_true", help="write results/fusion.json")
+    options = parser.parse_args()
+    torchlette.set_num_threads(int(os.environ.get("TORCHLETTE_NUM_THREADS", THREADS)))
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", THREADS)))
+    rows = []
+    for row in measured(options):
+        rows.append(row)
+        print(row, flush=True)
+    if options.record:
+        print(f"recorded in {record('fusion', options.device, rows)}")
+
+
+if __name__ == "__main__":
+    main()

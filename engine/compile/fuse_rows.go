@@ -1,0 +1,196 @@
+package compile
+
+import (
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/lower"
+	"github.com/torchlette/torchlette/engine/program"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// rowShape is what nodes that work rows do so in: the shape of the elements, that with one element for each row, the
+// view by which a value of rows is read for each element, and the dims along which rows run.
+type rowShape struct {
+	full, outer, back *ir.Layout
+	reduced           []int
+}
+
+// rowsOf describes node i where it works rows.
+func (b *Builder) rowsOf(i int) *lower.Rows {
+	return lower.RowsOf(b.Program.Prim(i), b.Program.Attrs(i))
+}
+
+// rowShapeOf is the shape that node i works; nil where it has no rows, or no elements.
+func (b *Builder) rowShapeOf(i int) *rowShape {
+	r, attr := b.rowsOf(i), b.Program.Attrs(i)
+	shape := ir.LayoutOf(b.Program.OperandsOf(i)[r.Main].Layout).Shape
+	outer, ok := r.Split(attr, shape)
+	if !ok {
+		return nil
+	}
+	s := &rowShape{full: ir.DenseLayout(shape), outer: ir.DenseLayout(outer), reduced: r.Reduced(attr, shape)}
+	stride, next := make([]int64, len(shape)), 0
+	for d := range shape {
+		if !slices.Contains(s.reduced, d) {
+			stride[d] = s.outer.Stride[next]
+			next++
+		}
+	}
+	s.back = ir.InternLayout(shape, stride)
+	return s
+}
+
+// takeBack undoes the epilogues of nodes that work rows, where a group can do the same and more: what the node applies
+// follows it.
+func (b *Builder) takeBack() {
+	for i, e := range b.epilogues {
+		if b.rowsOf(i) == nil || b.Caps(b.aval(i).Device).CostlyKernels && !b.Often {
+			continue
+		}
+		between := false
+		for k := i + 1; k < e.writes(); k++ {
+			between = between || b.hasKernel(k)
+		}
+		if between {
+			continue
+		}
+		for _, f := range e.folds {
+			b.folded[f] = 0
+		}
+		delete(b.epilogues, i)
+	}
+}
+
+// levelOf is the level of a value that a member makes.
+func (b *Builder) levelOf(g *group, v int) lower.Level {
+	main := b.uses.main[v]
+	if r := b.rowsOf(main); r != nil && (main != v || !r.Whole) || r == nil && g.rows != nil &&
+		b.aval(v).Layout == g.rows.outer {
+		return lower.Row
+	}
+	return lower.Full
+}
+
+// readsOwn reports that operand j of node i, the value of a member, is read at the element or row that is worked.
+func (b *Builder) readsOwn(g *group, i, j int) bool {
+	e := b.Program.OperandsOf(i)[j]
+	if g.rows == nil {
+		return b.Program.Whole(i, j)
+	}
+	reader := b.levelOf(g, i)
+	if r := b.rowsOf(i); r != nil {
+		reader = r.Level(b.Program.Attrs(i), j)
+	}
+	made, view := b.levelOf(g, e.Value.Index()), ir.LayoutOf(e.Layout)
+	switch {
+	case reader == lower.Full && made == lower.Full:
+		return b.Program.Whole(i, j) && view == g.rows.full
+	case reader == lower.Full && made == lower.Row:
+		return view == g.rows.back
+	case reader == lower.Row && made == lower.Row:
+		return b.Program.Whole(i, j) && view == g.rows.outer
+	}
+	return false
+}
+
+// lowerGroup turns the members into one launch at the place of the last one.
+func (b *Builder) lowerGroup(g *group) error {
+	w := &b.lowering
+	last := g.members[len(g.members)-1]
+	for _, v := range g.stored {
+		b.assign(v)
+	}
+	ln := b.groupNode(g, g.stored)
+	for _, v := range g.stored {
+		av := b.aval(v)
+		b.p.BytesWritten += av.Layout.Numel * int64(b.Caps(av.Device).Storage[av.DType])
+	}
+	ln.Bufs = len(w.slots)
+	res, err := b.Lowered.Lower(ln)
+	if err != nil {
+		return err
+	}
+	b.steps(last, res, b.aval(last).Device, g.stored)
+	return nil
+}
+
+// groupNode describes a group that stores these values to the lowering. Values without a slot have buffers of their
+// own.
+func (b *Builder) groupNode(g *group, stored []int) *lower.Node {
+	w, p := &b.lowering, b.Program
+	last := g.members[len(g.members)-1]
+	w.slots, w.offs, w.scs = w.slots[:0], w.offs[:0], w.scs[:0]
+	caps := b.Caps(b.aval(last).Device)
+	ln := &w.node
+	*ln = lower.Node{Prim: p.Prim(last), Attr: p.Attrs(last), In: ln.In[:0], Out: ln.Out[:0], Wide: caps.Wide,
+		InOrder: caps.InOrder}
+	numbers := map[int]int{} // by node: the number of its value
+	values := 0
+	for _, m := range g.members {
+		numbers[m] = values
+		for k := 1; k < int(p.Nodes[m].Outputs); k++ {
+			if v, held := b.uses.results[m].at(k); held {
+				numbers[v] = values + k
+			}
+		}
+		values += int(p.Nodes[m].Outputs)
+		ln.Members = append(ln.Members, b.member(g, m, stored, numbers))
+	}
+	for k, v := range stored {
+		av, buf := b.aval(v), -1-k
+		if slot, ok := b.slots.at(v); ok {
+			buf = b.local(slot)
+		}
+		ln.Out = append(ln.Out, lower.Output{DType: av.DType, Layout: av.Layout, Buf: buf})
+	}
+	return ln
+}
+
+// member describes node m to the lowering, and adds its operands from outside to those of the group.
+func (b *Builder) member(g *group, m int, stored []int, numbers map[int]int) lower.Member {
+	w, p := &b.lowering, b.Program
+	l := lower.Member{Prim: p.Prim(m), Attr: p.Attrs(m), Layout: b.aval(m).Layout}
+	if b.rowsOf(m) != nil {
+		l.Layout = g.rows.full
+	}
+	for k := range int(p.Nodes[m].Outputs) {
+		v, held := m, true
+		if k > 0 {
+			v, held = b.uses.results[m].at(k)
+		}
+		if !held {
+			l.Values = append(l.Values, lower.Value{DType: b.unheldAval(m, k).DType, Out: -1})
+			continue
+		}
+		l.Values = append(l.Values, lower.Value{DType: b.aval(v).DType, Out: slices.Index(stored, v)})
+	}
+	dts, scalars := p.ScalarTypes(m), 0
+	for j, e := range p.OperandsOf(m) {
+		if e.Value == 0 {
+			l.In = append(l.In, len(w.node.In))
+			w.node.In = append(w.node.In, lower.Operand{Scalar: true, DType: dts[j]})
+			w.offs, w.scs = append(w.offs, -1), append(w.scs, int(p.Nodes[m].Scalar)+scalars)
+			scalars++
+			continue
+		}
+		if b.isMember(g.members, e.Value) {
+			l.In = append(l.In, ^numbers[e.Value.Index()])
+			continue
+		}
+		l.In = append(l.In, b.outsideOperand(m, j, e))
+	}
+	return l
+}
+
+// outsideOperand returns the number of operand j of node m among those of the group that is being lowered.
+func (b *Builder) outsideOperand(m, j int, e program.Edge) int {
+	w, p := &b.lowering, b.Program
+	in := lower.Operand{DType: p.Aval(e.Value).DType, Layout: ir.LayoutOf(e.Layout), Buf: b.local(b.slotOf(e.Value)),
+		Whole: p.Whole(m, j)}
+	if at := slices.Index(w.node.In, in); in.Whole && at >= 0 {
+		return at
+	}
+	w.node.In = append(w.node.In, in)
+	w.offs = append(w.offs, int(p.Nodes[m].Edge)+j)
+	return len(w.node.In) - 1
+}
