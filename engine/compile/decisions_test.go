@@ -44,7 +44,12 @@ func TestDecisions(t *testing.T) {
 		{"a temporary", `input $0 : f32[5]
 %0 = mul $0 2.0 : f32[5]
 %1 = sum{0} %0 : f32[] live
-`, nil, []int{0, 1}, []compile.Lifetime{{0, -1, 2, 20, []int{}}, {2, 0, 1, 20, []int{0}}, {1, 1, 2, 4, []int{1}}}},
+`, []string{"fuse"}, []int{0, 1}, []compile.Lifetime{{0, -1, 2, 20, []int{}}, {2, 0, 1, 20, []int{0}},
+			{1, 1, 2, 4, []int{1}}}},
+		{"a sum takes what it adds", `input $0 : f32[5]
+%0 = mul $0 2.0 : f32[5]
+%1 = sum{0} %0 : f32[] live
+`, nil, []int{1, 1}, []compile.Lifetime{{0, -1, 2, 20, []int{}}, {1, 1, 2, 4, []int{1}}}},
 		{"temporaries that share a buffer", `input $0 : f32[5]
 %0 = mul $0 2.0 : f32[5]
 %1 = cat{0} %0 : f32[5]
