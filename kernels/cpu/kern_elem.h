@@ -10,16 +10,29 @@
 #define TLK_P (tl_ctx * c, const tl_ins *q)
 
 // Binary, for vector-vector, vector-scalar and scalar-vector operands.
-#define TLK_BIN3(name, T, R, expr) \
+#define TLK_BIN3(name, T, R, expr) TLK_BIN2(name, T, R, expr) \
+	TLK_ARG name##_1 TLK_P { int64_t n = c->n[q->lanes]; R *d = c->reg[q->d]; const T *a = c->reg[q->a]; \
+		T y = *(const T *)c->reg[q->b]; \
+		TLK_VEC for (int64_t i = 0; i < n; i++) { T x = a[i]; d[i] = (R)(expr); } }
+#define TLK_BIN2(name, T, R, expr) \
 	TLK_ARG name##_0 TLK_P { int64_t n = c->n[q->lanes]; R *d = c->reg[q->d]; \
 		const T *a = c->reg[q->a], *b = c->reg[q->b]; \
 		TLK_VEC for (int64_t i = 0; i < n; i++) { T x = a[i], y = b[i]; d[i] = (R)(expr); } } \
-	TLK_ARG name##_1 TLK_P { int64_t n = c->n[q->lanes]; R *d = c->reg[q->d]; const T *a = c->reg[q->a]; \
-		T y = *(const T *)c->reg[q->b]; \
-		TLK_VEC for (int64_t i = 0; i < n; i++) { T x = a[i]; d[i] = (R)(expr); } } \
 	TLK_ARG name##_2 TLK_P { int64_t n = c->n[q->lanes]; R *d = c->reg[q->d]; const T *b = c->reg[q->b]; \
 		T x = *(const T *)c->reg[q->a]; \
 		TLK_VEC for (int64_t i = 0; i < n; i++) { T y = b[i]; d[i] = (R)(expr); } }
+
+// Division by one positive power of two is a shift; what truncation adds below 0 comes first. SHIFTED is of x and its
+// quotient v.
+#define TLK_DIVISION(name, T, expr, SHIFTED) TLK_BIN2(name, T, T, expr) \
+	TLK_ARG name##_1 TLK_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *a = c->reg[q->a]; \
+		T y = *(const T *)c->reg[q->b]; \
+		if (y > 0 && (y & (y - 1)) == 0) { \
+			int by = __builtin_ctzll((uint64_t)y); \
+			TLK_VEC for (int64_t i = 0; i < n; i++) { T x = a[i], v = (T)((x < 0 ? x + (y - 1) : x) >> by); d[i] = SHIFTED; } \
+			return; \
+		} \
+		for (int64_t i = 0; i < n; i++) { T x = a[i]; d[i] = (expr); } }
 
 #define TLK_UN(name, T, R, expr) \
 	TLK_ARG name TLK_P { int64_t n = c->n[q->lanes]; R *d = c->reg[q->d]; const T *a = c->reg[q->a]; \
@@ -37,8 +50,8 @@ TLK_FLOATS(TLK_FLOAT_OPS)
 
 #define TLK_INT_OPS(s, T, C, U) \
 	TLK_BIN3(add_##s, T, T, (U)x + (U)y) TLK_BIN3(sub_##s, T, T, (U)x - (U)y) TLK_BIN3(mul_##s, T, T, (U)x *(U)y) \
-	TLK_BIN3(div_##s, T, T, y == 0 ? (T)0 : y == (T)-1 && (T)-1 < 0 ? (T)(0 - (U)x) : x / y) \
-	TLK_BIN3(rem_##s, T, T, y == 0 || (y == (T)-1 && (T)-1 < 0) ? (T)0 : x % y) \
+	TLK_DIVISION(div_##s, T, y == 0 ? (T)0 : y == (T)-1 && (T)-1 < 0 ? (T)(0 - (U)x) : x / y, v) \
+	TLK_DIVISION(rem_##s, T, y == 0 || (y == (T)-1 && (T)-1 < 0) ? (T)0 : x % y, (T)(x - v * y)) \
 	TLK_BIN3(min_##s, T, T, x < y ? x : y) TLK_BIN3(max_##s, T, T, x > y ? x : y) \
 	TLK_BIN3(pow_##s, T, T, tl_powi((int64_t)x, (int64_t)y)) \
 	TLK_BIN3(and_##s, T, T, x &y) TLK_BIN3(or_##s, T, T, x | y) TLK_BIN3(xor_##s, T, T, x ^ y) \
@@ -189,15 +202,32 @@ TLK_UN(cast_u32_u32, uint32_t, uint32_t, x) TLK_UN(cast_f32_u32, float, uint32_t
 TLK_UN(cast_f64_u32, double,
 	uint32_t, (int64_t)x)
 
-// The four words of one Philox block. Neighbours that share a counter share the work.
+// The four words of one Philox block. Neighbours that share a counter share the work; the blocks are made side by side.
+#define TLK_DRAWN 256
 TLK_ARG philox4 TLK_P {
-	int64_t n = c->n[q->lanes];
-	const uint64_t *lo = c->reg[q->a], *hi = c->reg[q->b], *key = c->reg[q->c];
 	const int32_t *out = c->k->extra + q->aux;
-	uint32_t w[4] = {0, 0, 0, 0};
-	for (int64_t i = 0; i < n; i++) {
-		if (i == 0 || lo[i] != lo[i - 1] || hi[i] != hi[i - 1] || key[i] != key[i - 1]) tl_philox(lo[i], hi[i], key[i], w);
-		for (int j = 0; j < 4; j++)
-			if (out[j] >= 0) ((uint32_t *)c->reg[out[j]])[i] = w[j];
+	uint64_t lo[TLK_DRAWN], hi[TLK_DRAWN], key[TLK_DRAWN];
+	uint32_t w[4][TLK_DRAWN];
+	uint8_t block[TLK_DRAWN]; // of each lane
+	for (int64_t i = 0, n = c->n[q->lanes], m; n > 0; i += m, n -= m) {
+		const uint64_t *l = (const uint64_t *)c->reg[q->a] + i, *h = (const uint64_t *)c->reg[q->b] + i;
+		const uint64_t *k = (const uint64_t *)c->reg[q->c] + i;
+		int blocks = 0;
+		m = n < TLK_DRAWN ? n : TLK_DRAWN;
+		for (int j = 0; j < m; j++) {
+			lo[blocks] = l[j], hi[blocks] = h[j], key[blocks] = k[j];
+			block[j] = (uint8_t)blocks;
+			blocks += j + 1 == m || l[j] != l[j + 1] || h[j] != h[j + 1] || k[j] != k[j + 1];
+		}
+		TLK_VEC for (int b = 0; b < blocks; b++) {
+			uint32_t x[4];
+			tl_philox(lo[b], hi[b], key[b], x);
+			w[0][b] = x[0], w[1][b] = x[1], w[2][b] = x[2], w[3][b] = x[3];
+		}
+		for (int word = 0; word < 4; word++) {
+			if (out[word] < 0) continue;
+			uint32_t *d = (uint32_t *)c->reg[out[word]] + i;
+			for (int j = 0; j < m; j++) d[j] = w[word][block[j]];
+		}
 	}
 }

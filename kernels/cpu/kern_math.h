@@ -210,6 +210,7 @@ static inline int64_t tl_powi(int64_t a, int64_t b) {
 static inline void tl_philox(uint64_t lo, uint64_t hi, uint64_t key, uint32_t out[4]) {
 	uint32_t c0 = (uint32_t)lo, c1 = (uint32_t)(lo >> 32), c2 = (uint32_t)hi, c3 = (uint32_t)(hi >> 32);
 	uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+#pragma GCC unroll 10
 	for (int r = 0; r < 10; r++) {
 		uint64_t p = (uint64_t)0xD2511F53u * c0, q = (uint64_t)0xCD9E8D57u * c2;
 		uint32_t n0 = (uint32_t)(q >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p >> 32) ^ c3 ^ k1;

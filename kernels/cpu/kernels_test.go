@@ -333,6 +333,31 @@ func TestScatterAdd(t *testing.T) {
 	check(t, list...)
 }
 
+// Division by a constant is a shift where it can be one; the quotient and the rest have the bits of the interpreter.
+func TestDivisionByConstants(t *testing.T) {
+	const lowest = math.MinInt32
+	var list []launchOne
+	for _, dt := range []ir.DType{ir.I32, ir.I64, ir.U32} {
+		for _, by := range []int64{1, 2, 4, 1 << 20, 1 << 30, 3, 7, -1, -4, lowest} {
+			for _, op := range []loopir.Op{loopir.OpDiv, loopir.OpRem} {
+				b := loopir.NewBuilder("division", 1, 0)
+				x := b.Load(b.Linear(b.Buf(dt, loopir.Read), -1))
+				out := b.Linear(b.Buf(dt, loopir.Write), -1)
+				b.Map()
+				b.Store(out, b.Bin(op, x, b.Int(dt, by)))
+				values := []int64{0, 1, -1, 3, 4, 5, -3, -4, -5, lowest, lowest + 1, math.MaxInt32}
+				in := make([]byte, len(values)*dt.Size())
+				for i, v := range values {
+					loopir.StoreBits(dt, in, int64(i), ir.EncodeInt(dt, v))
+				}
+				list = append(list, launchOne{k: b.Kernel(), par: sizes(int64(len(values))),
+					bufs: [][]byte{in, make([]byte, len(in))}})
+			}
+		}
+	}
+	check(t, list...)
+}
+
 func TestCasts(t *testing.T) {
 	var list []launchOne
 	types := append([]ir.DType{ir.Bool}, numbers...)
