@@ -58,7 +58,7 @@ func (d *Device) timeCandidates(g *launch.Gemm, params []uint64, trials []gpucod
 		}
 		step.Params = append(step.Params, device.Const(int64(v)))
 	}
-	pipelines, kernels, procs := maps.Clone(d.pipelines), maps.Clone(d.kernels), maps.Clone(d.procs)
+	kernels, procs := maps.Clone(d.kernels), maps.Clone(d.procs)
 	bind := &device.Binding{}
 	list := make([]*candidate, len(trials))
 	times := slices.Repeat([]float64{math.Inf(1)}, len(trials))
@@ -73,7 +73,7 @@ func (d *Device) timeCandidates(g *launch.Gemm, params []uint64, trials []gpucod
 		for _, b := range bind.Bufs {
 			d.Free(b)
 		}
-		d.dropPipelines(pipelines, kept)
+		d.dropTrials(kept)
 	}()
 	if err := d.scratchOperands(bind, g, step.Constants()); err != nil {
 		return nil, err
@@ -267,16 +267,23 @@ func (r *candidate) pipelines() (list []*pipeline) {
 	return list
 }
 
-// dropPipelines releases the pipelines that are neither in before nor in kept.
-func (d *Device) dropPipelines(before map[string]*pipeline, kept []*pipeline) {
+// dropTrials releases the pipelines that were made to be timed, but for those in kept and those that other kernels use.
+func (d *Device) dropTrials(kept []*pipeline) {
 	if d.lost != nil {
 		return
 	}
-	for text, p := range d.pipelines {
-		if before[text] == nil && !slices.Contains(kept, p) {
-			d.ctx.ReleasePipeline(p.Pipeline)
-			delete(d.pipelines, text)
-			d.stats.pipelines--
+	c := &d.compiler
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for code, t := range c.texts {
+		switch {
+		case !t.trial:
+		case slices.Contains(kept, t.pipe):
+			t.trial = false
+		default:
+			d.ctx.ReleasePipeline(t.pipe.Pipeline)
+			delete(c.texts, code)
+			c.made--
 		}
 	}
 }
