@@ -209,18 +209,18 @@ func (d *Device) sampleWall(p *program, records []Record, reps int) (float64, er
 // scratchOperands allocates the buffers of g launched with params and fills its operands with random numbers.
 // Arithmetic on zeros would take less power, and the device would run at a higher clock.
 func (d *Device) scratchOperands(bind *device.Binding, g *launch.Gemm, params []uint64) error {
-	l, width := g.Layout(), uint64(d.caps.Storage[g.Type])
-	reach, total := gpucode.GemmReach(g, params), uint64(0)
-	for _, n := range reach {
-		if n > uint64(d.limits.MaxStorageBinding)/width {
+	l, reach, total := g.Layout(), gpucode.GemmReach(g, params), uint64(0)
+	width := func(i int) uint64 { return uint64(d.caps.Storage[l.Bufs[i].Type]) }
+	for i, n := range reach {
+		if n > uint64(d.limits.MaxStorageBinding)/width(i) {
 			return errTooLarge
 		}
-		total += n * width
+		total += n * width(i)
 	}
 	if total > autotuneBytes {
 		return errTooLarge
 	}
-	pattern, err := d.Alloc(patternElements * int64(width))
+	pattern, err := d.Alloc(patternElements * int64(d.caps.Storage[g.Type]))
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func (d *Device) scratchOperands(bind *device.Binding, g *launch.Gemm, params []
 	}
 	var records []Record
 	for i, n := range reach {
-		b, err := d.Alloc(int64(n * width))
+		b, err := d.Alloc(int64(n * width(i)))
 		if err != nil {
 			return err
 		}

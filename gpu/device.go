@@ -136,8 +136,8 @@ func (d *Device) describe() {
 		Align: bufferAlign,
 		Async: true, F32Atomics: f.F32Atomics, Subgroups: f.Subgroups, Timestamps: f.Timestamps, Immediates: f.Immediates,
 		GemmDims: []ir.DType{ir.F32, ir.F16, ir.BF16}, Wide: true, CostlyKernels: true,
-		GemmSums: gpucode.LeastSums,
-		F16:      f.F16, I64: f.I64, Features: f.Names, Limits: limitMap(l),
+		GemmSums: gpucode.LeastSums, GemmOperands: gemmOperands(l.MaxStorageBuffers),
+		F16: f.F16, I64: f.I64, Features: f.Names, Limits: limitMap(l),
 	}
 	if !f.I64 { // also where the probe found 64-bit integers wrong
 		d.caps.Features = slices.DeleteFunc(slices.Clone(f.Names), func(n string) bool { return n == "shader-int64" })
@@ -160,6 +160,10 @@ func (d *Device) describe() {
 	d.wgsl = wgsl.Options{Immediates: f.Immediates && l.MaxImmediateBytes > 0, F16: f.F16, I64: f.I64,
 		F32Atomics: f.F32Atomics}
 }
+
+// gemmOperands is the number of tensors that an epilogue may read: a product binds six other buffers at most. A map of
+// more operands than four is rare.
+func gemmOperands(buffers int) int { return min(4, buffers-6) }
 
 func limitMap(l *Limits) map[string]int64 {
 	return map[string]int64{

@@ -45,6 +45,8 @@ type Caps struct {
 	Align             int64      // allocation granularity
 	Async             bool       // Run returns before the work is done
 	GemmDims          []ir.DType // dtypes of products with launch.Gemm.KDims
+	// GemmOperands is the most tensors that the epilogue of a product reads.
+	GemmOperands int
 	// Wide: the device has thousands of lanes, so launches cost more than index arithmetic, and tiles of products are
 	// large.
 	Wide bool
