@@ -21,7 +21,7 @@ ROUNDS = 9
 
 
 def block(lib: Any, *operands: Any) -> Any:
-    """Return the block's output, [rows, width]; operands are x, the two weights into the block, and the one out of it."""
+    """Return the block's output, [rows, width]; operands are x, the two weights into the block, the one out of it."""
     x, gate, up, down = operands
     return (lib.nn.functional.silu(x @ gate) * (x @ up)) @ down + x
 

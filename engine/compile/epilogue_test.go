@@ -38,7 +38,7 @@ input $3 : f32[6]
 
 var epilogues = []struct {
 	name, text string
-	kernels    int // with the pass, without the pass fuse
+	kernels    int // with the pass, without the pass fuse; the columns of a convolution do not count
 	maps       int
 }{
 	{"scale, activation, residual", product + `%1 = mul %0 0.3 : f32[4,6]
@@ -116,6 +116,14 @@ input $2 : f32[40]
 	{"a store in place", product + `%1 = add %0 $2 : f32[4,6] live
 store %1 over $2 base 0 last exclusive
 `, 2, 0},
+	{"a convolution", `input $0 : f32[2,3,9,8]
+input $1 : f32[4,3,3,3]
+input $2 : f32[2,4,7,6]
+%0 = conv{2,3,3,1,1,0,0,1,1,1,1,7,6,1} $0 $1 : f32[2,4,7,6]
+%1 = mul %0 0.3 : f32[2,4,7,6]
+%2 = sub $2 %1 : f32[2,4,7,6]
+%3 = relu %2 : f32[2,4,7,6] live
+`, 1, 1},
 	{"no terms", `input $0 : f32[4,0]
 input $1 : f32[0,6]
 %0 = matmul{0,0} $0 $1 : f32[4,6]
@@ -146,7 +154,8 @@ func TestEpiloguesOfProducts(t *testing.T) {
 			p := program.MustParse(e.text)
 			for _, d := range []device.Device{reference.New(), c} {
 				with, without := build(t, d, p, "fuse"), build(t, d, p, "fuse", "fuse_epilogue")
-				assert.Equal(t, []int{e.kernels, e.maps}, []int{with.Kernels, mapsOf(with)})
+				columns := without.Kernels - len(p.Nodes)
+				assert.Equal(t, []int{e.kernels, e.maps}, []int{with.Kernels - columns, mapsOf(with)})
 				assert.Zero(t, mapsOf(without))
 				assert.Equal(t, run(t, d, without), run(t, d, with))
 				assert.Equal(t, run(t, d, without), run(t, d, build(t, d, p)), "beside groups")
@@ -169,9 +178,25 @@ func TestSlowCompilersFoldWhatRunsOften(t *testing.T) {
 
 // productMaps writes a random program of a product, and of elementwise nodes that read it.
 func productMaps(r *rand.Rand, rows, cols, depth int) string {
-	d := pickOf(r, []string{"f32", "f32", "f16", "bf16", "i32"})
-	m := &mapWriter{r: r, shape: fmt.Sprintf("[%d,%d]", rows, cols), version: "$1", views: []string{""}}
-	m.lines = []string{fmt.Sprintf("%%0 = matmul{0,0} $2 $3 : %s%s", d, m.shape)}
+	return mapsAfter(r, "matmul{0,0}", fmt.Sprintf("[%d,%d]", rows, depth), fmt.Sprintf("[%d,%d]", depth, cols),
+		fmt.Sprintf("[%d,%d]", rows, cols))
+}
+
+// convMaps is productMaps with a convolution of n images of side size, with spread inputs where base is 2.
+func convMaps(r *rand.Rand, n, channels, filters, groups, size, pad, stride, base int) string {
+	const kernel = 3
+	out := ((size-1)*base+1+2*pad-kernel)/stride + 1
+	attr := fmt.Sprintf("conv{2,3,3,%d,%d,%d,%d,1,1,%d,%d,%d,%d,%d}", stride, stride, pad, pad, base, base, out, out,
+		groups)
+	return mapsAfter(r, attr, fmt.Sprintf("[%d,%d,%d,%d]", n, channels, size, size),
+		fmt.Sprintf("[%d,%d,3,3]", filters, channels/groups), fmt.Sprintf("[%d,%d,%d,%d]", n, filters, out, out))
+}
+
+// mapsAfter writes a random program of work on operands of shapes x and w, and of elementwise nodes that read it.
+func mapsAfter(r *rand.Rand, work, x, w, shape string) string {
+	d := pickOf(r, []string{"f32", "f32", "f32", "f16", "bf16", "i32"})
+	m := &mapWriter{r: r, shape: shape, version: "$1", views: []string{""}}
+	m.lines = []string{fmt.Sprintf("%%0 = %s $2 $3 : %s%s", work, d, m.shape)}
 	m.values = map[string][]string{"f32": {"$0"}}
 	m.values[d] = append(m.values[d], "%0", "%0")
 	for range 2 + r.Intn(8) {
@@ -188,15 +213,16 @@ func productMaps(r *rand.Rand, rows, cols, depth int) string {
 	}
 	last := len(m.lines) - 1
 	m.lines[last] = strings.TrimSuffix(m.lines[last], " live") + " live"
-	text := fmt.Sprintf("input $0 : f32%s\ninput $1 : f32%s\ninput $2 : %s[%d,%d]\ninput $3 : %s[%d,%d]\n", m.shape, m.shape,
-		d, rows, depth, d, depth, cols) + strings.Join(m.lines, "\n") + "\n"
+	text := fmt.Sprintf("input $0 : f32%s\ninput $1 : f32%s\ninput $2 : %s%s\ninput $3 : %s%s\n",
+		m.shape, m.shape, d, x, d, w) + strings.Join(m.lines, "\n") + "\n"
 	for _, s := range m.stores {
 		text += s + " exclusive\n"
 	}
 	return text
 }
 
-// Random maps on products have the bits that they have apart: in a tile, in several blocks, in one row.
+// Random maps on products and convolutions have the bits that they have apart: in a tile, in several blocks, in one
+// row; windows in place, with padding, with steps, in groups, phase by phase.
 func TestEpiloguesChangeNoBitOfRandomMaps(t *testing.T) {
 	c, err := cpu.New(cpu.Options{Threads: 2})
 	require.NoError(t, err)
@@ -210,6 +236,14 @@ func TestEpiloguesChangeNoBitOfRandomMaps(t *testing.T) {
 			d, size = reference.New(), [3]int{3, 5, 4}
 		}
 		text := productMaps(r, size[0], size[1], size[2])
+		if n%3 == 0 {
+			s := pickOf(r, []int{5, 12, 34})
+			if n%4 == 0 {
+				s = 5
+			}
+			groups := pickOf(r, []int{1, 1, 2})
+			text = convMaps(r, 2, 4, 6, groups, s, r.Intn(2), 1+r.Intn(2), 1+r.Intn(2))
+		}
 		p, err := program.Parse(text)
 		require.NoError(t, err, "%s", text)
 		with, without := build(t, d, p, "fuse"), build(t, d, p, "fuse", "fuse_epilogue")

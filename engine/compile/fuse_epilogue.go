@@ -23,6 +23,7 @@ const (
 // The primitives that fusion knows.
 var (
 	matmulOp        = uint16(prim.Known.Matmul)
+	convOp          = uint16(prim.Known.Conv)
 	sumOp           = uint16(prim.Known.Sum)
 	addOp           = uint16(prim.Known.Add)
 	layerNormGradOp = uint16(prim.Known.LayerNormGrad)
@@ -34,15 +35,15 @@ type epilogue struct{ folds []int }
 // writes is the node whose value is stored.
 func (e *epilogue) writes() int { return e.folds[len(e.folds)-1] }
 
-// fuseEpilogues lets a product apply elementwise nodes before it stores, where nothing else reads its result or theirs.
-// It also lets the cotangent of a normalized value be added to the cotangent that goes around the layer. The bits stay
-// the same: a product rounds its result, then evaluates the lowering of each node.
+// fuseEpilogues lets a product or a convolution apply elementwise nodes before it stores, where nothing else reads its
+// result or theirs. It also lets the cotangent of a normalized value be added to the cotangent that goes around the
+// layer. The bits stay the same: a product rounds its result, then evaluates the lowering of each node.
 func (b *Builder) fuseEpilogues() error {
 	b.epilogues = map[int]*epilogue{}
 	for i := range b.Program.Nodes {
 		switch n := &b.Program.Nodes[i]; {
 		case !n.IsPrim():
-		case n.Op == matmulOp:
+		case n.Op == matmulOp && b.depth(i) > 0, n.Op == convOp:
 			b.foldMap(i)
 		case n.Op == addOp:
 			b.foldCotangent(i)
@@ -81,7 +82,7 @@ type mapGrowing struct {
 // foldMap lets product at apply the longest run of nodes, in record order, that read its result or each other at their
 // own element, and of which only the last one's value is needed elsewhere.
 func (b *Builder) foldMap(at int) {
-	if !b.inner(at) || b.depth(at) == 0 || b.aval(at).Layout.Numel == 0 {
+	if !b.inner(at) || b.aval(at).Layout.Numel == 0 {
 		return
 	}
 	g := mapGrowing{at: at, most: maxFolds, caps: b.Caps(b.aval(at).Device), unread: []int{b.uses.count[at]}}

@@ -285,8 +285,8 @@ int64_t tl_run(tl_prog *, tl_pool *, int isa, const int64_t *offsets, const uint
 	int64_t *times, // NULL, or room for the time at which each step begins and the last ends, by tl_nanoseconds
 	int32_t *stop, int64_t patience, tl_place *at);
 int64_t tl_nanoseconds(void); // of a monotonic clock
-// A map of one dim, applied to pieces of its elements. tl_map_enter binds it to buffers and parameters; mem is a worker's
-// memory of tl_map_bytes, aligned to 64 bytes. tl_map_run works n elements from element at.
+// A map of one dim, applied to pieces of its elements. tl_map_enter binds it to buffers and parameters; mem is a
+// worker's memory of tl_map_bytes, aligned to 64 bytes. tl_map_run works n elements from element at.
 enum { TLK_MAP_LANES = 512 }; // lanes of one tile: the registers stay in L1 beside the tiles of a product
 int64_t tl_map_bytes(const tl_kern *);
 void tl_map_enter(tl_ctx *, const tl_kern *, char **buf, const int64_t *par, char *mem);

@@ -80,9 +80,9 @@ func (d *Device) epilogue(p *program, c *C.tl_gemm, g *launch.Gemm, s *device.St
 	if err := g.CheckEpilogue(); err != nil {
 		return ir.Errorf(ir.ErrInternal, "BUG: cpu: %v", err)
 	}
-	if g.KDims > 0 || len(l.BufOperands) > C.TLK_EPILOGUE_OPERANDS {
-		return ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with %d dims of K and an epilogue of %d operands: want at most "+
-			"%d operands and no dims", g.KDims, len(l.BufOperands), C.TLK_EPILOGUE_OPERANDS)
+	if len(l.BufOperands) > C.TLK_EPILOGUE_OPERANDS {
+		return ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with an epilogue of %d operands: want at most %d",
+			len(l.BufOperands), C.TLK_EPILOGUE_OPERANDS)
 	}
 	bufs, params := []int{s.Bufs[l.BufC]}, []device.Param{device.Const(epilogueSize)}
 	for _, b := range l.BufOperands {

@@ -269,7 +269,17 @@ func RandomGemmDims(r *rand.Rand, t ir.DType, m int64, aligned, cdims bool) *Gem
 	gen := &gen{r: r, b: loopir.NewBuilder("gemm", 0, 0)}
 	gen.fill(t, batch*asize+1)
 	gen.fill(t, batch*bsize+1)
+	if g.Epilogue = Epilogue(t, r.IntN(5), r.IntN(2) == 0); r.IntN(3) == 0 {
+		g.Epilogue = GatedEpilogue(t, false)
+	}
+	l := g.Layout()
+	for _, b := range l.BufOperands {
+		gen.fill(l.Bufs[b].Type, batch*m*n+1)
+	}
 	gen.buffer(t, loopir.Write, batch*m*n+1)
+	for range l.Scalars {
+		add(1 + r.Int64N(3))
+	}
 	c.Bufs = gen.bufs
 	return c
 }

@@ -12,7 +12,8 @@ import (
 // NewEpilogue begins a map that a product of dtype t may apply to its elements, with operands of these dtypes. It
 // returns the value of an element of C as a store has rounded it, the operands' values, and the function that stores
 // the result and finishes the map. The map may have scalars; its first parameter is the number of elements.
-func NewEpilogue(t ir.DType, operands ...ir.DType) (b *loopir.Builder, c int, x []int, finish func(v int) *loopir.Kernel) {
+func NewEpilogue(t ir.DType, operands ...ir.DType) (b *loopir.Builder, c int, x []int,
+	finish func(v int) *loopir.Kernel) {
 	b = loopir.NewBuilder("epilogue_"+t.String(), 1, 0)
 	out := b.Linear(b.Buf(t, loopir.ReadWrite), -1)
 	for _, d := range operands {

@@ -56,6 +56,30 @@ def test_maps_of_products(name: str, size: tuple[int, int, int], device: str) ->
         assert f(ours, p, r, m).tolist() == values
 
 
+@pytest.mark.parametrize("stride, padding, groups", ((1, 0, 1), (2, 1, 1), (1, 1, 2), (1, 1, 4)), ids=str)
+@pytest.mark.parametrize("name", ("a gate", "a comparison and a mask", "half precision, then back"))
+def test_maps_of_convolutions(name: str, stride: int, padding: int, groups: int, device: str) -> None:
+    def run(lib: Any, device: str) -> Any:
+        g = torch.Generator().manual_seed(1)
+        x, w = torch.randn(2, 4, 13, 11, generator=g), torch.randn(8, 4 // groups, 3, 3, generator=g)
+        x, w = (lib.tensor(t.tolist()).to(device) for t in (x * 0.3, w * 0.3))
+        shape = torch.nn.functional.conv2d(
+            torch.zeros(2, 4, 13, 11), torch.zeros(8, 4 // groups, 3, 3), None, stride, padding, 1, groups
+        ).shape
+        r = torch.randn(shape, generator=g)
+        r, m = (lib.tensor(t.tolist()).to(device) for t in (r, r > 0))
+        r.tolist()
+        found = []
+        while len(found) < 4 or lib is ours and torchlette.stats()["plans_compiling"]:
+            y = lib.nn.functional.conv2d(x, w, None, stride, padding, 1, groups)
+            found.append(MAPS[name](lib, y, r, m).tolist())
+            time.sleep(0.005 * (len(found) > 4))
+        y = lib.nn.functional.conv2d(x, w, None, stride, padding, 1, groups)
+        return MAPS[name](lib, y, r, m).tolist()
+
+    torch.testing.assert_close(torch.tensor(run(ours, device)), torch.tensor(run(torch, "cpu")))
+
+
 def test_dropout_on_a_product_keeps_its_bits(device: str) -> None:
     x, w, _, _ = operands(ours, device, 33, 40, 17)
     p = ours.mm(x, w)
