@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from demo_step import EVERY, stepper
-from measure import Row, main, race, seconds
+from measure import Row, main, race, seconds, settle
 
 #: The demo's own size, and the shape of GPT-2 small at a short context.
 SIZES: dict[str, dict[str, Any]] = {
@@ -22,11 +22,11 @@ def rows() -> Iterator[Row]:
     torch.backends.cuda.matmul.allow_tf32 = False
     for name, sizes in SIZES.items():
         ours = stepper("torchlette", "wgpu", **sizes)
+        settle(ours)
         if torch.cuda.is_available():
             a, b = race(ours, stepper("torch", "cuda", **sizes), rounds=5)
             yield Row(f"GPU step, {name}", a / EVERY, b / EVERY)
             continue
-        ours()
         yield Row(f"GPU step, {name}", min(seconds(ours) for _ in range(3)) / EVERY, None)
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from measure import Row, record, seconds
+from measure import Row, record, seconds, settle
 
 import torchlette
 import torchlette.torch as ours_lib
@@ -136,8 +136,8 @@ def measure_case(case: Case, rounds: int) -> Row:
     n = int(max(4, min(BATCH_SECONDS / fastest, BATCH_BYTES / kept, MOST_CALLS)))
     mine.window = int(min(WINDOW, max(1, WINDOW_SECONDS / fastest)))
     n -= n % mine.window if n > mine.window else 0  # whole windows: all are one plan
-    for _ in range(3):  # plans are built, buffers pooled
-        mine.batch(n)
+    settle(lambda: mine.batch(n))  # plans are built, buffers pooled
+    for _ in range(3):
         theirs.batch(n)
     a, b, host = [], [], []
     for _ in range(rounds):

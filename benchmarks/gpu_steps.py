@@ -9,7 +9,7 @@ from typing import Any
 
 import demo_step
 import torch
-from measure import Row, main, race, seconds
+from measure import Row, main, race, seconds, settle
 from steps import DISTIL, SMALL, gpt2_steps, library, lstm_steps, profile_of, stats
 
 from torchlette import _C
@@ -51,6 +51,7 @@ def compare(name: str, make: Callable[[str, str], Callable[[], Any]], steps: int
     _C._set_option("clear_plans", "")
     ours = make("torchlette", "wgpu")
     detail: dict[str, Any] = {"first_s": round(first(ours), 2)}
+    settle(ours)
     _C._set_option("reset_peak", "")
     rival = None
     if torch.cuda.is_available():

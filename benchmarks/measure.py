@@ -88,6 +88,14 @@ def race(ours: Callable[[], Any], rival: Callable[[], Any], rounds: int = 7, war
     return statistics.median(a), statistics.median(b)
 
 
+def settle(run: Callable[[], Any]) -> None:
+    """Call ``run`` until no plan of it waits for kernels that a GPU compiles beside the runs."""
+    for _ in range(3):
+        run()
+    while torchlette.stats()["plans_compiling"]:
+        run()
+
+
 @contextmanager
 def other_core_busy(cores: int = 2) -> Iterator[None]:
     """Hold every thread of this process on its first ``cores`` cores, and keep the last of these busy with a process

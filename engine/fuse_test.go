@@ -1,13 +1,17 @@
 package engine
 
 import (
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/torchlette/torchlette/engine/compile"
 	"github.com/torchlette/torchlette/engine/lazy"
+	"github.com/torchlette/torchlette/gpu"
+	"github.com/torchlette/torchlette/gpu/fake"
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
 	"github.com/torchlette/torchlette/kernels/reference"
@@ -86,6 +90,111 @@ func TestAPlanThatCannotBeFusedServesOn(t *testing.T) {
 	assert.Equal(t, []int64{3, 3, 3, 3}, dispatches)
 	assert.Zero(t, r.stat("plans_fused"))
 	assert.Equal(t, []float32{4.5, 6}, values[0])
+}
+
+// gatedGPU is an engine on a GPU device over memory, whose driver holds pipelines back while gate is set.
+func gatedGPU(t *testing.T) (r *rig, d *fake.Driver, gate *atomic.Pointer[chan struct{}]) {
+	r, d, gate = newRig(t), fake.New(), new(atomic.Pointer[chan struct{}])
+	d.Kind = gpu.Software
+	d.Compile = func(*gpu.Shader) {
+		if c := gate.Load(); c != nil {
+			select {
+			case <-*c:
+			case <-time.After(10 * time.Second): // runs wait for it: the test fails
+			}
+		}
+	}
+	dev, err := gpu.Open(d, gpu.Options{AllowSoftware: true, CacheDir: "-"})
+	require.NoError(t, err)
+	t.Cleanup(dev.Close)
+	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return dev, nil }})
+	return r, d, gate
+}
+
+// While the device compiles the kernels of the fusion groups, runs go on with the first plan. Then the plan with the
+// groups takes its place, its number and its history.
+func TestNoRunWaitsForTheKernelsOfFusionGroups(t *testing.T) {
+	r, _, gate := gatedGPU(t)
+	x := r.floats(nil, 1, 2)
+	before, values := r.steps(x, 2)
+	assert.Equal(t, []int64{3, 3}, before)
+	closed := make(chan struct{})
+	gate.Store(&closed)
+	held, more := r.steps(x, 4) // ends although no pipeline can be made
+	values = append(values, more...)
+	assert.Equal(t, []int64{3, 3, 3, 3}, held)
+	assert.EqualValues(t, 1, r.stat("plans_compiling"))
+	assert.Zero(t, r.stat("plans_fused"))
+	close(closed)
+	runs := 6
+	for ; r.stat("plans_fused") == 0 && runs < 5000; runs++ {
+		time.Sleep(time.Millisecond)
+		_, more = r.steps(x, 1)
+		values = append(values, more...)
+	}
+	fused, more := r.steps(x, 2)
+	values = append(values, more...)
+	assert.Equal(t, []int64{1, 1}, fused)
+	assert.EqualValues(t, 1, r.stat("plans_built"))
+	assert.EqualValues(t, 1, r.stat("plans_fused"))
+	assert.Zero(t, r.stat("plans_compiling"))
+	plain := newRig(t)
+	plain.e.planner.debug.Off = []string{"fuse"}
+	_, want := plain.steps(plain.floats(nil, 1, 2), runs+2)
+	assert.Equal(t, want, values)
+	m, err := r.e.explain(uint64(x))
+	require.Nil(t, err)
+	plan := m["plan"].(map[string]any)
+	assert.EqualValues(t, runs+2, plan["runs"])
+	assert.EqualValues(t, 1, plan["number"])
+}
+
+// A kernel that cannot be compiled leaves the first plan in use. It is not tried again, and explain tells why.
+func TestAFailedKernelOfAFusionGroupHarmsNothing(t *testing.T) {
+	r, d, _ := gatedGPU(t)
+	x := r.floats(nil, 1, 2)
+	_, values := r.steps(x, 2)
+	d.Faults.Pipeline = d.Calls.Pipeline + 1
+	runs := 2
+	for ; r.stat("plans_unfused") == 0 && runs < 5000; runs++ {
+		_, more := r.steps(x, 1)
+		values = append(values, more...)
+		time.Sleep(time.Millisecond)
+	}
+	made := d.Calls.Pipeline
+	after, more := r.steps(x, 3)
+	values = append(values, more...)
+	assert.Equal(t, []int64{3, 3, 3}, after)
+	assert.Equal(t, made, d.Calls.Pipeline)
+	assert.Equal(t, []int64{1, 0, 0}, []int64{r.stat("plans_unfused"), r.stat("plans_fused"), r.stat("plans_compiling")})
+	m, err := r.e.explain(uint64(x))
+	require.Nil(t, err)
+	assert.Contains(t, m["plan"].(map[string]any)["built_because"], "its fusion groups are left out: ")
+	plain := newRig(t)
+	_, want := plain.steps(plain.floats(nil, 1, 2), runs+3)
+	assert.Equal(t, want, values)
+}
+
+// A plan whose successor is being compiled can be forgotten, and the engine can be reset.
+func TestPlansAreForgottenWhileKernelsAreCompiled(t *testing.T) {
+	for name, forget := range map[string]func(r *rig){
+		"clear": func(r *rig) { require.Nil(t, r.e.clearPlans()) },
+		"reset": func(r *rig) { require.Nil(t, r.e.Reset()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, d, gate := gatedGPU(t)
+			x := r.floats(nil, 1, 2)
+			r.steps(x, 2)
+			closed := make(chan struct{})
+			gate.Store(&closed)
+			r.steps(x, 1)
+			time.AfterFunc(10*time.Millisecond, func() { close(closed) })
+			forget(r)
+			assert.Zero(t, r.stat("plans_compiling"))
+			r.e.runtime.Close()
+			assert.Zero(t, d.Live.Pipelines)
+		})
+	}
 }
 
 // One plan takes another's place in the cache.

@@ -175,6 +175,7 @@ func (e *Engine) memoryStats() map[string]map[string]int64 {
 
 func (e *Engine) counts() map[string]int64 {
 	m := map[string]int64{"plans_built": e.stats.built, "plans_fused": e.stats.fused,
+		"plans_compiling": e.planner.cache.Compiling(), "plans_unfused": e.stats.unfused,
 		"plans_replayed": e.stats.replayed, "windows": e.stats.windows,
 		"nodes_recorded": int64(e.session.Recorded()), "rules_recalled": e.dispatch.Replayed(),
 		"calls_deferred": e.dispatch.Deferred(), "nodes_executed": e.stats.executed, "kernels_run": e.runtime.Kernels,

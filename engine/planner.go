@@ -73,7 +73,7 @@ func (p *planner) add(plan *compile.Plan) {
 	p.cache.Add(plan)
 }
 
-// fuseFrom is the run before which a plan is rebuilt with the fusion groups that it was first built without.
+// fuseFrom is the run at which a plan gets a successor with the fusion groups that it was first built without.
 const fuseFrom = 3
 
 // build compiles a plan for the collected window. often: the window has run before.
@@ -104,7 +104,7 @@ func proved(g *program.Program) *program.Program {
 // build compiles, prepares and caches the plan of the collected window. Any failure, a panic included, is an
 // ErrAdmission: nothing has run.
 func (e *Engine) build() (*compile.Plan, error) {
-	p, err := e.makePlan(false)
+	p, err := e.makePlan(false, e.runtime.Prepare)
 	if err != nil {
 		return nil, &runtime.ErrAdmission{Err: err}
 	}
@@ -113,28 +113,42 @@ func (e *Engine) build() (*compile.Plan, error) {
 	return p, nil
 }
 
-// fused gives the plan for the next run of p, whose window is collected. Where compiling a kernel takes long, the first
-// runs use kernels that many windows share; a window that comes again gets kernels of its own. A failure to make them
-// leaves p as it is.
+// fused gives the plan for this run of p, whose window is collected. Where compiling a kernel takes long, the first
+// runs use kernels that many windows share. A window that comes again gets a plan with kernels of its own; p runs on
+// until the device has compiled them. A failure to make them leaves p as it is.
 func (e *Engine) fused(p *compile.Plan) *compile.Plan {
 	if p.Fusible == 0 || p.Runs+1 < fuseFrom {
 		return p
 	}
-	next, err := e.makePlan(true)
-	if err != nil {
-		p.Fusible = 0
+	ok, err := e.compiled(p)
+	switch {
+	case err != nil:
+		p.Fusible, p.Next = 0, nil
+		p.Cause += fmt.Sprintf("; its fusion groups are left out: %v", err)
+		e.stats.unfused++
+		return p
+	case !ok:
 		return p
 	}
-	if e.runtime.Wait() != nil { // for runs of p; the next window meets the error
-		e.runtime.ReleasePlan(next)
-		return p
-	}
+	next := p.Next
 	e.planner.cache.Replace(p, next)
 	e.stats.fused++
 	return next
 }
 
-func (e *Engine) makePlan(often bool) (p *compile.Plan, err error) {
+// compiled makes the successor of p, and reports whether it can run.
+func (e *Engine) compiled(p *compile.Plan) (ok bool, err error) {
+	defer recovered(&err)
+	if p.Next == nil {
+		if p.Next, err = e.makePlan(true, e.runtime.Compile); err != nil {
+			return false, err
+		}
+	}
+	return e.runtime.Compiled(p.Next)
+}
+
+// makePlan compiles the plan of the collected window, and prepares it for the devices.
+func (e *Engine) makePlan(often bool, prepare func(*compile.Plan) error) (p *compile.Plan, err error) {
 	defer recovered(&err)
 	for _, id := range e.planner.window.Nodes {
 		if err := e.devices.ensure(ir.AvalOf(e.graph.Node(id).Aval).Device); err != nil {
@@ -144,5 +158,5 @@ func (e *Engine) makePlan(often bool) (p *compile.Plan, err error) {
 	if p, err = e.planner.build(&e.devices, e.runtime, often); err != nil {
 		return nil, err
 	}
-	return p, e.runtime.Prepare(p)
+	return p, prepare(p)
 }

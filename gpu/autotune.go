@@ -58,7 +58,7 @@ func (d *Device) timeCandidates(g *launch.Gemm, params []uint64, trials []gpucod
 		}
 		step.Params = append(step.Params, device.Const(int64(v)))
 	}
-	pipelines, kernels, procs := maps.Clone(d.pipelines), maps.Clone(d.kernels), maps.Clone(d.procs)
+	kernels, procs := maps.Clone(d.kernels), maps.Clone(d.procs)
 	bind := &device.Binding{}
 	list := make([]*candidate, len(trials))
 	times := slices.Repeat([]float64{math.Inf(1)}, len(trials))
@@ -73,7 +73,7 @@ func (d *Device) timeCandidates(g *launch.Gemm, params []uint64, trials []gpucod
 		for _, b := range bind.Bufs {
 			d.Free(b)
 		}
-		d.dropPipelines(pipelines, kept)
+		d.dropTrials(kept)
 	}()
 	if err := d.scratchOperands(bind, g, step.Constants()); err != nil {
 		return nil, err
@@ -209,18 +209,18 @@ func (d *Device) sampleWall(p *program, records []Record, reps int) (float64, er
 // scratchOperands allocates the buffers of g launched with params and fills its operands with random numbers.
 // Arithmetic on zeros would take less power, and the device would run at a higher clock.
 func (d *Device) scratchOperands(bind *device.Binding, g *launch.Gemm, params []uint64) error {
-	l, width := g.Layout(), uint64(d.caps.Storage[g.Type])
-	reach, total := gpucode.GemmReach(g, params), uint64(0)
-	for _, n := range reach {
-		if n > uint64(d.limits.MaxStorageBinding)/width {
+	l, reach, total := g.Layout(), gpucode.GemmReach(g, params), uint64(0)
+	width := func(i int) uint64 { return uint64(d.caps.Storage[l.Bufs[i].Type]) }
+	for i, n := range reach {
+		if n > uint64(d.limits.MaxStorageBinding)/width(i) {
 			return errTooLarge
 		}
-		total += n * width
+		total += n * width(i)
 	}
 	if total > autotuneBytes {
 		return errTooLarge
 	}
-	pattern, err := d.Alloc(patternElements * int64(width))
+	pattern, err := d.Alloc(patternElements * int64(d.caps.Storage[g.Type]))
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func (d *Device) scratchOperands(bind *device.Binding, g *launch.Gemm, params []
 	}
 	var records []Record
 	for i, n := range reach {
-		b, err := d.Alloc(int64(n * width))
+		b, err := d.Alloc(int64(n * width(i)))
 		if err != nil {
 			return err
 		}
@@ -267,16 +267,23 @@ func (r *candidate) pipelines() (list []*pipeline) {
 	return list
 }
 
-// dropPipelines releases the pipelines that are neither in before nor in kept.
-func (d *Device) dropPipelines(before map[string]*pipeline, kept []*pipeline) {
+// dropTrials releases the pipelines that were made to be timed, but for those in kept and those that other kernels use.
+func (d *Device) dropTrials(kept []*pipeline) {
 	if d.lost != nil {
 		return
 	}
-	for text, p := range d.pipelines {
-		if before[text] == nil && !slices.Contains(kept, p) {
-			d.ctx.ReleasePipeline(p.Pipeline)
-			delete(d.pipelines, text)
-			d.stats.pipelines--
+	c := &d.compiler
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for code, t := range c.texts {
+		switch {
+		case !t.trial:
+		case slices.Contains(kept, t.pipe):
+			t.trial = false
+		default:
+			d.ctx.ReleasePipeline(t.pipe.Pipeline)
+			delete(c.texts, code)
+			c.made--
 		}
 	}
 }

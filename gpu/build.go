@@ -10,17 +10,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 	"github.com/torchlette/torchlette/kernels/gpuir"
 	"github.com/torchlette/torchlette/kernels/loopir"
-	"github.com/torchlette/torchlette/kernels/wgsl"
 )
-
-// pipeline is a compiled kernel.
-type pipeline struct {
-	Pipeline
-	module *wgsl.Module
-	proc   *gpuir.Program
-	name   string
-	words  int // size of the parameter block in words
-}
 
 // variantKey identifies a variant of a launch's code without printing it.
 type variantKey struct {
@@ -95,8 +85,39 @@ type patch struct {
 	signed bool
 }
 
+// building is a program whose pipelines are not all made. It implements device.Compilation.
+type building struct {
+	p       *program
+	kernels []*kernel // of the steps; nil where the step is no dispatch
+	wanted  []*kernel // those that were not made
+}
+
 // Build implements device.Device.
 func (d *Device) Build(steps []device.Step, slots int) (device.Program, error) {
+	b, err := d.begin(steps, slots)
+	if err != nil {
+		return nil, err
+	}
+	d.compileAll(b.wanted)
+	return b.Program()
+}
+
+// Compile implements device.Compiler.
+func (d *Device) Compile(steps []device.Step, slots int) (device.Compilation, error) {
+	b, err := d.begin(steps, slots)
+	if err != nil {
+		return nil, err
+	}
+	if d.feat.Threads {
+		d.compileBeside(b.wanted)
+	} else {
+		d.compileAll(b.wanted)
+	}
+	return b, nil
+}
+
+// begin decides everything about a program but its pipelines.
+func (d *Device) begin(steps []device.Step, slots int) (*building, error) {
 	if d.lost != nil {
 		return nil, d.lost
 	}
@@ -110,9 +131,35 @@ func (d *Device) Build(steps []device.Step, slots int) (device.Program, error) {
 		list = append(list, parts...)
 	}
 	p.steps, p.waves = d.schedule(list, slots)
+	b := &building{p: p, kernels: make([]*kernel, len(p.steps))}
 	for i := range p.steps {
 		if s := &p.steps[i]; s.launches() {
-			if err := d.buildVariant(s, 0); err != nil {
+			k, err := d.request(s, 0)
+			if err != nil {
+				return nil, err
+			}
+			if b.kernels[i] = k; !k.ended() && !slices.Contains(b.wanted, k) {
+				b.wanted = append(b.wanted, k)
+			}
+		}
+	}
+	return b, nil
+}
+
+// Done implements device.Compilation.
+func (b *building) Done() bool {
+	return !slices.ContainsFunc(b.wanted, func(k *kernel) bool { return !k.ended() })
+}
+
+// Program implements device.Compilation.
+func (b *building) Program() (device.Program, error) {
+	p := b.p
+	if p.dev.lost != nil {
+		return nil, p.dev.lost
+	}
+	for i, k := range b.kernels {
+		if k != nil {
+			if err := p.dev.setPipeline(&p.steps[i], 0, k); err != nil {
 				return nil, err
 			}
 		}
@@ -219,7 +266,17 @@ func (s *step) name() string { return s.Op.Label() }
 
 // buildVariant compiles variant f of s: 0 requires that run-time offsets are multiples of four, 1 does not.
 func (d *Device) buildVariant(s *step, f int) error {
-	pipe, err := d.compile(s, f)
+	k, err := d.request(s, f)
+	if err != nil {
+		return err
+	}
+	d.compileAll([]*kernel{k})
+	return d.setPipeline(s, f, k)
+}
+
+// setPipeline takes the pipeline of variant f of s from a kernel that is done.
+func (d *Device) setPipeline(s *step, f int, k *kernel) error {
+	pipe, err := d.made(k)
 	if err != nil {
 		return err
 	}
@@ -280,119 +337,6 @@ func (d *Device) programs(s *step, key variantKey) ([]*gpuir.Program, error) {
 	}
 	d.procs[key] = list
 	return list, nil
-}
-
-// compile returns the pipeline of variant f of s, and sets the members' numbers of workgroups.
-func (d *Device) compile(s *step, f int) (*pipeline, error) {
-	key := s.variants[f]
-	programs, err := d.programs(s, key)
-	if err != nil {
-		return nil, err
-	}
-	if len(programs) != s.passes {
-		return nil, ir.Errorf(ir.ErrInternal, "BUG: gpu: %s: %d passes in this form, want %d",
-			s.name(), len(programs), s.passes)
-	}
-	proc := programs[s.pass]
-	if len(s.members) > 0 {
-		var params [][]uint64
-		for i := range s.members {
-			params = append(params, s.members[i].Constants())
-		}
-		s.ends[f] = gpuir.MergedEnds(proc, params)
-		key.members = len(s.members)
-		for b, one := range s.shared {
-			if one {
-				key.shared |= 1 << b
-			}
-		}
-	}
-	if s.passes > 1 {
-		if err := d.needScratch(s.passScratch, s.code.scratch(key.options, s.Constants())); err != nil {
-			return nil, err
-		}
-	}
-	if p := d.kernels[key]; p != nil {
-		d.stats.pipelineHits++
-		return p, nil
-	}
-	if len(s.members) > 0 {
-		proc = gpuir.Merge(proc, len(s.members), s.shared)
-	}
-	p, err := d.pipelineOf(proc.Name, proc)
-	if err != nil {
-		return nil, err
-	}
-	d.kernels[key] = p
-	return p, nil
-}
-
-// pipelineOf prints and compiles proc, once for each text.
-func (d *Device) pipelineOf(name string, proc *gpuir.Program) (*pipeline, error) {
-	m, err := d.print(name, proc)
-	if err != nil {
-		return nil, err
-	}
-	if p := d.pipelines[m.Text]; p != nil {
-		d.stats.pipelineHits++
-		return p, nil
-	}
-	// The driver accepts a trusted module that asks for too much, and its dispatch would never end.
-	if m.SharedBytes > d.limits.MaxWorkgroupBytes || m.Workgroup > d.limits.MaxWorkgroupSize ||
-		m.Workgroup > d.limits.MaxWorkgroupX {
-		return nil, ir.Errorf(ir.ErrKernelExecution, "%s: the program exceeds %s: %d bytes of workgroup memory of %d, %d "+
-			"threads of %d",
-			name, d.caps.Name, m.SharedBytes, d.limits.MaxWorkgroupBytes, m.Workgroup, d.limits.MaxWorkgroupSize)
-	}
-	sh := Shader{Name: name, Text: m.Text, Entry: m.Entry, Proc: proc, Module: m}
-	storage := 0
-	for _, b := range m.Bindings {
-		switch {
-		case b.Kind == wgsl.BindParams:
-			sh.Bindings = append(sh.Bindings, UniformDynamic)
-			sh.UniformBytes = m.ParamBytes()
-			continue
-		case b.Kind == wgsl.BindScratch:
-			sh.Bindings = append(sh.Bindings, StorageReadWrite)
-		case b.Kind == wgsl.BindStorage && b.ReadOnly:
-			sh.Bindings = append(sh.Bindings, StorageRead)
-		default:
-			sh.Bindings = append(sh.Bindings, StorageReadWrite)
-		}
-		storage++
-	}
-	if storage > d.limits.MaxStorageBuffers {
-		return nil, ir.Errorf(ir.ErrKernelExecution, "%s: too many buffers for %s: got %d, want at most %d",
-			name, d.caps.Name, storage, d.limits.MaxStorageBuffers)
-	}
-	if m.Immediates {
-		sh.ImmediateBytes = m.ParamBytes()
-	}
-	h, err := d.ctx.CreatePipeline(&sh)
-	if err != nil {
-		return nil, d.wrap(err, fmt.Sprintf("compilation of kernel %s", name))
-	}
-	p := &pipeline{Pipeline: h, module: m, proc: proc, name: name, words: m.ParamBytes() / 4}
-	d.pipelines[m.Text] = p
-	d.stats.pipelines++
-	return p, nil
-}
-
-// print uses immediates where the parameters fit.
-func (d *Device) print(name string, proc *gpuir.Program) (*wgsl.Module, error) {
-	m, err := wgsl.Print(proc, d.wgsl)
-	if err == nil && m.Immediates && m.ParamBytes() > d.limits.MaxImmediateBytes {
-		o := d.wgsl
-		o.Immediates = false
-		m, err = wgsl.Print(proc, o)
-	}
-	if err == nil && !m.Immediates && int64(m.ParamBytes()) > d.limits.MaxUniformBinding {
-		err = fmt.Errorf("the parameters take %d bytes", m.ParamBytes())
-	}
-	if err != nil {
-		return nil, ir.Errorf(ir.ErrKernelExecution, "%s: no program for %s: %v", name, d.caps.Name, err)
-	}
-	return m, nil
 }
 
 // layout places parameter blocks and makes the records. Blocks of kernels without immediates are in the program's own

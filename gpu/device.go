@@ -39,8 +39,8 @@ type Device struct {
 	tile    gpucode.Caps // what code generators must know
 	wgsl    wgsl.Options // what the printer must know
 
-	pipelines map[string]*pipeline            // by WGSL text
-	kernels   map[variantKey]*pipeline        // by kernel and variant
+	compiler  compiler
+	kernels   map[variantKey]*kernel          // by kernel and variant
 	procs     map[variantKey][]*gpuir.Program // by kernel and variant: of all passes, not merged
 	uniforms  map[*Buffer]bool                // parameter memory of programs
 	groups    groupCache                      // bind groups
@@ -67,11 +67,14 @@ type Device struct {
 
 // counters are reported by Stats.
 type counters struct {
-	pipelines, pipelineHits, submits, dispatches, waves, uploads, reads, buffers, bytes int64
-	tunedTimed, tunedFound                                                              int64
+	pipelineHits, submits, dispatches, waves, uploads, reads, buffers, bytes int64
+	tunedTimed, tunedFound                                                   int64
 }
 
-var _ device.Device = (*Device)(nil)
+var (
+	_ device.Device   = (*Device)(nil)
+	_ device.Compiler = (*Device)(nil)
+)
 
 // Open makes a device of the adapter that o picks.
 func Open(d Driver, o Options) (*Device, error) {
@@ -91,7 +94,8 @@ func Open(d Driver, o Options) (*Device, error) {
 		o.WaitTimeout = 2 * time.Minute
 	}
 	dev := &Device{ctx: ctx, driver: d.Name(), adapter: a, opts: o, limits: ctx.Limits(), feat: ctx.Features(),
-		pipelines: map[string]*pipeline{}, kernels: map[variantKey]*pipeline{}, procs: map[variantKey][]*gpuir.Program{},
+		compiler: compiler{texts: map[string]*text{}}, kernels: map[variantKey]*kernel{},
+		procs:    map[variantKey][]*gpuir.Program{},
 		uniforms: map[*Buffer]bool{}}
 	if o.Part == 0 {
 		dev.parts = [2]int{firstPart, nextParts}
@@ -132,8 +136,8 @@ func (d *Device) describe() {
 		Align: bufferAlign,
 		Async: true, F32Atomics: f.F32Atomics, Subgroups: f.Subgroups, Timestamps: f.Timestamps, Immediates: f.Immediates,
 		GemmDims: []ir.DType{ir.F32, ir.F16, ir.BF16}, Wide: true, CostlyKernels: true,
-		GemmSums: gpucode.LeastSums,
-		F16:      f.F16, I64: f.I64, Features: f.Names, Limits: limitMap(l),
+		GemmSums: gpucode.LeastSums, GemmOperands: gemmOperands(l.MaxStorageBuffers),
+		F16: f.F16, I64: f.I64, Features: f.Names, Limits: limitMap(l),
 	}
 	if !f.I64 { // also where the probe found 64-bit integers wrong
 		d.caps.Features = slices.DeleteFunc(slices.Clone(f.Names), func(n string) bool { return n == "shader-int64" })
@@ -156,6 +160,10 @@ func (d *Device) describe() {
 	d.wgsl = wgsl.Options{Immediates: f.Immediates && l.MaxImmediateBytes > 0, F16: f.F16, I64: f.I64,
 		F32Atomics: f.F32Atomics}
 }
+
+// gemmOperands is the number of tensors that an epilogue may read: a product binds six other buffers at most. A map of
+// more operands than four is rare.
+func gemmOperands(buffers int) int { return min(4, buffers-6) }
 
 func limitMap(l *Limits) map[string]int64 {
 	return map[string]int64{
@@ -234,8 +242,11 @@ func (d *Device) Free(b device.Buffer) {
 
 // Stats implements device.Device.
 func (d *Device) Stats() map[string]int64 {
+	d.compiler.mu.Lock()
+	made, hits := d.compiler.made, d.compiler.hits
+	d.compiler.mu.Unlock()
 	return map[string]int64{
-		"pipelines": d.stats.pipelines, "pipeline_hits": d.stats.pipelineHits, "submits": d.stats.submits,
+		"pipelines": made, "pipeline_hits": d.stats.pipelineHits + hits, "submits": d.stats.submits,
 		"waves":      d.stats.waves,
 		"dispatches": d.stats.dispatches, "uploads": d.stats.uploads, "reads": d.stats.reads,
 		"buffers": d.stats.buffers, "bytes": d.stats.bytes,
@@ -253,6 +264,7 @@ func (d *Device) Close() {
 	if d.lost == nil {
 		_ = d.waitFor(d.submitted, d.opts.WaitTimeout, nil)
 	}
+	d.stopCompiling(d.lost == nil)
 	if d.lost != nil {
 		// Releasing a device that hangs could wait for ever: it is leaked.
 		d.ctx = nil
@@ -261,8 +273,8 @@ func (d *Device) Close() {
 	d.stages.close(d.ctx)
 	d.reads.close(d.ctx)
 	d.groups.close(d.ctx)
-	for _, p := range d.pipelines {
-		d.ctx.ReleasePipeline(p.Pipeline)
+	for _, t := range d.compiler.texts {
+		d.ctx.ReleasePipeline(t.pipe.Pipeline)
 	}
 	d.profile.close(d.ctx)
 	for b := range d.uniforms {

@@ -11,6 +11,8 @@
 // Invariant: uploads, runs and reads take effect in the order of the calls. Uploads are copies at the head of the next
 // submission, which orders them after everything submitted before.
 //
+// Several goroutines compile the pipelines of a program, beside runs if wanted (pipelines.go).
+//
 // With [Device.SetAutotune] the tiles of products are timed on the device when a program is built (autotune.go); the
 // fastest is kept in a file for later processes (autotune_cache.go).
 //

@@ -61,6 +61,7 @@ type Limits struct {
 // Features are the optional features that a device was opened with.
 type Features struct {
 	F16, I64, Subgroups, F32Atomics, Immediates, Timestamps bool
+	Threads                                                 bool // any goroutine may call Context.CreatePipeline
 	Names                                                   []string
 }
 
@@ -144,7 +145,8 @@ type Record struct {
 	Dynamic, HasDynamic uint32
 }
 
-// Context is an open device with its queue. Errors are *DriverError. One goroutine at a time calls its methods.
+// Context is an open device with its queue. Errors are *DriverError. One goroutine at a time calls its methods. With
+// Features.Threads CreatePipeline is excepted: other goroutines call it at any time until Close, several at once.
 type Context interface {
 	Limits() Limits
 	Features() Features

@@ -18,7 +18,7 @@ func primitivesPage(prims []*op.Prim) []byte {
 		"Broadcasting and views are done before\na primitive is recorded: operands of a map have the result's shape. " +
 		"Gradient: the operands (x) and results (y), counted from 0, that\nthe rule reads and the tape saves, or why there " +
 		"is none. Properties: E elementwise; I checks indices; D reports data errors; R draws\nrandom numbers; W writes " +
-		"through a view; F is an epilogue of products; U combines in any order.\n\n")
+		"through a view; U combines in any order.\n\n")
 	b.WriteString("| primitive | form | variants | gradient | properties | |\n|---|---|---|---|---|---|\n")
 	for _, p := range prims {
 		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s | %s |\n", p.Name, p.Form, strings.Join(p.Variants, ", "),
@@ -58,7 +58,7 @@ func propertiesOf(p *op.Prim) string {
 		letter string
 		has    bool
 	}{{"E", p.Elementwise}, {"I", p.IndexInput > 0}, {"D", p.DataError != nil}, {"R", p.Random || p.Seed != nil},
-		{"W", p.WritesView}, {"F", p.Folds}, {"U", p.Unordered}} {
+		{"W", p.WritesView}, {"U", p.Unordered}} {
 		if f.has {
 			s += f.letter
 		}

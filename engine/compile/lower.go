@@ -14,9 +14,12 @@ type lowering struct {
 	at    int         // the node that is being produced
 	temps []temporary // in the order in which they are made
 	// Of the node being lowered: itself, the slots of its local buffers, and its operands' offsets and numbers.
-	node       lower.Node
-	slots      []int
-	offs, scs  []int
+	node      lower.Node
+	slots     []int
+	offs, scs []int
+	// Of its epilogue's operands: -1 for each, which has no offset, and the program's numbers.
+	foldOffs, foldScs []int
+
 	stepBufs   []int          // of the plan's steps: a block that their lists are cut from
 	stepParams []device.Param // of the plan's steps: a block that their lists are cut from
 }
@@ -297,6 +300,7 @@ func (b *Builder) operandNumbers(i int) {
 		w.offs = append(w.offs, -1)
 		w.scs = append(w.scs, int(n.Scalar)+len(w.scs))
 	}
+	w.offs, w.scs = append(w.offs, w.foldOffs...), append(w.scs, w.foldScs...)
 }
 
 // transfer ends the segment: the source is read back and uploaded.

@@ -42,8 +42,10 @@ type Result struct {
 type Segment struct {
 	Dev     ir.DeviceID
 	Steps   []device.Step
-	Program device.Program  // set by engine/runtime
-	Times   []time.Duration // of each step when it was last profiled; nil before
+	Program device.Program // set by engine/runtime
+	// Compiling is the program in the making, where the device compiles beside runs; set by engine/runtime.
+	Compiling device.Compilation
+	Times     []time.Duration // of each step when it was last profiled; nil before
 	// A transfer copies slot From on device FromDev to slot To on Dev.
 	Transfer bool
 	FromDev  ir.DeviceID
@@ -74,7 +76,9 @@ type Plan struct {
 	Often bool
 	// Fusible counts the fusion groups that the plan does without, because the device takes long to compile a kernel.
 	Fusible int
-	fused   map[int][]int // by the last member of a fusion group: its members
+	// Next is the plan with these groups, while its kernels are compiled: it will replace this one.
+	Next  *Plan
+	fused map[int][]int // by the last member of a fusion group: its members
 	// Overwrites is the first step that writes a buffer that the plan did not make. Before it, a run can be given up
 	// and begun anew.
 	Overwrites   StepPlace
@@ -153,9 +157,22 @@ func (c *Cache) Replace(old, p *Plan) {
 	list := c.byHash[old.Program.Hash]
 	list[slices.Index(list, old)] = p
 	p.Tick, p.Number, p.Cause, p.Runs, p.RunTime = old.Tick, old.Number, old.Cause, old.Runs, old.RunTime
+	old.Next = nil
 	if c.OnEvict != nil {
 		c.OnEvict(old)
 	}
+}
+
+// Compiling counts the plans that wait for the kernels of their fusion groups.
+func (c *Cache) Compiling() (n int64) {
+	for _, list := range c.byHash {
+		for _, p := range list {
+			if p.Next != nil {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 func (c *Cache) evict() {

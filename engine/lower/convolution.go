@@ -185,15 +185,22 @@ func lowerConv(p *program) {
 	if ir.Numel(y.shape) == 0 {
 		return
 	}
+	m := p.fold(y.dtype)
 	if dims := phasesOf(&v.win); dims != nil {
 		p.convPhases(v, dims, x, w, y)
+		m.after(p, y)
 		return
 	}
-	p.conv(v, x, w, y)
+	if launch.Numbered(m.kernel) || v.c*v.taps == 0 { // C has strides, which are not the numbers of its elements
+		p.conv(v, x, w, y, elementMap{})
+		m.after(p, y)
+		return
+	}
+	p.conv(v, x, w, y, m)
 }
 
-// conv multiplies the weights with the windows of each batch element.
-func (p *program) conv(v *convolution, x, w, y *arg) {
+// conv multiplies the weights with the windows of each batch element, and applies m.
+func (p *program) conv(v *convolution, x, w, y *arg, m elementMap) {
 	if v.c*v.taps == 0 {
 		p.fill(y, func(k *kernel) int { return k.Int(y.dtype, 0) })
 		return
@@ -201,6 +208,7 @@ func (p *program) conv(v *convolution, x, w, y *arg) {
 	depth, rows := v.c/v.groups*v.taps, v.o/v.groups
 	if p.sumsDirectly(rows, v.o*v.n*v.places*depth) {
 		p.convDirectly(v, x, w, y)
+		m.after(p, y)
 		return
 	}
 	result := y
@@ -225,9 +233,9 @@ func (p *program) conv(v *convolution, x, w, y *arg) {
 				concat(c.batch[:1], over.ccols)
 			batch, a.batch, b.batch, c.batch = batch[1:], a.batch[1:], b.batch[1:], c.batch[1:]
 		}
-		p.productAlong(x.dtype, batch, rows, over, a, b, c)
+		p.productAlong(x.dtype, batch, rows, over, a, b, m, c)
 	} else {
-		p.convColumns(v, x, a, c, concat(kernel, position))
+		p.convColumns(v, x, a, m, c, concat(kernel, position))
 	}
 	if result != y {
 		p.copy(asOperand(result, result.shape, result.stride), y)
@@ -286,17 +294,18 @@ func (p *program) sumProducts(name string, s split, x, y, out *arg) {
 
 // convColumns lays the windows out as columns and multiplies them with the weights a, a chunk of the batch at a time
 // (im2col: Chellapilla, Puri and Simard, 2006).
-func (p *program) convColumns(v *convolution, x *arg, a, c matrix, window []int64) {
+func (p *program) convColumns(v *convolution, x *arg, a matrix, m elementMap, c matrix, window []int64) {
 	depth, rows, first := v.c/v.groups*v.taps, v.o/v.groups, c.offset
 	cols := p.temp(x.dtype, concat([]int64{v.chunk, v.c}, concat(v.win.Kernel, v.win.Out)))
 	for at := int64(0); at < v.n; at += v.chunk {
-		m := min(v.chunk, v.n-at)
-		shape := concat([]int64{m, v.c}, concat(v.win.Kernel, v.win.Out))
+		n := min(v.chunk, v.n-at)
+		shape := concat([]int64{n, v.c}, concat(v.win.Kernel, v.win.Out))
 		p.copyDense(x, at*x.stride[0], shape, concat(x.stride[:2], window), cols)
 		c.offset = first.Plus(at * v.o * v.places)
-		p.product(launch.Gemm{CStrided: true}, x.dtype, []int64{m, v.groups}, [3]int64{rows, v.places, depth}, a,
-			matrix{buf: cols.buf, batch: []int64{v.c * v.taps * v.places, depth * v.places}, row: v.places, col: 1}, epilogue{},
-			c)
+		p.product(launch.Gemm{CStrided: true, Epilogue: m.kernel}, x.dtype, []int64{n, v.groups},
+			[3]int64{rows, v.places, depth}, a,
+			matrix{buf: cols.buf, batch: []int64{v.c * v.taps * v.places, depth * v.places}, row: v.places, col: 1},
+			m.epilogue(), c)
 	}
 }
 
@@ -359,7 +368,7 @@ func (p *program) weightGradParts(v *convolution, x, gy, parts *arg) {
 		b := matrix{buf: x.buf, batch: []int64{m * x.stride[0], v.c / v.groups * x.stride[1]}, offset: x.offset}
 		a.offset = a.offset.Plus(from * v.chunk * gy.stride[0])
 		b.offset = b.offset.Plus(from * v.chunk * x.stride[0])
-		p.productAlong(x.dtype, []int64{count, v.groups}, rows, over, a, b,
+		p.productAlong(x.dtype, []int64{count, v.groups}, rows, over, a, b, elementMap{},
 			matrix{buf: parts.buf, batch: []int64{v.o * cols, rows * cols}, row: cols, col: 1,
 				offset: device.Const(from * v.o * cols)})
 	}

@@ -11,16 +11,6 @@ import (
 // body computes an element. t is the compute type of the operands.
 type body func(k *kernel, t ir.DType, x []int) int
 
-// elementBody is the body of an elementwise primitive, by which it is lowered alone and inside other kernels.
-func elementBody(name string) body {
-	for _, bodies := range []map[string]body{unaryBodies, floatBodies, binaryBodies} {
-		if f := bodies[name]; f != nil {
-			return f
-		}
-	}
-	panic("BUG: lower: " + name + " has no body")
-}
-
 func init() {
 	rules := map[string]lowering{}
 	for _, bodies := range []map[string]body{unaryBodies, floatBodies, binaryBodies, comparisonBodies} {

@@ -28,9 +28,10 @@ type Output struct {
 type Fold struct {
 	Prim *op.Prim
 	Attr []int64
-	// In gives, for each operand of Prim, the number of the node's operand; -1: the value so far. Operands are dense,
-	// and have the result's shape and dtype.
-	In []int
+	// In gives, for each operand of Prim, the number of the node's operand: a number, or a tensor that is dense and has
+	// the result's shape. ^0 stands for the product's result, ^f for the value of fold f-1.
+	In    []int
+	DType ir.DType // of the value; the last fold has the product's
 }
 
 // Node is a primitive to lower.
@@ -42,7 +43,7 @@ type Node struct {
 	Bufs int // number of local buffers that In and Out use
 	// Residual: the last operand is added to the first output; it is dense and has that output's shape and dtype.
 	Residual bool
-	// Folds are applied to the first output one after another, each rounded to its dtype.
+	// Folds are applied to the first output, each rounded to its dtype. The value of the last one is stored.
 	Folds []Fold
 	// Sums: the last output is the sums of operand 'a' or 'b' of a product along its depth; see launch.Gemm.
 	Sums byte

@@ -57,7 +57,7 @@ func (n *Node) appendKey(k []byte) []byte {
 	}
 	for i := range n.Folds {
 		f := &n.Folds[i]
-		put(int64(f.Prim.ID), int64(len(f.Attr)))
+		put(int64(f.Prim.ID), int64(f.DType), int64(len(f.Attr)))
 		put(f.Attr...)
 		for _, x := range f.In {
 			put(int64(x))

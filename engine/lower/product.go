@@ -46,7 +46,8 @@ func lowerMatmul(p *program) {
 		e.bias = p.in(2)
 	}
 	if len(n.Folds) > 0 {
-		g.Epilogue, e.operands = p.fold(c.dtype)
+		f := p.fold(c.dtype)
+		g.Epilogue, e.operands, e.scalars = f.kernel, f.bufs, f.scalars
 	}
 	if n.Sums != 0 {
 		g.Sums, e.sums = n.Sums, p.out(len(n.Out)-1)
@@ -68,42 +69,72 @@ func (x *matrix) strides() []device.Param {
 	return append(constants(concat(x.batch, []int64{x.row, x.col})...), x.offset)
 }
 
-// epilogue is what is added to a product, the buffers that its map reads, and where the sums of an operand go. A nil
-// field is absent.
+// epilogue is what is added to a product, the buffers and scalars that its map reads, and where the sums of an operand
+// go. A nil field is absent.
 type epilogue struct {
 	bias, sums *arg
 	operands   []int
+	scalars    []device.Param
 }
 
-// fold makes one map of the node's folds, of dtype d, from the bodies that lower them alone. It also returns the
-// buffers of their operands.
-func (p *program) fold(d ir.DType) (*loopir.Kernel, []int) {
-	var numbers, bufs []int // of the operands, in the order of the map's buffers
-	for _, f := range p.n.Folds {
+// elementMap is what a product applies to its result: a map, nil for none, with the buffers of its operands and the
+// parameters of its numbers.
+type elementMap struct {
+	kernel  *loopir.Kernel
+	bufs    []int
+	scalars []device.Param
+}
+
+func (m *elementMap) epilogue() epilogue { return epilogue{operands: m.bufs, scalars: m.scalars} }
+
+// after launches the map by itself, over all of c.
+func (m *elementMap) after(p *program, c *arg) {
+	if m.kernel == nil {
+		return
+	}
+	params := append([]device.Param{device.Const(ir.Numel(c.shape))}, m.scalars...)
+	bufs := append([]int{c.buf}, m.bufs...)
+	p.res.Launches = append(p.res.Launches, device.Step{Op: m.kernel, Bufs: bufs, Params: params})
+}
+
+// fold makes one map of the node's folds, for a result of dtype d, from the bodies that lower them alone. A fold reads
+// another one's value as a store and a load would give it.
+func (p *program) fold(d ir.DType) (m elementMap) {
+	n := p.n
+	if len(n.Folds) == 0 {
+		return m
+	}
+	var numbers []int // of the operands, in the order of the map's buffers
+	var types []ir.DType
+	for _, f := range n.Folds {
 		for _, i := range f.In {
-			if i >= 0 && !slices.Contains(numbers, i) {
-				numbers, bufs = append(numbers, i), append(bufs, p.n.In[i].Buf)
+			if i >= 0 && !n.In[i].Scalar && !slices.Contains(numbers, i) {
+				numbers, types, m.bufs = append(numbers, i), append(types, n.In[i].DType), append(m.bufs, n.In[i].Buf)
 			}
 		}
 	}
-	b, v, operands, finish := launch.NewEpilogue(d, len(numbers))
+	b, c, loads, finish := launch.NewEpilogue(d, types...)
 	k := &kernel{Builder: b, p: p}
-	for n, f := range p.n.Folds {
-		if n > 0 {
-			v = b.Narrow(d, v)
-		}
-		var x []int
-		for _, i := range f.In {
-			if i < 0 {
-				x = append(x, v)
-			} else {
-				x = append(x, operands[slices.Index(numbers, i)])
+	dtypes, values := []ir.DType{d}, []int{c} // the product's, then those of the folds
+	for _, f := range n.Folds {
+		o := &operands{k: k, types: make([]ir.DType, len(f.In)), in: f.In, x: make([]int, len(f.In)), out: f.DType}
+		for j, from := range f.In {
+			switch {
+			case from < 0:
+				o.types[j], o.x[j] = dtypes[^from], values[^from]
+				if ^from > 0 {
+					o.x[j] = k.reload(o.types[j], values[^from])
+				}
+			case n.In[from].Scalar:
+				o.types[j] = n.In[from].DType
+			default:
+				o.types[j], o.x[j] = n.In[from].DType, loads[slices.Index(numbers, from)]
 			}
 		}
-		name := f.Prim.NameFor(f.Attr)
-		v = k.Cast(d, elementBody(name)(k, d.ComputeType(), x))
+		dtypes, values = append(dtypes, f.DType), append(values, k.Cast(f.DType, elements[f.Prim.NameFor(f.Attr)](o)))
 	}
-	return finish(v), bufs
+	m.kernel, m.scalars = finish(values[len(values)-1]), k.params
+	return m
 }
 
 // product appends c = a @ b + bias with size[0] rows, size[1] columns and size[2] terms. g gives the epilogue and
@@ -121,22 +152,22 @@ type axes struct {
 
 // productAlong is a product whose depth and columns have several dims. Neighbouring dims that operands walk as one are
 // merged; where one dim of each is left it is a plain product.
-func (p *program) productAlong(d ir.DType, batch []int64, rows int64, x axes, a, b, c matrix) {
+func (p *program) productAlong(d ir.DType, batch []int64, rows int64, x axes, a, b matrix, m elementMap, c matrix) {
 	depth, st := collapse(x.depth, [][]int64{x.a, x.b}, 0)
 	columns, bc := collapse(x.columns, [][]int64{x.bcols, x.ccols}, 0)
 	a.col, b.row, b.col, c.col = st[0][len(depth)-1], st[1][len(depth)-1], bc[0][len(columns)-1], bc[1][len(columns)-1]
 	size := [3]int64{rows, ir.Numel(columns), ir.Numel(depth)}
 	if len(depth) == 1 && len(columns) == 1 {
-		p.product(launch.Gemm{CStrided: true}, d, batch, size, a, b, epilogue{}, c)
+		p.product(launch.Gemm{CStrided: true, Epilogue: m.kernel}, d, batch, size, a, b, m.epilogue(), c)
 		return
 	}
-	g := launch.Gemm{CStrided: true, KDims: len(depth), NDims: len(columns), BUnit: windowUnit(b.row, depth[len(depth)-1],
-		b.col, columns[len(columns)-1])}
+	g := launch.Gemm{CStrided: true, Epilogue: m.kernel, KDims: len(depth), NDims: len(columns),
+		BUnit: windowUnit(b.row, depth[len(depth)-1], b.col, columns[len(columns)-1])}
 	rest := slices.Concat(depth, st[0], st[1], columns, bc[0])
 	if g.CDims = !dense(columns, bc[1]); g.CDims {
 		rest = append(rest, bc[1]...)
 	}
-	p.productOver(g, d, batch, size, a, b, epilogue{}, c, constants(rest...))
+	p.productOver(g, d, batch, size, a, b, m.epilogue(), c, constants(rest...))
 }
 
 // productOver ends a product's parameters with rest.
@@ -161,7 +192,8 @@ func (p *program) productOver(g launch.Gemm, d ir.DType, batch []int64, size [3]
 	if g.CStrided {
 		params = append(params, c.strides()...)
 	}
-	p.res.Launches = append(p.res.Launches, device.Step{Op: &g, Bufs: bufs, Params: append(params, rest...)})
+	params = slices.Concat(params, rest, e.scalars)
+	p.res.Launches = append(p.res.Launches, device.Step{Op: &g, Bufs: bufs, Params: params})
 }
 
 // windowUnit returns the dim along which a product reads windows: 'k' (depth), 'n' (columns) or 0 (neither). It takes

@@ -88,7 +88,8 @@ func TestFoldsAreTheKernelsThatWouldRunAlone(t *testing.T) {
 			Out: []lower.Output{{DType: d, Layout: l, Buf: 3}},
 			In: []lower.Operand{{DType: d, Layout: ir.DenseLayout([]int64{3, 2})},
 				{DType: d, Layout: ir.DenseLayout([]int64{2, 5}), Buf: 1}, in(2)},
-			Folds: []lower.Fold{{Prim: gelu, Attr: []int64{1}, In: []int{-1}}, {Prim: add, In: []int{2, -1}}}}
+			Folds: []lower.Fold{{Prim: gelu, Attr: []int64{1}, In: []int{^0}, DType: d},
+				{Prim: add, In: []int{2, ^1}, DType: d}}}
 		res, err := lower.Lower(n)
 		require.NoError(t, err)
 		require.Len(t, res.Launches, 1)

@@ -157,8 +157,6 @@ type Prim struct {
 	// Elementwise: an output element depends on the same element of each input. Inputs have the output's shape,
 	// broadcast by strides of 0.
 	Elementwise bool
-	// Folds: a product whose result is read by this primitive only can apply it before it stores.
-	Folds bool
 	// IndexInput is the operand (1 or later) that holds indices into dim attr[0] of operand 0; 0: none. Kernels of such
 	// primitives check the indices.
 	IndexInput int

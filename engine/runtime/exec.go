@@ -180,6 +180,49 @@ func (x *Executor) wrap(pl *DeviceState, bytes int64, err error) error {
 
 // Prepare builds the device programs of a new plan. A plan with a buffer larger than its device allows gets none.
 func (x *Executor) Prepare(p *compile.Plan) error {
+	return x.prepare(p, func(s *compile.Segment) (err error) {
+		s.Program, err = x.Devices[s.Dev].Dev.Build(s.Steps, len(p.Slots))
+		return err
+	})
+}
+
+// Compile begins what Prepare does. A device that compiles beside runs does not make the caller wait; see Compiled.
+func (x *Executor) Compile(p *compile.Plan) error {
+	return x.prepare(p, func(s *compile.Segment) (err error) {
+		if c, ok := x.Devices[s.Dev].Dev.(device.Compiler); ok {
+			s.Compiling, err = c.Compile(s.Steps, len(p.Slots))
+		} else {
+			s.Program, err = x.Devices[s.Dev].Dev.Build(s.Steps, len(p.Slots))
+		}
+		return err
+	})
+}
+
+// Compiled reports, without waiting, whether the device programs of a plan given to Compile are there. After an error
+// the plan has none.
+func (x *Executor) Compiled(p *compile.Plan) (ok bool, err error) {
+	for i := range p.Segments {
+		if c := p.Segments[i].Compiling; c != nil && !c.Done() {
+			return false, nil
+		}
+	}
+	for i := range p.Segments {
+		s := &p.Segments[i]
+		if s.Compiling == nil {
+			continue
+		}
+		if s.Program, err = s.Compiling.Program(); err != nil {
+			s.Program = nil
+			x.ReleasePlan(p)
+			return false, err
+		}
+		s.Compiling = nil
+	}
+	return true, nil
+}
+
+// prepare calls build for each segment of p without a program.
+func (x *Executor) prepare(p *compile.Plan, build func(s *compile.Segment) error) error {
 	for i := range p.Slots {
 		s := &p.Slots[i]
 		if most := x.Devices[s.Dev].Dev.Caps().MaxBuffer; s.Kind != compile.External && most > 0 && s.Bytes > most {
@@ -192,23 +235,27 @@ func (x *Executor) Prepare(p *compile.Plan) error {
 		if s.Transfer || s.Program != nil {
 			continue
 		}
-		prog, err := x.Devices[s.Dev].Dev.Build(s.Steps, len(p.Slots))
-		if err != nil {
+		if err := build(s); err != nil {
+			s.Program = nil
 			x.ReleasePlan(p)
 			return err
 		}
-		s.Program = prog
 	}
 	return nil
 }
 
-// ReleasePlan frees the device programs of p.
+// ReleasePlan frees the device programs of p and of the plan that was to replace it.
 func (x *Executor) ReleasePlan(p *compile.Plan) {
 	for i := range p.Segments {
-		if s := &p.Segments[i]; s.Program != nil {
+		s := &p.Segments[i]
+		if s.Compiling = nil; s.Program != nil {
 			s.Program.Release()
 			s.Program = nil
 		}
+	}
+	if p.Next != nil {
+		x.ReleasePlan(p.Next)
+		p.Next = nil
 	}
 }
 

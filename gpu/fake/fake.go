@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/torchlette/torchlette/gpu"
 	"github.com/torchlette/torchlette/ir"
@@ -37,6 +38,8 @@ type Driver struct {
 	Ticks func(s *gpu.Shader, groups uint64) uint64
 	// Clock is the device's clock in nanoseconds.
 	Clock uint64
+	// Compile, where set, is called for each pipeline, by the goroutine that makes it. It may block.
+	Compile func(s *gpu.Shader)
 	// Lag is the number of polls after which a submission completes.
 	Lag int
 
@@ -45,17 +48,19 @@ type Driver struct {
 	// Calls counts the calls since the start.
 	Calls struct{ Alloc, Pipeline, BindGroup, Submit, Map, Adapters, Copy int }
 	bytes int64
+	mu    *sync.Mutex // guards Calls.Pipeline, Live.Pipelines and objects: many goroutines make pipelines
 }
 
 // New makes a driver with the limits and features of an ordinary GPU.
 func New() *Driver {
-	return &Driver{
+	return &Driver{mu: new(sync.Mutex),
 		Limits: gpu.Limits{MaxBufferSize: 1 << 30, MaxStorageBinding: 128 << 20, MaxStorageBuffers: 16,
 			MaxUniformBinding: 64 << 10,
 			UniformAlign:      256, StorageAlign: 256, MaxWorkgroupBytes: 32 << 10, MaxWorkgroupSize: 256, MaxWorkgroupX: 256,
 			MaxWorkgroupY: 256,
 			MaxGrid:       65535, MaxImmediateBytes: 128, SubgroupMinSize: 32, SubgroupMaxSz: 32, TimestampPeriod: 1},
 		Features: gpu.Features{F16: true, I64: true, Subgroups: true, F32Atomics: true, Immediates: true, Timestamps: true,
+			Threads: true,
 			Names: []string{"shader-f16", "shader-int64", "subgroups", "shader-float32-atomic", "immediates",
 				"timestamp-query"}},
 	}
@@ -112,6 +117,12 @@ type context struct {
 }
 
 func (c *context) add(o any) gpu.Handle {
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
+	return c.addLocked(o)
+}
+
+func (c *context) addLocked(o any) gpu.Handle {
 	c.next++
 	c.objects[c.next] = o
 	return c.next
@@ -119,6 +130,8 @@ func (c *context) add(o any) gpu.Handle {
 
 // get finds an object of type T. Using a released object is the caller's bug.
 func get[T any](c *context, h gpu.Handle) T {
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
 	o, ok := c.objects[h].(T)
 	if !ok {
 		panic(fmt.Sprintf("BUG: fake: handle %d is %T, want %T", h, c.objects[h], o))
@@ -128,6 +141,13 @@ func get[T any](c *context, h gpu.Handle) T {
 
 func fail(kind gpu.DriverErrorKind, format string, args ...any) error {
 	return &gpu.DriverError{Kind: kind, Msg: "fake: " + fmt.Sprintf(format, args...)}
+}
+
+// remove forgets an object.
+func (c *context) remove(h gpu.Handle) {
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
+	delete(c.objects, h)
 }
 
 // nth counts a call and reports whether it must fail.
@@ -163,10 +183,15 @@ func (c *context) DestroyBuffer(h gpu.Handle) {
 	b := get[*buffer](c, h)
 	c.d.bytes -= int64(len(b.mem))
 	c.d.Live.Buffers--
-	delete(c.objects, h)
+	c.remove(h)
 }
 
 func (c *context) CreatePipeline(s *gpu.Shader) (gpu.Pipeline, error) {
+	if c.d.Compile != nil {
+		c.d.Compile(s)
+	}
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
 	if nth(&c.d.Calls.Pipeline, c.d.Faults.Pipeline) {
 		return gpu.Pipeline{}, fail(gpu.Validation, "pipeline %d was told to fail", c.d.Calls.Pipeline)
 	}
@@ -175,11 +200,13 @@ func (c *context) CreatePipeline(s *gpu.Shader) (gpu.Pipeline, error) {
 	}
 	c.d.Live.Pipelines++
 	p := &pipeline{shader: *s}
-	return gpu.Pipeline{Handle: c.add(p), Layout: c.add(p)}, nil
+	return gpu.Pipeline{Handle: c.addLocked(p), Layout: c.addLocked(p)}, nil
 }
 
 func (c *context) ReleasePipeline(p gpu.Pipeline) {
 	get[*pipeline](c, p.Handle)
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
 	delete(c.objects, p.Handle)
 	delete(c.objects, p.Layout)
 	c.d.Live.Pipelines--
@@ -211,7 +238,7 @@ func (c *context) CreateBindGroup(layout gpu.Handle, entries []gpu.BufferBinding
 
 func (c *context) ReleaseBindGroup(h gpu.Handle) {
 	get[*bindGroup](c, h)
-	delete(c.objects, h)
+	c.remove(h)
 	c.d.Live.BindGroups--
 }
 
@@ -224,7 +251,7 @@ func (c *context) CreateQueries(n int) (gpu.Handle, error) {
 
 func (c *context) ReleaseQueries(h gpu.Handle) {
 	get[queries](c, h)
-	delete(c.objects, h)
+	c.remove(h)
 	c.d.Live.Queries--
 }
 

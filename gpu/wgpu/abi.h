@@ -41,8 +41,6 @@ typedef struct { tl_chain *next; uint32_t mode; void (*callback)(uint32_t, tl_ob
 // of map and of work done
 typedef struct { tl_chain *next; uint32_t mode; void (*callback)(uint32_t, tl_str, void *, void *);
 	void *userdata1, *userdata2; } tl_status_info;
-typedef struct { tl_chain *next; uint32_t mode; void (*callback)(uint32_t, uint32_t, tl_str, void *, void *);
-	void *userdata1, *userdata2; } tl_scope_info;
 typedef struct {
 	tl_chain *next; tl_str label; size_t requiredFeatureCount; uint32_t const *requiredFeatures;
 	tl_limits const *requiredLimits;
@@ -76,7 +74,6 @@ enum {
 	TL_CALLBACK_SPONTANEOUS = 3,
 	TL_SUCCESS = 1,
 	TL_ERROR_NONE = 1, TL_ERROR_VALIDATION = 2, TL_ERROR_OOM = 3, TL_ERROR_INTERNAL = 4,
-	TL_FILTER_VALIDATION = 1, TL_FILTER_OOM = 2,
 	TL_BINDING_UNIFORM = 2, TL_BINDING_STORAGE = 3, TL_BINDING_READ_ONLY = 4,
 	TL_STAGE_COMPUTE = 4,
 	TL_QUERY_TIMESTAMP = 2,
@@ -96,8 +93,6 @@ uint32_t wgpuAdapterHasFeature(tl_obj adapter, uint32_t feature);
 tl_future wgpuAdapterRequestDevice(tl_obj adapter, tl_device_desc const *desc, tl_request_info info);
 tl_obj wgpuDeviceGetQueue(tl_obj device);
 uint32_t wgpuDevicePoll(tl_obj device, uint32_t wait, uint64_t const *index);
-void wgpuDevicePushErrorScope(tl_obj device, uint32_t filter);
-tl_future wgpuDevicePopErrorScope(tl_obj device, tl_scope_info info);
 void wgpuDeviceDestroy(tl_obj device);
 void wgpuDeviceRelease(tl_obj device);
 tl_obj wgpuDeviceCreateBuffer(tl_obj device, tl_buffer_desc const *desc);

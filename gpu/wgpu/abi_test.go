@@ -63,7 +63,7 @@ SIZE(tl_labeled, WGPUQueueDescriptor); SIZE(tl_labeled, WGPUCommandEncoderDescri
 SIZE(tl_labeled, WGPUCommandBufferDescriptor);
 SIZE(tl_labeled, WGPUShaderModuleDescriptor);
 SIZE(tl_lost_info, WGPUDeviceLostCallbackInfo); SIZE(tl_uncaptured_info, WGPUUncapturedErrorCallbackInfo);
-SIZE(tl_request_info, WGPURequestDeviceCallbackInfo); SIZE(tl_scope_info, WGPUPopErrorScopeCallbackInfo);
+SIZE(tl_request_info, WGPURequestDeviceCallbackInfo);
 SIZE(tl_status_info, WGPUBufferMapCallbackInfo); SIZE(tl_status_info, WGPUQueueWorkDoneCallbackInfo);
 OFF(tl_status_info, callback, WGPUBufferMapCallbackInfo, callback);
 OFF(tl_status_info, userdata2, WGPUBufferMapCallbackInfo, userdata2);
@@ -87,7 +87,6 @@ SAME(TL_SUCCESS, WGPUMapAsyncStatus_Success); SAME(TL_SUCCESS, WGPURequestDevice
 SAME(TL_SUCCESS, WGPUStatus_Success);
 SAME(TL_ERROR_NONE, WGPUErrorType_NoError); SAME(TL_ERROR_VALIDATION, WGPUErrorType_Validation);
 SAME(TL_ERROR_OOM, WGPUErrorType_OutOfMemory); SAME(TL_ERROR_INTERNAL, WGPUErrorType_Internal);
-SAME(TL_FILTER_VALIDATION, WGPUErrorFilter_Validation); SAME(TL_FILTER_OOM, WGPUErrorFilter_OutOfMemory);
 SAME(TL_BINDING_UNIFORM, WGPUBufferBindingType_Uniform); SAME(TL_BINDING_STORAGE, WGPUBufferBindingType_Storage);
 SAME(TL_BINDING_READ_ONLY, WGPUBufferBindingType_ReadOnlyStorage); SAME(TL_STAGE_COMPUTE, 4);
 SAME(TL_QUERY_TIMESTAMP, WGPUQueryType_Timestamp);

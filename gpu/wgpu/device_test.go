@@ -2,9 +2,11 @@ package wgpu_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/torchlette/torchlette/gpu"
@@ -254,4 +256,45 @@ func TestProfile(t *testing.T) {
 	}
 	require.Positive(t, total)
 	require.Less(t, total, 10*time.Second)
+}
+
+// Pipelines are made in several threads beside other calls, and each call gets its own error.
+func TestPipelinesAreMadeInSeveralThreads(t *testing.T) {
+	driver := &wgpu.Driver{}
+	list, err := gpu.Adapters(driver)
+	require.NoError(t, err)
+	if len(list) == 0 {
+		t.Skip("no adapter")
+	}
+	ctx, err := driver.Open(list[0].Index, false)
+	require.NoError(t, err)
+	defer ctx.Close()
+	var all sync.WaitGroup
+	for n := range 8 {
+		all.Go(func() {
+			for i := range 10 {
+				text := fmt.Sprintf("@compute @workgroup_size(%d) fn main() {}", 1+n+8*i)
+				if i%2 == n%2 {
+					_, err := ctx.CreatePipeline(&gpu.Shader{Name: "broken", Text: text + fmt.Sprintf("fn f%d%d( {", n, i),
+						Entry: "main"})
+					assert.ErrorContains(t, err, fmt.Sprintf("fn f%d%d(", n, i))
+					continue
+				}
+				p, err := ctx.CreatePipeline(&gpu.Shader{Name: "whole", Text: text, Entry: "main"})
+				if assert.NoError(t, err) {
+					ctx.ReleasePipeline(p)
+				}
+			}
+		})
+	}
+	for range 100 {
+		_, err := ctx.CreateBuffer(256, gpu.MapRead|gpu.StorageUsage|gpu.MapWrite, false) // usages that exclude each other
+		assert.Error(t, err)
+		b, err := ctx.CreateBuffer(256, gpu.StorageUsage, false)
+		if assert.NoError(t, err) {
+			ctx.DestroyBuffer(b)
+		}
+		require.NoError(t, ctx.Submit(nil, nil))
+	}
+	all.Wait()
 }

@@ -134,7 +134,8 @@ func clampInt64(v uint64) int64 { return int64(min(v, 1<<62)) }
 
 func featuresOf(c *C.tl_caps) gpu.Features {
 	f := gpu.Features{F16: c.f16 != 0, I64: c.i64 != 0, Subgroups: c.subgroups != 0, F32Atomics: c.f32_atomics != 0,
-		Immediates: c.immediates != 0, Timestamps: c.timestamps != 0}
+		Immediates: c.immediates != 0, Timestamps: c.timestamps != 0,
+		Threads: true}
 	for _, x := range []struct {
 		on   bool
 		name string
@@ -157,21 +158,27 @@ type context struct {
 func (c *context) Limits() gpu.Limits     { return c.limits }
 func (c *context) Features() gpu.Features { return c.features }
 
-func (c *context) fail(code C.int) error {
-	if C.tl_lost(c.dev) != 0 {
-		return &gpu.DriverError{Kind: gpu.DeviceLost, Msg: C.GoString(C.tl_message(c.dev))}
+// fail is the error of a call that returned e, or that the device is lost.
+func (c *context) fail(e C.tl_error) error {
+	var msg string
+	if e.msg != nil {
+		msg = C.GoString(e.msg)
+		C.free(unsafe.Pointer(e.msg))
 	}
-	if code == 0 {
+	if C.tl_lost(c.dev) != 0 {
+		return &gpu.DriverError{Kind: gpu.DeviceLost, Msg: C.GoString(C.tl_why_lost(c.dev))}
+	}
+	if e.code == 0 {
 		return nil
 	}
 	kind := gpu.InternalError
-	switch code {
+	switch e.code {
 	case C.TL_ERROR_VALIDATION:
 		kind = gpu.Validation
 	case C.TL_ERROR_OOM:
 		kind = gpu.OutOfMemory
 	}
-	return &gpu.DriverError{Kind: kind, Msg: C.GoString(C.tl_message(c.dev))}
+	return &gpu.DriverError{Kind: kind, Msg: msg}
 }
 
 func (c *context) CreateBuffer(bytes int64, usage gpu.Usage, mapped bool) (gpu.Handle, error) {
@@ -233,7 +240,7 @@ func (c *context) CreateQueries(n int) (gpu.Handle, error) {
 func (c *context) ReleaseQueries(q gpu.Handle) { C.tl_queries_release(C.uintptr_t(q)) }
 
 func (c *context) Submit(records []gpu.Record, words []uint32) error {
-	if err := c.fail(0); err != nil {
+	if err := c.fail(C.tl_error{}); err != nil {
 		return err
 	}
 	return c.fail(C.tl_submit(c.dev, (*C.tl_record)(unsafe.Pointer(unsafe.SliceData(records))), C.size_t(len(records)),
@@ -241,17 +248,17 @@ func (c *context) Submit(records []gpu.Record, words []uint32) error {
 }
 
 func (c *context) Completed() (uint64, error) {
-	return uint64(C.tl_completed(c.dev)), c.fail(0)
+	return uint64(C.tl_completed(c.dev)), c.fail(C.tl_error{})
 }
 
 func (c *context) MapStart(b gpu.Handle, mode gpu.Usage, bytes int64) error {
-	return c.fail(C.tl_map_start(c.dev, C.uintptr_t(b), C.uint64_t(mode), C.uint64_t(bytes)))
+	return c.fail(C.tl_map_start(C.uintptr_t(b), C.uint64_t(mode), C.uint64_t(bytes)))
 }
 
 func (c *context) MapDone(b gpu.Handle) (bool, error) {
 	status := C.tl_map_status(C.uintptr_t(b))
 	if status == 0 {
-		if err := c.fail(0); err != nil {
+		if err := c.fail(C.tl_error{}); err != nil {
 			return false, err
 		}
 		C.tl_poll(c.dev)
@@ -271,7 +278,7 @@ func (c *context) Mapped(b gpu.Handle, mode gpu.Usage, bytes int64) []byte {
 	return unsafe.Slice((*byte)(p), bytes)
 }
 
-func (c *context) Unmap(b gpu.Handle) error { return c.fail(C.tl_unmap(c.dev, C.uintptr_t(b))) }
+func (c *context) Unmap(b gpu.Handle) error { return c.fail(C.tl_unmap(C.uintptr_t(b))) }
 
 func (c *context) Close() {
 	if c.dev != nil {

@@ -6,13 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef _WIN32
+#include <time.h>
+#include <unistd.h>
+#endif
+
 struct tl_device {
 	tl_obj device, queue;
 	uint64_t submitted;
 	_Atomic uint64_t done;
 	atomic_int lost;
-	int err;
-	char msg[TL_MSG];
+	char why_lost[TL_MSG]; // written before lost is set
 };
 
 typedef struct {
@@ -30,42 +34,43 @@ static void copy_message(char *dst, tl_str s) {
 	dst[n] = 0;
 }
 
-static void on_scope(uint32_t status, uint32_t type, tl_str message, void *u1, void *u2) {
-	(void)status, (void)u2;
-	tl_device *d = u1;
-	if (type == TL_ERROR_NONE || d->err != 0) return;
-	d->err = (int)type;
-	copy_message(d->msg, message);
+// Threads. Objects of wgpu-native are shared references to wgpu-core's, which locks what it shares, so any thread may
+// call any function on them. Error scopes are the exception: a device has one stack of them, so two threads would take
+// each other's errors. This file opens none. Without a scope wgpu-native calls on_uncaptured within the call that
+// fails, in its thread; the thread's own variable says which function of this file that is.
+//
+// tl_pipeline_create may run in several threads, beside any other function; it uses no field of tl_device that changes.
+// The other functions are called by one thread at a time.
+static _Thread_local tl_error *current;
+
+static void begin(tl_error *e) {
+	*e = (tl_error){0, NULL};
+	current = e;
 }
 
-// Every call that can raise an error is made between scopes_open and scopes_close. wgpu-native refuses the scope for
-// internal errors; they come through on_uncaptured.
-static void scopes_open(tl_device *d) {
-	d->err = 0;
-	wgpuDevicePushErrorScope(d->device, TL_FILTER_VALIDATION);
-	wgpuDevicePushErrorScope(d->device, TL_FILTER_OOM);
+static tl_error end(tl_error *e) {
+	current = NULL;
+	return *e;
 }
 
-static int scopes_close(tl_device *d) {
-	tl_scope_info info = {.mode = TL_CALLBACK_SPONTANEOUS, .callback = on_scope, .userdata1 = d};
-	for (int i = 0; i < 2; i++) wgpuDevicePopErrorScope(d->device, info);
-	return d->err;
+// failure is the error e, or this one where e is none.
+static void failure(tl_error *e, int code, tl_str message) {
+	if (e->code != 0) return;
+	e->code = code;
+	if ((e->msg = malloc(TL_MSG)) != NULL) copy_message(e->msg, message);
+}
+
+static void on_uncaptured(tl_obj const *device, uint32_t type, tl_str message, void *u1, void *u2) {
+	(void)device, (void)u1, (void)u2;
+	if (current != NULL && type != TL_ERROR_NONE) failure(current, (int)type, message);
 }
 
 static void on_lost(tl_obj const *device, uint32_t reason, tl_str message, void *u1, void *u2) {
 	(void)device, (void)u2;
 	tl_device *d = u1;
-	if (reason == TL_LOST_DESTROYED || reason == TL_LOST_CANCELLED) return;
-	copy_message(d->msg, message);
+	if (reason == TL_LOST_DESTROYED || reason == TL_LOST_CANCELLED || atomic_load(&d->lost)) return;
+	copy_message(d->why_lost, message);
 	atomic_store(&d->lost, 1);
-}
-
-static void on_uncaptured(tl_obj const *device, uint32_t type, tl_str message, void *u1, void *u2) {
-	(void)device, (void)u2;
-	tl_device *d = u1;
-	if (d->err != 0) return;
-	d->err = (int)type;
-	copy_message(d->msg, message);
 }
 
 typedef struct { uint32_t status; tl_obj device; char *msg; } request;
@@ -114,7 +119,7 @@ tl_device *tl_open(tl_obj adapter, tl_caps const *want, char *msg) {
 		.requiredFeatures = features,
 		.requiredLimits = &limits,
 		.deviceLostCallbackInfo = {.mode = TL_CALLBACK_SPONTANEOUS, .callback = on_lost, .userdata1 = d},
-		.uncapturedErrorCallbackInfo = {.callback = on_uncaptured, .userdata1 = d},
+		.uncapturedErrorCallbackInfo = {.callback = on_uncaptured},
 	};
 	request r = {.msg = msg};
 	wgpuAdapterRequestDevice(adapter, &desc, (tl_request_info){.mode = TL_CALLBACK_SPONTANEOUS, .callback = on_device,
@@ -137,27 +142,24 @@ void tl_close(tl_device *d) {
 }
 
 int tl_lost(tl_device *d) { return atomic_load(&d->lost); }
-char const *tl_message(tl_device *d) { return d->msg; }
+char const *tl_why_lost(tl_device *d) { return d->why_lost; }
 
-int tl_buffer_create(tl_device *d, uint64_t bytes, uint64_t usage, int mapped, uintptr_t *out) {
+tl_error tl_buffer_create(tl_device *d, uint64_t bytes, uint64_t usage, int mapped, uintptr_t *out) {
+	tl_error e;
 	tl_buffer *b = calloc(1, sizeof *b);
-	if (b == NULL) return TL_ERROR_OOM;
+	if (b == NULL) return (tl_error){TL_ERROR_OOM, NULL};
 	tl_buffer_desc desc = {.label = str(""), .usage = usage, .size = bytes, .mappedAtCreation = (uint32_t)mapped};
-	scopes_open(d);
+	begin(&e);
 	b->ref = wgpuDeviceCreateBuffer(d->device, &desc);
-	int err = scopes_close(d);
-	if (err == 0 && b->ref == NULL) {
-		err = TL_ERROR_OOM;
-		copy_message(d->msg, str("no buffer was created"));
-	}
-	if (err != 0) {
+	if (b->ref == NULL) failure(&e, TL_ERROR_OOM, str("no buffer was created"));
+	if (e.code != 0) {
 		if (b->ref != NULL) wgpuBufferRelease(b->ref);
 		free(b);
-		return err;
+		return end(&e);
 	}
 	atomic_store(&b->mapped, mapped);
 	*out = (uintptr_t)b;
-	return 0;
+	return end(&e);
 }
 
 void tl_buffer_destroy(uintptr_t h) {
@@ -174,13 +176,14 @@ static void on_mapped(uint32_t status, tl_str message, void *u1, void *u2) {
 	atomic_store(&b->mapped, status == TL_SUCCESS ? 1 : 2);
 }
 
-int tl_map_start(tl_device *d, uintptr_t h, uint64_t mode, uint64_t bytes) {
+tl_error tl_map_start(uintptr_t h, uint64_t mode, uint64_t bytes) {
+	tl_error e;
 	tl_buffer *b = (tl_buffer *)h;
 	atomic_store(&b->mapped, -1);
-	scopes_open(d);
+	begin(&e);
 	wgpuBufferMapAsync(b->ref, mode, 0, bytes, (tl_status_info){.mode = TL_CALLBACK_SPONTANEOUS, .callback = on_mapped,
 		.userdata1 = b});
-	return scopes_close(d);
+	return end(&e);
 }
 
 int tl_map_status(uintptr_t h) {
@@ -195,12 +198,13 @@ void *tl_mapped(uintptr_t h, uint64_t mode, uint64_t bytes) {
 	return wgpuBufferGetMappedRange(b->ref, 0, bytes);
 }
 
-int tl_unmap(tl_device *d, uintptr_t h) {
+tl_error tl_unmap(uintptr_t h) {
+	tl_error e;
 	tl_buffer *b = (tl_buffer *)h;
-	scopes_open(d);
+	begin(&e);
 	wgpuBufferUnmap(b->ref);
 	atomic_store(&b->mapped, 0);
-	return scopes_close(d);
+	return end(&e);
 }
 
 static tl_obj pipeline_layout(tl_device *d, uint8_t const *kinds, int n, uint64_t uniform_bytes,
@@ -225,10 +229,34 @@ static tl_obj pipeline_layout(tl_device *d, uint8_t const *kinds, int n, uint64_
 	return wgpuDeviceCreatePipelineLayout(d->device, &pd);
 }
 
-int tl_pipeline_create(tl_device *d, char const *label, char const *text, size_t text_len, char const *entry,
-	uint8_t const *kinds, int n,
-	uint64_t uniform_bytes, uint32_t immediate_bytes, uintptr_t *pipeline, uintptr_t *layout) {
-	scopes_open(d);
+// Exit. exit() runs the destructors of drivers and their compilers while other threads go on, so it must wait until no
+// pipeline is being made. on_exit_wait is registered after the first pipeline, therefore after the destructors of what
+// making one has loaded, and runs before them. On Windows the other threads have ended by then.
+static atomic_int making, exiting;
+
+#ifndef _WIN32
+static pid_t process;
+
+static void on_exit_wait(void) {
+	if (getpid() != process) return; // a forked child has no other threads
+	atomic_store(&exiting, 1);
+	struct timespec tick = {.tv_nsec = 1000000};
+	for (int ms = 0; atomic_load(&making) > 0 && ms < 30000; ms++) nanosleep(&tick, NULL);
+}
+
+static void wait_at_exit(void) {
+	static atomic_flag done = ATOMIC_FLAG_INIT;
+	if (atomic_flag_test_and_set(&done)) return;
+	process = getpid();
+	atexit(on_exit_wait);
+}
+#else
+static void wait_at_exit(void) {}
+#endif
+
+static void make_pipeline(tl_error *e, tl_device *d, char const *label, char const *text, size_t text_len,
+	char const *entry, uint8_t const *kinds, int n, uint64_t uniform_bytes, uint32_t immediate_bytes,
+	uintptr_t *pipeline, uintptr_t *layout) {
 	tl_obj group_layout = NULL;
 	tl_obj pl = pipeline_layout(d, kinds, n, uniform_bytes, immediate_bytes, &group_layout);
 	tl_wgsl_source src = {.chain = {.stype = TL_STYPE_WGSL}, .code = {text, text_len}};
@@ -236,25 +264,36 @@ int tl_pipeline_create(tl_device *d, char const *label, char const *text, size_t
 	// Trusted, without run-time checks: every index in the text is in bounds or clamped.
 	tl_obj module = pl == NULL ? NULL : wgpuDeviceCreateShaderModuleTrusted(d->device, &md, 0);
 	tl_obj p = NULL;
-	if (module != NULL && d->err == 0) {
+	if (module != NULL && e->code == 0) {
 		tl_pipeline_desc desc = {.label = str(label), .layout = pl, .compute = {.module = module, .entryPoint = str(entry)}};
 		p = wgpuDeviceCreateComputePipeline(d->device, &desc);
 	}
-	int err = scopes_close(d);
+	if (p == NULL) failure(e, TL_ERROR_INTERNAL, str("no pipeline was created"));
 	if (module != NULL) wgpuShaderModuleRelease(module);
 	if (pl != NULL) wgpuPipelineLayoutRelease(pl);
-	if (err == 0 && p == NULL) {
-		err = TL_ERROR_INTERNAL;
-		copy_message(d->msg, str("no pipeline was created"));
-	}
-	if (err != 0) {
+	if (e->code != 0) {
 		if (p != NULL) wgpuComputePipelineRelease(p);
 		if (group_layout != NULL) wgpuBindGroupLayoutRelease(group_layout);
-		return err;
+		return;
 	}
 	*pipeline = (uintptr_t)p;
 	*layout = (uintptr_t)group_layout;
-	return 0;
+}
+
+tl_error tl_pipeline_create(tl_device *d, char const *label, char const *text, size_t text_len, char const *entry,
+	uint8_t const *kinds, int n,
+	uint64_t uniform_bytes, uint32_t immediate_bytes, uintptr_t *pipeline, uintptr_t *layout) {
+	tl_error e;
+	begin(&e);
+	atomic_fetch_add(&making, 1);
+	if (atomic_load(&exiting)) {
+		failure(&e, TL_ERROR_INTERNAL, str("the process is ending"));
+	} else {
+		make_pipeline(&e, d, label, text, text_len, entry, kinds, n, uniform_bytes, immediate_bytes, pipeline, layout);
+		wait_at_exit();
+	}
+	atomic_fetch_sub(&making, 1);
+	return end(&e);
 }
 
 void tl_pipeline_release(uintptr_t pipeline, uintptr_t layout) {
@@ -262,9 +301,10 @@ void tl_pipeline_release(uintptr_t pipeline, uintptr_t layout) {
 	wgpuBindGroupLayoutRelease((tl_obj)layout);
 }
 
-int tl_group_create(tl_device *d, uintptr_t layout, tl_binding const *entries, int n, uintptr_t *out) {
+tl_error tl_group_create(tl_device *d, uintptr_t layout, tl_binding const *entries, int n, uintptr_t *out) {
+	tl_error err;
 	tl_group_entry stack[16], *e = stack;
-	if (n > 16 && (e = malloc((size_t)n * sizeof *e)) == NULL) return TL_ERROR_OOM;
+	if (n > 16 && (e = malloc((size_t)n * sizeof *e)) == NULL) return (tl_error){TL_ERROR_OOM, NULL};
 	memset(e, 0, (size_t)n * sizeof *e);
 	for (int i = 0; i < n; i++) {
 		e[i].binding = (uint32_t)i;
@@ -273,28 +313,24 @@ int tl_group_create(tl_device *d, uintptr_t layout, tl_binding const *entries, i
 		e[i].size = (uint64_t)entries[i].bytes;
 	}
 	tl_group_desc desc = {.label = str(""), .layout = (tl_obj)layout, .entryCount = (size_t)n, .entries = e};
-	scopes_open(d);
+	begin(&err);
 	tl_obj g = wgpuDeviceCreateBindGroup(d->device, &desc);
-	int err = scopes_close(d);
 	if (e != stack) free(e);
-	if (err != 0) {
-		if (g != NULL) wgpuBindGroupRelease(g);
-		return err;
-	}
-	*out = (uintptr_t)g;
-	return 0;
+	if (err.code == 0) *out = (uintptr_t)g;
+	else if (g != NULL) wgpuBindGroupRelease(g);
+	return end(&err);
 }
 
 void tl_group_release(uintptr_t group) { wgpuBindGroupRelease((tl_obj)group); }
 
-int tl_queries_create(tl_device *d, uint32_t n, uintptr_t *out) {
+tl_error tl_queries_create(tl_device *d, uint32_t n, uintptr_t *out) {
+	tl_error e;
 	tl_query_desc desc = {.label = str(""), .type = TL_QUERY_TIMESTAMP, .count = n};
-	scopes_open(d);
+	begin(&e);
 	tl_obj q = wgpuDeviceCreateQuerySet(d->device, &desc);
-	int err = scopes_close(d);
-	if (err != 0 && q != NULL) wgpuQuerySetRelease(q);
-	if (err == 0) *out = (uintptr_t)q;
-	return err;
+	if (e.code == 0) *out = (uintptr_t)q;
+	else if (q != NULL) wgpuQuerySetRelease(q);
+	return end(&e);
 }
 
 void tl_queries_release(uintptr_t q) { wgpuQuerySetRelease((tl_obj)q); }
@@ -368,28 +404,27 @@ static void encode(encoding *e, tl_record const *r, uint32_t const *words) {
 	end_pass(e);
 }
 
-int tl_submit(tl_device *d, tl_record const *r, size_t n, uint32_t const *words) {
+tl_error tl_submit(tl_device *d, tl_record const *r, size_t n, uint32_t const *words) {
+	tl_error err;
 	tl_labeled desc = {.label = str("")};
-	scopes_open(d);
+	begin(&err);
 	encoding e = {.encoder = wgpuDeviceCreateCommandEncoder(d->device, &desc)};
 	for (size_t i = 0; i < n; i++) encode(&e, &r[i], words);
 	end_pass(&e);
 	tl_obj commands = wgpuCommandEncoderFinish(e.encoder, &desc);
 	wgpuCommandEncoderRelease(e.encoder);
-	// Submitting an invalid command buffer would be an error that no scope catches.
-	int err = scopes_close(d);
-	if (err != 0) {
+	// wgpu-native ends the process at the submission of an invalid command buffer.
+	if (err.code != 0) {
 		if (commands != NULL) wgpuCommandBufferRelease(commands);
-		return err;
+		return end(&err);
 	}
-	scopes_open(d);
 	wgpuQueueSubmitForIndex(d->queue, 1, &commands);
 	wgpuCommandBufferRelease(commands);
 	d->submitted++;
 	wgpuQueueOnSubmittedWorkDone(d->queue,
 		(tl_status_info){.mode = TL_CALLBACK_SPONTANEOUS, .callback = on_done, .userdata1 = d,
 			.userdata2 = (void *)(uintptr_t)d->submitted});
-	return scopes_close(d);
+	return end(&err);
 }
 
 uint64_t tl_completed(tl_device *d) {

@@ -32,24 +32,26 @@ void tl_adapter_caps(tl_obj adapter, tl_caps *out);
 tl_device *tl_open(tl_obj adapter, tl_caps const *want, char *msg);
 void tl_close(tl_device *d);
 int tl_lost(tl_device *d);
-char const *tl_message(tl_device *d);
+char const *tl_why_lost(tl_device *d);
 
-// Functions that return int return 0 or an error type (TL_ERROR_...); tl_message has the text.
-int tl_buffer_create(tl_device *d, uint64_t bytes, uint64_t usage, int mapped, uintptr_t *out);
+// code is 0 or an error type (TL_ERROR_...), msg its text, which the caller frees; NULL: there is none.
+typedef struct { int code; char *msg; } tl_error;
+
+tl_error tl_buffer_create(tl_device *d, uint64_t bytes, uint64_t usage, int mapped, uintptr_t *out);
 void tl_buffer_destroy(uintptr_t h);
-int tl_map_start(tl_device *d, uintptr_t h, uint64_t mode, uint64_t bytes);
+tl_error tl_map_start(uintptr_t h, uint64_t mode, uint64_t bytes);
 int tl_map_status(uintptr_t h); // 0 pending, 1 mapped, 2 failed
 void *tl_mapped(uintptr_t h, uint64_t mode, uint64_t bytes);
-int tl_unmap(tl_device *d, uintptr_t h);
-int tl_pipeline_create(tl_device *d, char const *label, char const *text, size_t text_len, char const *entry,
+tl_error tl_unmap(uintptr_t h);
+tl_error tl_pipeline_create(tl_device *d, char const *label, char const *text, size_t text_len, char const *entry,
 	uint8_t const *kinds, int n,
 	uint64_t uniform_bytes, uint32_t immediate_bytes, uintptr_t *pipeline, uintptr_t *layout);
 void tl_pipeline_release(uintptr_t pipeline, uintptr_t layout);
-int tl_group_create(tl_device *d, uintptr_t layout, tl_binding const *entries, int n, uintptr_t *out);
+tl_error tl_group_create(tl_device *d, uintptr_t layout, tl_binding const *entries, int n, uintptr_t *out);
 void tl_group_release(uintptr_t group);
-int tl_queries_create(tl_device *d, uint32_t n, uintptr_t *out);
+tl_error tl_queries_create(tl_device *d, uint32_t n, uintptr_t *out);
 void tl_queries_release(uintptr_t q);
-int tl_submit(tl_device *d, tl_record const *r, size_t n, uint32_t const *words);
+tl_error tl_submit(tl_device *d, tl_record const *r, size_t n, uint32_t const *words);
 float tl_timestamp_period(tl_device *d);
 uint64_t tl_completed(tl_device *d);
 void tl_poll(tl_device *d);

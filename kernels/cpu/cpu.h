@@ -132,15 +132,19 @@ typedef struct tl_kern {
 	int32_t *extra;
 } tl_kern;
 
+enum { TLK_EPILOGUE_OPERANDS = 4 };
+
 typedef struct {
 	int64_t batch[3], M, N, K;
 	int64_t ab[3], am, ak, ao, bb[3], bk, bn, bo, biasn, biaso, cb[3], cm, cn, co;
 	int64_t ks[4], akd[4], bkd[4], ns[4], bnd[4]; // of the nk dims of K and the nn dims of N
 	int32_t nbatch, type, bias, nk, nn;
-	int32_t noperand; // buffers that the epilogue reads beside C
-	const tl_kern *epilogue; // a map over the elements of C, or NULL
+	// The epilogue is a map over the elements of C, or NULL. It reads noperand buffers beside C, of these element sizes,
+	// and nscalar parameters, of these numbers. numbered: it depends on the number of an element.
+	const tl_kern *epilogue;
+	int32_t noperand, nscalar, numbered, width[1 + TLK_EPILOGUE_OPERANDS];
+	const int32_t *scalar;
 } tl_gemm;
-enum { TLK_EPILOGUE_OPERANDS = 4 };
 
 // A run of n columns of a panel of B: they go to columns from `to` on, and come from elements from `from` on, step
 // apart.
@@ -283,11 +287,11 @@ int64_t tl_run(tl_prog *, tl_pool *, int isa, const int64_t *offsets, const uint
 	int64_t *times, // NULL, or room for the time at which each step begins and the last ends, by tl_nanoseconds
 	int32_t *stop, int64_t patience, tl_place *at);
 int64_t tl_nanoseconds(void); // of a monotonic clock
-// A map of one dim without parameters, which is applied to pieces of its elements. tl_map_enter binds it to buffers;
-// mem is tl_map_bytes of the worker's memory, aligned to 64 bytes. tl_map_run computes n elements from element at on.
+// A map of one dim, which is applied to pieces of its elements. tl_map_enter binds it to buffers and parameters; mem is
+// tl_map_bytes of the worker's memory, aligned to 64 bytes. tl_map_run computes n elements from element at on.
 enum { TLK_MAP_LANES = 512 }; // lanes of one tile: the registers stay in L1 beside the tiles of a product
 int64_t tl_map_bytes(const tl_kern *);
-void tl_map_enter(tl_ctx *, const tl_kern *, char **buf, char *mem);
+void tl_map_enter(tl_ctx *, const tl_kern *, char **buf, const int64_t *par, char *mem);
 void tl_map_run(tl_ctx *, int64_t at, int64_t n);
 // Runs a kernel from outer tile *tile on; *tile becomes the number of finished tiles. Returns as tl_run.
 int64_t tl_run_kern(tl_step *, tl_pool *, tl_fault *, int64_t *tile);

@@ -134,15 +134,18 @@ static __attribute__((noinline)) void map_gathered(const gemm *x, tl_ctx *c, int
 	int64_t cm) {
 	char tile[1 + TLK_EPILOGUE_OPERANDS][TLK_MAP_LANES * sizeof(double)] __attribute__((aligned(64)));
 	char *buf[1 + TLK_EPILOGUE_OPERANDS];
-	const int64_t w = tl_type_size(x->g->type), each = TLK_MAP_LANES / n;
+	const int64_t each = TLK_MAP_LANES / n;
+	const int32_t *w = x->g->width;
 	for (int b = 0; b <= x->g->noperand; b++) buf[b] = tile[b];
 	c->buf = buf;
 	for (int64_t m = 0; m < rows; m += each) {
 		const int64_t r = least(each, rows - m);
 		for (int b = 0; b <= x->g->noperand; b++)
-			for (int64_t i = 0; i < r; i++) memcpy(tile[b] + i * n * w, x->maps[b] + (at + (m + i) * cm) * w, (size_t)(n * w));
+			for (int64_t i = 0; i < r; i++)
+				memcpy(tile[b] + i * n * w[b], x->maps[b] + (at + (m + i) * cm) * w[b], (size_t)(n * w[b]));
 		tl_map_run(c, 0, r * n);
-		for (int64_t i = 0; i < r; i++) memcpy(x->maps[0] + (at + (m + i) * cm) * w, tile[0] + i * n * w, (size_t)(n * w));
+		for (int64_t i = 0; i < r; i++)
+			memcpy(x->maps[0] + (at + (m + i) * cm) * w[0], tile[0] + i * n * w[0], (size_t)(n * w[0]));
 	}
 	c->buf = (char **)x->maps;
 }
@@ -153,10 +156,12 @@ static __attribute__((noinline)) void map_block(const gemm *x, int64_t m0, int64
 	char room[tl_map_bytes(x->epilogue) + 63];
 	tl_ctx c;
 	const int64_t n = j1 - j0, at = x->first + m0 * cm + j0 * cn, rows = m1 - m0;
-	tl_map_enter(&c, x->epilogue, (char **)x->maps, (char *)(((uintptr_t)room + 63) & ~(uintptr_t)63));
+	int64_t par[1 + x->g->nscalar];
+	for (int i = 0; i < x->g->nscalar; i++) par[1 + i] = x->par[x->g->scalar[i]];
+	tl_map_enter(&c, x->epilogue, (char **)x->maps, par, (char *)(((uintptr_t)room + 63) & ~(uintptr_t)63));
 	if (cn == 1 && cm == n) {
 		tl_map_run(&c, at, rows * n);
-	} else if (cn == 1 && n < MAP_ROW && rows > 1) {
+	} else if (cn == 1 && n < MAP_ROW && rows > 1 && !x->g->numbered) {
 		map_gathered(x, &c, at, rows, n, cm);
 	} else {
 		for (int64_t m = 0; m < rows; m++) {

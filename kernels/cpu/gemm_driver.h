@@ -148,11 +148,13 @@ static void SUF(columns)(void *arg, int worker, int64_t begin, int64_t end) {
 static void SUF(raw)(void *arg, int worker, int64_t begin, int64_t end) {
 	gemm *x = arg;
 	const REAL *whole = (const REAL *)x->b;
-	int64_t nr = x->nr;
+	int64_t nr = x->nr, first = -1, behind = 0; // columns of this task
 	for (int64_t p = begin; p < end && !cut(x); p++) {
 		int64_t j = p * nr, nn = least(nr, x->span - j);
 		tl_piece run[32];
 		int64_t runs = runs_at(x, j, nn, run);
+		if (runs > 0 && first < 0) first = run[0].to;
+		if (runs > 0) behind = run[runs - 1].to + run[runs - 1].n;
 		REAL *last = NULL;
 		if (nn < nr) { // a vector load could pass the buffer's end
 			last = tl_scratch(x->pool, worker, x->K * nr * (int64_t)sizeof(REAL));
@@ -176,6 +178,7 @@ static void SUF(raw)(void *arg, int worker, int64_t begin, int64_t end) {
 			if (!full) x->t->SUF(putruns)(tile, rows, run, runs, c, x->cm);
 		}
 	}
+	if (x->epilogue && first >= 0) map_block(x, 0, x->M, first, behind, x->cm, 1);
 }
 
 static void SUF(pack_job)(void *arg, int worker, int64_t begin, int64_t end) {

@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"strconv"
+	"unsafe"
 
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
@@ -80,22 +81,29 @@ func (d *Device) epilogue(p *program, c *C.tl_gemm, g *launch.Gemm, s *device.St
 	if err := g.CheckEpilogue(); err != nil {
 		return ir.Errorf(ir.ErrInternal, "BUG: cpu: %v", err)
 	}
-	if g.KDims > 0 || len(l.BufOperands) > C.TLK_EPILOGUE_OPERANDS {
-		return ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with %d dims of K and an epilogue of %d operands: want at most "+
-			"%d operands and no dims", g.KDims, len(l.BufOperands), C.TLK_EPILOGUE_OPERANDS)
+	if len(l.BufOperands) > C.TLK_EPILOGUE_OPERANDS {
+		return ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with an epilogue of %d operands: want at most %d",
+			len(l.BufOperands), C.TLK_EPILOGUE_OPERANDS)
 	}
-	bufs := []int{s.Bufs[l.BufC]}
-	for i, b := range l.BufOperands {
-		if t := k.Bufs[i+1].Type; t != g.Type {
-			return ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with an epilogue's operand of %v: want one dtype",
-				g.Type, t)
-		}
+	bufs, params := []int{s.Bufs[l.BufC]}, []device.Param{device.Const(epilogueSize)}
+	for _, b := range l.BufOperands {
 		bufs = append(bufs, s.Bufs[b])
 	}
-	f, err := d.codeOf(p, k, &device.Step{Op: k, Bufs: bufs, Params: []device.Param{device.Const(epilogueSize)}})
+	scalars := array[C.int32_t](&p.mem, len(l.Scalars))
+	for i, q := range l.Scalars {
+		scalars[i], params = C.int32_t(q), append(params, s.Params[q])
+	}
+	f, err := d.codeOf(p, k, &device.Step{Op: k, Bufs: bufs, Params: params})
 	if err != nil {
 		return err
 	}
-	c.noperand, c.epilogue = C.int32_t(len(l.BufOperands)), f.kern
+	for i, b := range k.Bufs {
+		c.width[i] = C.int32_t(b.Type.Size())
+	}
+	c.noperand, c.epilogue, c.nscalar, c.scalar = C.int32_t(len(l.BufOperands)), f.kern, C.int32_t(len(scalars)),
+		unsafe.SliceData(scalars)
+	if launch.Numbered(k) {
+		c.numbered = 1
+	}
 	return nil
 }

@@ -402,8 +402,8 @@ int64_t tl_run_kern(tl_step *st, tl_pool *pool, tl_fault *fault, int64_t *tile) 
 
 int64_t tl_map_bytes(const tl_kern *k) { return worker_bytes(k); }
 
-void tl_map_enter(tl_ctx *c, const tl_kern *k, char **buf, char *mem) {
-	worker_init(c, k, buf, NULL, mem, NULL);
+void tl_map_enter(tl_ctx *c, const tl_kern *k, char **buf, const int64_t *par, char *mem) {
+	worker_init(c, k, buf, par, mem, NULL);
 	exec(c, &k->uniform);
 	exec(c, &k->wpro);
 	c->chunk[3] = 1;

@@ -45,6 +45,8 @@ type Caps struct {
 	Align             int64      // allocation granularity
 	Async             bool       // Run returns before the work is done
 	GemmDims          []ir.DType // dtypes of products with launch.Gemm.KDims
+	// GemmOperands is the most tensors that the epilogue of a product reads.
+	GemmOperands int
 	// Wide: the device has thousands of lanes, so launches cost more than index arithmetic, and tiles of products are
 	// large.
 	Wide bool
@@ -166,6 +168,21 @@ type Profiler interface {
 	Profile(on bool) error
 	// Profiles returns and forgets the times taken since the last call, in order of execution.
 	Profiles() []StepTime
+}
+
+// Compiler is a device that takes long to compile kernels (Caps.CostlyKernels) and can do so beside its runs.
+type Compiler interface {
+	// Compile is Build without the wait: it begins to compile the kernels that the program needs, and returns.
+	Compile(steps []Step, slots int) (Compilation, error)
+}
+
+// Compilation is a program whose kernels are being compiled. Its methods count as the device's: one goroutine at a time
+// calls them. It holds nothing that must be released; its kernels stay in the device's cache.
+type Compilation interface {
+	// Done reports, without waiting, that Program can be called.
+	Done() bool
+	// Program returns the program, or the error of a kernel.
+	Program() (Program, error)
 }
 
 // PatientReader is a device whose reads wait for work under way.

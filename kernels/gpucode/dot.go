@@ -61,6 +61,10 @@ func dotKernel(g *launch.Gemm) *loopir.Kernel {
 		operands[i] = b.Load(ofC(operands[i]))
 	}
 	c := b.Buf(g.Type, loopir.Write)
+	var scalars []int
+	for _, p := range l.Scalars {
+		scalars = append(scalars, b.Param(b.Scalar(l.Params[p].Type)))
+	}
 	b.Each()
 	sum := b.Dot(x, y)
 	b.Map()
@@ -69,7 +73,7 @@ func dotKernel(g *launch.Gemm) *loopir.Kernel {
 		v = b.Add(v, bias)
 	}
 	if g.Epilogue != nil {
-		v = g.Epilogue.Inline(b, append([]int{b.Narrow(g.Type, v)}, operands...))
+		v = g.Epilogue.Inline(b, append([]int{b.Narrow(g.Type, v)}, operands...), scalars)
 	}
 	b.Store(ofC(c), v)
 	k := b.Kernel()

@@ -40,16 +40,19 @@ func newGemm(g *launch.Gemm, o GemmOptions, threads int) *gemm {
 	for _, b := range l.Bufs {
 		p.Bufs = append(p.Bufs, gpuir.Buf{Type: b.Type, Access: b.Access, Vec: 1})
 	}
+	mapVectors := o.VecC && g.Epilogue != nil && vecForm(g.Epilogue)
 	if o.VecC {
 		p.Bufs[l.BufC].Vec = 4
-		for _, b := range l.BufOperands {
+	}
+	for _, b := range l.BufOperands {
+		if mapVectors {
 			p.Bufs[b].Vec = 4
 		}
 	}
 	if o.Parts > 1 {
 		p.Bufs = append(p.Bufs, gpuir.Buf{Type: g.Type.ComputeType(), Access: loopir.ReadWrite, Vec: 4, Scratch: true})
 	}
-	m := &gemm{gen: gen{p: p, out: &p.Body}, g: g, t: o, l: l}
+	m := &gemm{gen: gen{p: p, out: &p.Body}, g: g, t: o, l: l, mapVectors: mapVectors}
 	m.resetValues()
 	return m
 }
@@ -63,6 +66,9 @@ type gemm struct {
 	l    launch.GemmLayout
 	a, b operand
 	reach
+	// mapVectors: C and the epilogue's operands are vectors of four, and the epilogue works on these.
+	mapVectors bool
+
 	m0 *gpuir.Node // first row of the block in C
 	n0 *gpuir.Node
 	// part is this workgroup's share of K, from k0 up to k1.

@@ -61,7 +61,7 @@ func (t GemmTile) Options(g *launch.Gemm, params []uint64, caps Caps) (GemmOptio
 	}
 	o := GemmOptions{BM: t.BM, BN: t.BN, BK: t.BK, WM: t.WM, WN: t.WN, TM: t.TM, TN: t.TN, Serpentine: t.Serpentine,
 		Double: t.Double, Rolled: t.Rolled, Parts: t.Parts,
-		MaxWorkgroupBytes: caps.MaxWorkgroupBytes}
+		MaxWorkgroupBytes: caps.MaxWorkgroupBytes, I64: caps.I64}
 	if max(t.BM, t.BN, t.BK, t.WM, t.WN, t.TM, t.TN, t.Parts) > maxSide || t.Parts < 1 || o.check(g) != nil ||
 		!o.fits(g, caps) {
 		return GemmOptions{}, false

@@ -90,13 +90,27 @@ func (m *gemm) places(col *gpuir.Node) []*gpuir.Node {
 }
 
 // mapped is the epilogue of v, the sums at an address of C. The map takes v as it would be read back from memory, so
-// that the bits are those of a separate map.
+// that the bits are those of a separate map. A map that has no vector form works on one lane after the other.
 func (m *gemm) mapped(at, v *gpuir.Node, width int) *gpuir.Node {
-	k := m.g.Epilogue
-	if k == nil {
+	if m.g.Epilogue == nil {
 		return v
 	}
-	e := gen{k: k, p: m.p, out: m.out, given: map[int]*gpuir.Node{}}
+	if width == 1 || m.mapVectors {
+		return m.mapOf(at, v, width)
+	}
+	first := m.let(gpuir.NMul(at, gpuir.NInt(4)))
+	var lanes []*gpuir.Node
+	for c := range 4 {
+		lanes = append(lanes, m.mapOf(m.let(gpuir.NAdd(first, gpuir.NInt(c))), m.let(gpuir.NLane(v, c)), 1))
+	}
+	return m.let(gpuir.NVec4(lanes...))
+}
+
+// mapOf evaluates the map for `width` elements. Address at counts vectors of that width.
+func (m *gemm) mapOf(at, v *gpuir.Node, width int) *gpuir.Node {
+	k := m.g.Epilogue
+	e := gen{k: k, o: m.o, p: m.p, out: m.out, given: map[int]*gpuir.Node{}, scalars: m.l.Scalars, linear: at}
+	e.o.I64 = m.t.I64
 	e.resetValues()
 	for n, a := range k.Access {
 		if a.Buf == 0 {
@@ -105,7 +119,11 @@ func (m *gemm) mapped(at, v *gpuir.Node, width int) *gpuir.Node {
 			e.given[n] = m.let(gpuir.NLoad(m.l.BufOperands[a.Buf-1], e.typ(k.Bufs[a.Buf].Type.ComputeType()), width, at))
 		}
 	}
-	return e.expr(k.Stages[0].Stores[0].Val)
+	x := e.expr(k.Stages[0].Stores[0].Val)
+	if width == 4 {
+		return gpuir.NSplat(x)
+	}
+	return x
 }
 
 // bias is the four bias values from column col on, nil without a bias.

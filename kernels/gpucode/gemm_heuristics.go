@@ -32,6 +32,7 @@ type GemmOptions struct {
 	Dot               bool
 	Row               Options
 	MaxWorkgroupBytes int
+	I64               bool // the device has 64-bit integers, which an epilogue may use
 }
 
 // Passes is the number of programs of g with these options.
@@ -116,7 +117,7 @@ func ChooseGemm(g *launch.Gemm, params []uint64, caps Caps) GemmOptions {
 			best, bestTime = o, t
 		}
 	})
-	best.MaxWorkgroupBytes = caps.MaxWorkgroupBytes
+	best.MaxWorkgroupBytes, best.I64 = caps.MaxWorkgroupBytes, caps.I64
 	Align(g, &best, params)
 	return best
 }
@@ -238,7 +239,7 @@ func ceil(n uint64, per int) uint64 { return (n + uint64(per) - 1) / uint64(per)
 
 func chooseDot(g *launch.Gemm, params []uint64, l *launch.GemmLayout, caps Caps) GemmOptions {
 	k := dotKernel(g.Plain()) // the epilogue must not change the order of additions
-	row := Choose(k, params, caps)
+	row := Choose(k, params[:len(k.Params)], caps)
 	// The larger operand decides which threads are neighbours.
 	row.OuterFast = g.BUnit == 'n'
 	if params[l.N] == 1 {

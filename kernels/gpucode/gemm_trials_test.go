@@ -108,10 +108,10 @@ func TestGemmReachIsExact(t *testing.T) {
 		for i := range reach {
 			for less := range uint64(2) {
 				bufs := c.Copy().Bufs
-				for j := range bufs {
-					bufs[j] = bufs[j][:4*reach[j]]
+				for j, b := range c.Gemm.Layout().Bufs {
+					bufs[j] = bufs[j][:uint64(b.Type.Size())*reach[j]]
 				}
-				bufs[i] = bufs[i][:4*(reach[i]-less)]
+				bufs[i] = bufs[i][:len(bufs[i])/int(reach[i])*int(reach[i]-less)]
 				err := launch.InterpretGemm(c.Gemm, c.Params, bufs)
 				require.Equal(t, less == 0, err == nil, "buffer %d of %+v %v: %v", i, *c.Gemm, c.Params, err)
 			}

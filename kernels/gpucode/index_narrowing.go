@@ -141,7 +141,7 @@ func (g *gen) halves(e int) (lo, hi *gpuir.Node) {
 	}
 	if x.Op == loopir.OpParam && g.k.Params[x.Imm].Kind == loopir.Scalar {
 		half := func(h uint64) *gpuir.Node {
-			return &gpuir.Node{Op: gpuir.PHalf, Type: ir.U32, Width: 1, Imm: x.Imm<<1 | h}
+			return &gpuir.Node{Op: gpuir.PHalf, Type: ir.U32, Width: 1, Imm: uint64(g.paramNumber(x))<<1 | h}
 		}
 		return half(0), half(1)
 	}

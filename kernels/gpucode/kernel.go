@@ -65,8 +65,10 @@ type gen struct {
 	// index in each.
 	tiles  map[int]int
 	tileAt *gpuir.Node
-	// given are the values of accesses that are known without a load.
-	given map[int]*gpuir.Node
+	// given are the values of accesses that are known without a load. scalars are the program's numbers of the kernel's
+	// parameters from 1 on, where these are not its own.
+	given   map[int]*gpuir.Node
+	scalars []int
 }
 
 type sharedKey struct {
@@ -312,7 +314,7 @@ func (g *gen) make(x loopir.Expr) *gpuir.Node {
 	case loopir.OpConst:
 		return g.constant(x.Type, x.Imm)
 	case loopir.OpParam:
-		return gpuir.NParam(int(x.Imm), t)
+		return gpuir.NParam(g.paramNumber(x), t)
 	case loopir.OpIndex:
 		return gpuir.N(loopir.OpCast, t, g.index[x.Imm])
 	case loopir.OpLinear:
@@ -343,6 +345,14 @@ func (g *gen) make(x loopir.Expr) *gpuir.Node {
 		}
 	}
 	return gpuir.N(x.Op, t, args...)
+}
+
+// paramNumber is the program's number of the parameter that x reads.
+func (g *gen) paramNumber(x loopir.Expr) int {
+	if g.scalars != nil {
+		return g.scalars[x.Imm-1]
+	}
+	return int(x.Imm)
 }
 
 // constant is a constant of the loop IR. Where I64 is computed in I32 it saturates, so that "the largest index" stays

@@ -31,11 +31,11 @@ func Epilogue(t ir.DType, function int, residual bool) *loopir.Kernel {
 	if function == 0 && !residual {
 		return nil
 	}
-	operands := 0
+	var operands []ir.DType
 	if residual {
-		operands = 1
+		operands = []ir.DType{t}
 	}
-	b, v, x, finish := launch.NewEpilogue(t, operands)
+	b, v, x, finish := launch.NewEpilogue(t, operands...)
 	ct := t.ComputeType()
 	switch function {
 	case 1:
@@ -56,6 +56,19 @@ func Epilogue(t ir.DType, function int, residual bool) *loopir.Kernel {
 	return finish(v)
 }
 
+// GatedEpilogue makes a map of a product of dtype t with operands of two dtypes and a scalar. With numbered it depends
+// on the number of the element.
+func GatedEpilogue(t ir.DType, numbered bool) *loopir.Kernel {
+	b, v, x, finish := launch.NewEpilogue(t, ir.Bool, t)
+	ct := t.ComputeType()
+	scale := b.Cast(ct, b.Param(b.Scalar(ir.I32)))
+	v = b.Select(x[0], b.Narrow(t, b.Mul(v, scale)), b.Sub(v, x[1]))
+	if numbered {
+		v = b.Select(b.Eq(b.Rem(b.LinearIndex(), b.I64(3)), b.I64(1)), b.Int(ct, 0), v)
+	}
+	return finish(v)
+}
+
 // RandomGemm is a product of about m x n x k with random stride orders, batch, bias and epilogue. aligned rounds all
 // sizes up to multiples of four.
 func RandomGemm(r *rand.Rand, t ir.DType, m, n, k int64, aligned bool) *GemmCase {
@@ -63,7 +76,9 @@ func RandomGemm(r *rand.Rand, t ir.DType, m, n, k int64, aligned bool) *GemmCase
 		m, n, k = (m+3)&^3, (n+3)&^3, (k+3)&^3
 	}
 	g := &launch.Gemm{Type: t, Batch: r.IntN(3), Bias: r.IntN(2) == 0, CStrided: r.IntN(4) == 0}
-	g.Epilogue = Epilogue(t, r.IntN(5), r.IntN(3) == 0)
+	if g.Epilogue = Epilogue(t, r.IntN(5), r.IntN(3) == 0); r.IntN(3) == 0 {
+		g.Epilogue = GatedEpilogue(t, !g.CStrided && r.IntN(2) == 0)
+	}
 	gen := &gen{r: r, b: loopir.NewBuilder("gemm", 0, 0)}
 	c := &GemmCase{Gemm: g}
 	batch := make([]int64, g.Batch)
@@ -121,10 +136,14 @@ func RandomGemm(r *rand.Rand, t ir.DType, m, n, k int64, aligned bool) *GemmCase
 	if g.CStrided {
 		size = matrix(m, n, r.IntN(2) == 0, false, rowCol)
 	}
-	for range c.Gemm.Layout().BufOperands {
-		gen.fill(t, size)
+	l := c.Gemm.Layout()
+	for _, b := range l.BufOperands {
+		gen.fill(l.Bufs[b].Type, size)
 	}
 	gen.buffer(t, loopir.Write, size)
+	for range l.Scalars {
+		c.Params = append(c.Params, uint64(1+r.IntN(3)))
+	}
 	c.Bufs = gen.bufs
 	if t.IsFloat() && !at && r.IntN(4) == 0 {
 		g.AUnit = 0 // a text that does not know the unit stride
@@ -250,7 +269,17 @@ func RandomGemmDims(r *rand.Rand, t ir.DType, m int64, aligned, cdims bool) *Gem
 	gen := &gen{r: r, b: loopir.NewBuilder("gemm", 0, 0)}
 	gen.fill(t, batch*asize+1)
 	gen.fill(t, batch*bsize+1)
+	if g.Epilogue = Epilogue(t, r.IntN(5), r.IntN(2) == 0); r.IntN(3) == 0 {
+		g.Epilogue = GatedEpilogue(t, false)
+	}
+	l := g.Layout()
+	for _, b := range l.BufOperands {
+		gen.fill(l.Bufs[b].Type, batch*m*n+1)
+	}
 	gen.buffer(t, loopir.Write, batch*m*n+1)
+	for range l.Scalars {
+		add(1 + r.Int64N(3))
+	}
 	c.Bufs = gen.bufs
 	return c
 }

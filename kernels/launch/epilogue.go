@@ -2,20 +2,22 @@ package launch
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/torchlette/torchlette/ir"
 
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// NewEpilogue begins a map that a product of dtype t may apply to its elements, with that many operands of dtype t. It
+// NewEpilogue begins a map that a product of dtype t may apply to its elements, with operands of these dtypes. It
 // returns the value of an element of C as a store has rounded it, the operands' values, and the function that stores
-// the result and finishes the map.
-func NewEpilogue(t ir.DType, operands int) (b *loopir.Builder, c int, x []int, finish func(v int) *loopir.Kernel) {
+// the result and finishes the map. The map may have scalars; its first parameter is the number of elements.
+func NewEpilogue(t ir.DType, operands ...ir.DType) (b *loopir.Builder, c int, x []int,
+	finish func(v int) *loopir.Kernel) {
 	b = loopir.NewBuilder("epilogue_"+t.String(), 1, 0)
 	out := b.Linear(b.Buf(t, loopir.ReadWrite), -1)
-	for range operands {
-		x = append(x, b.Linear(b.Buf(t, loopir.Read), -1))
+	for _, d := range operands {
+		x = append(x, b.Linear(b.Buf(d, loopir.Read), -1))
 	}
 	b.Map()
 	c = b.Load(out)
@@ -35,7 +37,7 @@ func (g *Gemm) CheckEpilogue() error {
 		return nil
 	}
 	switch {
-	case k.Outer != 1 || k.Inner != 0 || len(k.Params) != 1 || k.Checks,
+	case k.Outer != 1 || k.Inner != 0 || k.Checks || !scalars(k.Params[1:]),
 		len(k.Stages) != 1 || len(k.Stages[0].Stores) != 1:
 		return fmt.Errorf("gemm: epilogue %s is no map of one store over one dim", k.Name)
 	case len(k.Bufs) == 0 || k.Bufs[0].Type != g.Type || k.Bufs[0].Access != loopir.ReadWrite:
@@ -52,7 +54,7 @@ func (g *Gemm) CheckEpilogue() error {
 		}
 	}
 	for _, e := range k.Exprs {
-		if e.Op == loopir.OpIndex || e.Op == loopir.OpLinear || e.Op == loopir.OpLoadAt {
+		if e.Op == loopir.OpIndex || e.Op == loopir.OpLoadAt || e.Op == loopir.OpLinear && g.CStrided {
 			return fmt.Errorf("gemm: epilogue %s depends on where an element is", k.Name)
 		}
 	}
@@ -60,6 +62,15 @@ func (g *Gemm) CheckEpilogue() error {
 		return fmt.Errorf("gemm: epilogue %s does not store C", k.Name)
 	}
 	return nil
+}
+
+// Numbered reports a map that depends on the number of its element, as dropout does.
+func Numbered(k *loopir.Kernel) bool {
+	return k != nil && slices.ContainsFunc(k.Exprs, func(e loopir.Expr) bool { return e.Op == loopir.OpLinear })
+}
+
+func scalars(list []loopir.Param) bool {
+	return !slices.ContainsFunc(list, func(p loopir.Param) bool { return p.Kind != loopir.Scalar })
 }
 
 // Plain is g without an epilogue. Choices that decide the order of additions are made for it, so that an epilogue

@@ -18,7 +18,7 @@ import (
 // With KDims and NDims, the depth is the row-major number of an index over KDims dims of both operands, and a column of
 // B is one over NDims dims. A convolution's windows are such a B. Their parameters come next: the sizes of K's dims,
 // A's strides and B's strides over them, the sizes of N's dims, and B's strides over those; the k and n strides before
-// are not used. With CDims, C's strides over N's dims replace its n stride.
+// are not used. With CDims, C's strides over N's dims replace its n stride. The epilogue's scalars come last.
 //
 // Sums are those of A over k, a dense vector of M, or of B over k, one of N; only without batch dims. Buffers: A, B,
 // [bias], [operands of the epilogue], C, [sums]. Gemm.Layout numbers all of these. Strides that the text takes as 1
@@ -32,8 +32,9 @@ type Gemm struct {
 	Bias         bool
 	// Epilogue is a map over C's elements after they are rounded to Type; nil: none. It is the same kernel that would
 	// run after the product, so that C has the same bits either way. Its form: one outer dim; buffer 0 is C, read and
-	// written, and the others are operands laid out as C; every access is Linear without offset; one stage with one
-	// store. See Gemm.CheckEpilogue.
+	// written, and the others are operands of any dtype, laid out as C; every access is Linear without offset; one stage
+	// with one store; its parameters from 1 on are scalars. Where C is dense it may depend on the element's number. See
+	// Gemm.CheckEpilogue.
 	Epilogue     *loopir.Kernel
 	CStrided     bool
 	Sums         byte // 'a' or 'b': the operand whose sums are a second result; 0 for none
@@ -64,6 +65,7 @@ type GemmLayout struct {
 	BufA, BufB, BufBias int   // BufBias is -1 without a bias
 	BufC, BufSums       int   // BufSums is -1 without sums
 	BufOperands         []int // of the epilogue: its buffers from 1 on
+	Scalars             []int // of the epilogue: its parameters from 1 on
 	Bufs                []loopir.Buf
 }
 
@@ -116,6 +118,12 @@ func (g *Gemm) Layout() GemmLayout {
 	l.NSize, l.BNDim = several(g.NDims, loopir.Size), several(g.NDims, loopir.Stride)
 	if g.CDims {
 		l.CNDim = several(g.NDims, loopir.Stride)
+	}
+	if g.Epilogue != nil {
+		for _, p := range g.Epilogue.Params[1:] {
+			l.Scalars = append(l.Scalars, one(p.Kind))
+			l.Params[len(l.Params)-1].Type = p.Type
+		}
 	}
 	return l
 }
@@ -245,22 +253,21 @@ func gemmElement(g *Gemm, l *GemmLayout, params []uint64, bufs [][]byte, a, b, b
 	} else {
 		loopir.StoreBits(t, bufs[l.BufC], c, ir.EncodeInt(ct, isum))
 	}
-	return finishElement(g, l, bufs, c)
+	return finishElement(g, l, params, bufs, c)
 }
 
 // finishElement applies the epilogue to element c of C.
-func finishElement(g *Gemm, l *GemmLayout, bufs [][]byte, c int64) error {
+func finishElement(g *Gemm, l *GemmLayout, params []uint64, bufs [][]byte, c int64) error {
 	if g.Epilogue == nil {
 		return nil
 	}
-	var own [][]byte
-	for i, b := range append([]int{l.BufC}, l.BufOperands...) {
-		t := g.Epilogue.Bufs[i].Type
-		if err := loopir.Inside(t, bufs[b], c); err != nil {
-			return fmt.Errorf("buffer %d: %w", b, err)
-		}
-		own = append(own, bufs[b][c*int64(t.Size()):])
+	own, scalars := [][]byte{bufs[l.BufC]}, []uint64{uint64(c + 1)}
+	for _, b := range l.BufOperands {
+		own = append(own, bufs[b])
 	}
-	_, err := loopir.Interpret(g.Epilogue, []uint64{1}, own)
+	for _, p := range l.Scalars {
+		scalars = append(scalars, params[p])
+	}
+	_, err := loopir.InterpretPart(g.Epilogue, scalars, own, c, c+1)
 	return err
 }

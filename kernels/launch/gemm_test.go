@@ -95,7 +95,7 @@ func TestReferenceOfProducts(t *testing.T) {
 // An epilogue sees the product as a store has rounded it, so that C has the bits of a map that runs afterwards.
 func TestEpiloguesSeeTheRoundedProduct(t *testing.T) {
 	const half = ir.F16
-	b, c, x, finish := launch.NewEpilogue(half, 1)
+	b, c, x, finish := launch.NewEpilogue(half, half)
 	g := &launch.Gemm{Type: half, Epilogue: finish(b.Sub(c, x[0]))}
 	bufs := [][]byte{of(half, 1, 1), of(half, 2048, 1), of(half, 2048), make([]byte, 2)}
 	_, err := g.Interpret([]uint64{1, 1, 2, 2, 1, 0, 1, 1, 0}, bufs)
@@ -121,7 +121,7 @@ func TestProductsRefuseWhatIsNoEpilogue(t *testing.T) {
 		{"strided operand", func(k *loopir.Kernel) { k.Access[1] = loopir.Access{Buf: 1, Offset: -1, Stride: []int{0}} },
 			"other elements than its own"},
 		{"operand at an offset", func(k *loopir.Kernel) { k.Access[1].Offset = 0 }, "other elements than its own"},
-		{"place of the element", func(k *loopir.Kernel) { k.Exprs[0].Op = loopir.OpLinear }, "depends on where"},
+		{"place of the element", func(k *loopir.Kernel) { k.Exprs[0].Op = loopir.OpIndex }, "depends on where"},
 		{"guarded store", func(k *loopir.Kernel) { first(k).Guard = 0 }, "does not store C"},
 		{"store elsewhere", func(k *loopir.Kernel) { first(k).Access = 1 }, "does not store C"},
 		{"combining store", func(k *loopir.Kernel) { first(k).Mode = loopir.Add }, "does not store C"},

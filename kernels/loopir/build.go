@@ -353,9 +353,9 @@ func (b *Builder) InBounds(i, size int) int {
 	return b.Max(zero, b.Min(i, b.Sub(size, b.I64(1))))
 }
 
-// Inline appends the expressions of a map with one store to b, with these values of its buffers, and returns the value
-// that the map stores.
-func (k *Kernel) Inline(b *Builder, bufs []int) int {
+// Inline appends the expressions of a map with one store to b, with these values of its buffers and of its parameters
+// from 1 on, and returns the value that the map stores.
+func (k *Kernel) Inline(b *Builder, bufs, params []int) int {
 	num := make([]int, len(k.Exprs))
 	ref := func(n int) int {
 		if n < 0 {
@@ -364,8 +364,12 @@ func (k *Kernel) Inline(b *Builder, bufs []int) int {
 		return num[n]
 	}
 	for i, e := range k.Exprs {
-		if e.Op == OpLoad {
+		switch e.Op {
+		case OpLoad:
 			num[i] = bufs[k.Access[e.Imm].Buf]
+			continue
+		case OpParam:
+			num[i] = params[e.Imm-1]
 			continue
 		}
 		e.A, e.B, e.C = ref(e.A), ref(e.B), ref(e.C)

@@ -15,6 +15,15 @@ type Fault struct {
 // Interpret runs k over canonical host bytes, one scalar at a time in row-major order. It is the oracle for every
 // device: a wrong address is an error.
 func Interpret(k *Kernel, params []uint64, bufs [][]byte) (Fault, error) {
+	n := int64(0)
+	if len(params) >= k.Outer {
+		n = Count(params[:k.Outer])
+	}
+	return InterpretPart(k, params, bufs, 0, n)
+}
+
+// InterpretPart is [Interpret] for the outer indices numbered from from up to to.
+func InterpretPart(k *Kernel, params []uint64, bufs [][]byte, from, to int64) (Fault, error) {
 	if err := Verify(k); err != nil {
 		return Fault{}, err
 	}
@@ -23,8 +32,7 @@ func Interpret(k *Kernel, params []uint64, bufs [][]byte) (Fault, error) {
 			k.Name, len(params), len(bufs), len(k.Params), len(k.Bufs))
 	}
 	m := newMachine(k, params, bufs)
-	outer := Count(params[:k.Outer])
-	for i := range outer {
+	for i := from; i < to; i++ {
 		m.outer = i
 		Unravel(m.index[:k.Outer], params[:k.Outer], i)
 		for s := range k.Stages {

@@ -52,7 +52,7 @@ func pass(c *op.VJPCall) op.Val { return c.Cot[0] }
 func zero(c *op.VJPCall) op.Val { return ZerosLike(c.B, c.Cot[0]) }
 
 func registerFieldOps() {
-	pAdd = binary(op.Prim{Name: "add", Doc: "x+y; bools: or", Folds: true}, all, pass, pass)
+	pAdd = binary(op.Prim{Name: "add", Doc: "x+y; bools: or"}, all, pass, pass)
 	pSub = binary(op.Prim{Name: "sub", Doc: "x-y"}, numbers, pass,
 		func(c *op.VJPCall) op.Val { return Neg(c.B, c.Cot[0]) })
 	pMul = binary(op.Prim{Name: "mul", Doc: "x*y; bools: and", SaveIn: 3, SaveFor: swapped}, all,

@@ -96,15 +96,13 @@ func registerActivations() {
 	pRelu = unary("relu", "max(x, 0); its derivative at 0 is 0", numbers, 0, 1, func(b op.Builder, g, _, y op.Val) op.Val {
 		return Where(b, Le(b, y, num(0)), num(0), g)
 	})
-	op.PrimOf(pRelu).Folds = true
 	pSilu = unary("silu", "x*sigmoid(x)", floats, saveX, 0, func(b op.Builder, g, x, _ op.Val) op.Val {
 		s := Sigmoid(b, x)
 		return Mul(b, g, Mul(b, s, Add(b, Mul(b, x, Sub(b, num(1), s)), num(1))))
 	})
-	op.PrimOf(pSilu).Folds = true
 	gelus := []string{"gelu", "gelu_tanh"}
 	pGelu = op.RegisterPrim(op.Prim{Name: "gelu", Doc: "x*Phi(x), by erf or approximated by tanh", NIn: 1,
-		Elementwise: true, Folds: true, SaveIn: saveX, Variants: gelus,
+		Elementwise: true, SaveIn: saveX, Variants: gelus,
 		Infer: variantInfer(gelus, floats, ir.InvalidDType),
 		VJP:   func(c *op.VJPCall) []op.Val { return []op.Val{c.B.Emit(pGeluGrad, c.Attr, c.In[0], c.Cot[0])} }})
 	grads := []string{"gelu_grad", "gelu_tanh_grad"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from array import array
 from collections.abc import Callable
 from typing import Any
@@ -128,21 +129,27 @@ def test_a_group_has_the_bits_of_its_members_one_by_one(f: Callable[[Any, Any], 
 
 @pytest.mark.parametrize("dtype", ("float32", "float16"))
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
-def test_the_cpu_fuses_at_once_and_a_gpu_on_the_third_run(
+def test_the_cpu_fuses_at_once_and_a_gpu_when_its_kernels_are_compiled(
     f: Callable[[Any, Any], Any], dtype: str, device: str
 ) -> None:
     """A GPU's compiler may contract a product and a sum that were kernels of their own: values are then close."""
     x, y = operands(dtype, device)
-    seen = []
-    for run in range(4):
+    seen: dict[bool, list[bytes]] = {False: [], True: []}
+    while len(seen[True]) < 2:
         z = f(x, y)
-        seen.append(bits(z))
-        groups = [k for k in torchlette.explain(z)["plan"]["kernels"] if "members" in k]
-        assert bool(groups) == (device == "cpu" or run >= 2), run
-    assert seen[0] == seen[1] and seen[2] == seen[3]
+        value = bits(z)
+        fused = any("members" in k for k in torchlette.explain(z)["plan"]["kernels"])
+        seen[fused].append(value)
+        assert not (fused and device != "cpu") or len(seen[False]) >= 2, "the first two runs have single kernels"
+        assert fused or device != "cpu"
+        if not fused and len(seen[False]) > 2:
+            time.sleep(0.005)
+        assert len(seen[False]) < 5000
+    for values in seen.values():
+        assert len(set(values)) <= 1
     if device == "cpu":
-        assert seen[0] == seen[2]
-    early, late = (torchlette.tensor(list(array("d", seen[i])), dtype=torchlette.float64) for i in (0, 2))
+        return
+    early, late = (torchlette.tensor(list(array("d", seen[i][0])), dtype=torchlette.float64) for i in (False, True))
     torchlette.testing.assert_close(late, early, rtol=1e-5 if dtype == "float32" else 2e-3, atol=1e-5)
 
 

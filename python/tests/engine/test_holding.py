@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from typing import Any
 
 import hypothesis
@@ -70,8 +71,13 @@ def test_an_element_does_not_depend_on_its_neighbours(name: str) -> None:
 def test_what_is_folded_into_a_product_is_no_kernel_of_its_own(device: str, dtype: str) -> None:
     d = getattr(torchlette, dtype)
     x, w, r = (torchlette.tensor([[1] * n] * m, dtype=d, device=device) for m, n in ((5, 7), (7, 6), (5, 6)))
-    got = torchlette.relu(x @ w) + r
-    assert got.tolist() == [[8] * 6] * 5
+    w.tolist()
+    runs = 0
+    while runs < 4 or torchlette.stats()["plans_compiling"]:  # a GPU compiles such products beside the runs
+        got = torchlette.relu(x @ w) + r
+        assert got.tolist() == [[8] * 6] * 5
+        time.sleep(0.005 * (runs > 3))
+        runs += 1
     assert [k["op"] for k in torchlette.explain(got)["plan"]["kernels"]] == ["matmul"]
 
 

@@ -61,6 +61,34 @@ def test_fork_after_use() -> None:
     assert done.stdout.strip() == "[4.0, 4.0, 4.0]", done.stdout + done.stderr
 
 
+@needs_fork
+def test_fork_while_kernels_are_compiled(device: str) -> None:
+    """A child made meanwhile exits as it likes; the parent's plans get their fusion groups."""
+    done = child(f"""
+        import os, sys, time, warnings
+        warnings.simplefilter("ignore")
+        import torchlette
+        torchlette.set_default_device({device!r})
+        x = torchlette.ones(9)
+        x.tolist()
+        def run():
+            y = x
+            for k in range(20):
+                y = (y * 0.5).sin()
+            return y.tolist()
+        first = [run() for _ in range(3)][0]
+        pid = os.fork()
+        if pid == 0:
+            sys.exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+        while torchlette.stats()["plans_compiling"]:
+            time.sleep(0.005)
+            run()
+        print(torchlette.stats()["plans_fused"], max(abs(a - b) for a, b in zip(first, run())) < 1e-6)
+    """)
+    assert done.stdout.strip() == f"{int(device != 'cpu')} True", done.stdout + done.stderr
+
+
 def test_spawned_worker() -> None:
     """A spawned process has an engine of its own."""
     done = child("""
@@ -88,6 +116,8 @@ EXITS = {
     "a thread holds tensors": "import threading; t = threading.Thread(target=lambda: torchlette.ones(5).sum().item()); "
     "t.start()",
     "hook": "x = torchlette.ones(3, requires_grad=True); x.register_hook(lambda g: g); y = x * 2",
+    "kernels in the making": "x = torchlette.ones(9)\nx.tolist()\nfor i in range(3):\n    y = x\n"
+    "    for k in range(20):\n        y = (y * 0.5).sin()\n    y.tolist()",
     "sys.exit in tidy": "import contextlib\nwith torchlette.tidy():\n    y = torchlette.ones(3)\n    raise "
     "SystemExit(0)",
 }

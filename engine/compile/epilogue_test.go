@@ -1,0 +1,255 @@
+package compile_test
+
+import (
+	"fmt"
+	"math/rand"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/torchlette/torchlette/engine/compile"
+	"github.com/torchlette/torchlette/engine/program"
+	"github.com/torchlette/torchlette/kernels/cpu"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/launch"
+	"github.com/torchlette/torchlette/kernels/reference"
+)
+
+// mapsOf counts the products of a plan that apply a map.
+func mapsOf(p *compile.Plan) (n int) {
+	for _, s := range p.Segments {
+		for _, st := range s.Steps {
+			if g, ok := st.Op.(*launch.Gemm); ok && g.Epilogue != nil {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+const product = `input $0 : f32[4,3]
+input $1 : f32[3,6]
+input $2 : f32[4,6]
+input $3 : f32[6]
+%0 = matmul{0,0} $0 $1 : f32[4,6]
+`
+
+var epilogues = []struct {
+	name, text string
+	kernels    int // with the pass, without the pass fuse; the columns of a convolution do not count
+	maps       int
+}{
+	{"scale, activation, residual", product + `%1 = mul %0 0.3 : f32[4,6]
+%2 = relu %1 : f32[4,6]
+%3 = add %2 $2 : f32[4,6] live
+`, 1, 1},
+	{"a result that is read twice", product + `%1 = sigmoid %0 : f32[4,6]
+%2 = mul %0 %1 : f32[4,6]
+%3 = mul %2 %1 : f32[4,6] live
+`, 1, 1},
+	{"a gate that another product makes", `input $0 : f32[4,3]
+input $1 : f32[3,6]
+input $2 : f32[3,6]
+%0 = matmul{0,0} $0 $1 : f32[4,6]
+%1 = sigmoid %0 : f32[4,6]
+%2 = matmul{0,0} $0 $2 : f32[4,6]
+%3 = mul %2 %1 : f32[4,6]
+%4 = sub 1.0 %3 : f32[4,6] live
+`, 2, 2},
+	{"a comparison, a choice, numbers on either side", product + `%1 = compare{le} %0 0.5 : bool[4,6]
+%2 = sub 2.0 %0 : f32[4,6]
+%3 = where %1 %2 $2 : f32[4,6] live
+`, 1, 1},
+	{"an operand of another dtype", `input $0 : f32[4,3]
+input $1 : f32[3,6]
+input $2 : i32[4,6]
+%0 = matmul{0,0} $0 $1 : f32[4,6]
+%1 = ` + cast("i32") + ` %0 : i32[4,6]
+%2 = add %1 $2 : i32[4,6]
+%3 = ` + cast("f32") + ` %2 : f32[4,6]
+%4 = mul %3 %0 : f32[4,6] live
+`, 1, 1},
+	{"values are rounded between nodes", product + `%1 = mul %0 0.7 : f32[4,6]
+%2 = ` + cast("f16") + ` %1 : f16[4,6]
+%3 = mul %2 %2 : f16[4,6]
+%4 = ` + cast("u8") + ` %3 : u8[4,6]
+%5 = sub %4 7 : u8[4,6]
+%6 = ` + cast("f32") + ` %5 : f32[4,6] live
+`, 1, 1},
+	{"dropout", product + `%1 = dropout %0 7 3 0.4 : f32[4,6]
+%2 = add %1 $2 : f32[4,6] live
+`, 1, 1},
+	{"a batch, seen in another shape", `input $0 : f32[2,4,3]
+input $1 : f32[2,3,5]
+input $2 : f32[40]
+%0 = matmul{0,0} $0 $1 : f32[2,4,5]
+%1 = add %0[40] $2 : f32[40]
+%2 = dropout %1[8,5] 7 3 0.4 : f32[8,5] live
+`, 1, 1},
+	{"half precision", strings.ReplaceAll(product, "f32", "f16") + `%1 = mul %0 0.3 : f16[4,6]
+%2 = add %1 $2 : f16[4,6] live
+`, 1, 1},
+	{"a result that is held", strings.TrimSuffix(product, "\n") + ` live
+%1 = relu %0 : f32[4,6] live
+`, 2, 0},
+	{"a value between that is held", product + `%1 = relu %0 : f32[4,6] live
+%2 = add %1 $2 : f32[4,6] live
+`, 2, 1},
+	{"a value between that a later kernel reads", product + `%1 = relu %0 : f32[4,6]
+%2 = add %1 $2 : f32[4,6]
+%3 = sum{0} %1 : f32[6] live
+%4 = mul %2 2.0 : f32[4,6] live
+`, 4, 1},
+	{"a result that ends in another dtype", product + `%1 = relu %0 : f32[4,6]
+%2 = ` + cast("f16") + ` %1 : f16[4,6]
+%3 = neg %2 : f16[4,6] live
+`, 3, 1},
+	{"an operand that is made later", product + `%1 = exp $2 : f32[4,6]
+%2 = add %0 %1 : f32[4,6] live
+`, 3, 0},
+	{"an operand that is broadcast", product + `%1 = add %0 $3[4,6](0,1) : f32[4,6] live
+`, 2, 0},
+	{"a transposed result", product + `%1 = relu %0[6,4](1,6) : f32[6,4] live
+`, 2, 0},
+	{"a store in place", product + `%1 = add %0 $2 : f32[4,6] live
+store %1 over $2 base 0 last exclusive
+`, 2, 0},
+	{"a convolution", `input $0 : f32[2,3,9,8]
+input $1 : f32[4,3,3,3]
+input $2 : f32[2,4,7,6]
+%0 = conv{2,3,3,1,1,0,0,1,1,1,1,7,6,1} $0 $1 : f32[2,4,7,6]
+%1 = mul %0 0.3 : f32[2,4,7,6]
+%2 = sub $2 %1 : f32[2,4,7,6]
+%3 = relu %2 : f32[2,4,7,6] live
+`, 1, 1},
+	{"no terms", `input $0 : f32[4,0]
+input $1 : f32[0,6]
+%0 = matmul{0,0} $0 $1 : f32[4,6]
+%1 = relu %0 : f32[4,6] live
+`, 2, 0},
+	{"more operands than a product binds", `input $0 : f32[2,2]
+input $1 : f32[2,2]
+input $2 : f32[2,2]
+input $3 : f32[2,2]
+input $4 : f32[2,2]
+%0 = matmul{0,0} $0 $0 : f32[2,2]
+%1 = add %0 $0 : f32[2,2]
+%2 = add %1 $1 : f32[2,2]
+%3 = add %2 $2 : f32[2,2]
+%4 = add %3 $3 : f32[2,2]
+%5 = add %4 $4 : f32[2,2]
+%6 = add %5 $4 : f32[2,2] live
+`, 3, 1},
+}
+
+// Products apply what the rules say, and the bits are those without the pass, on an interpreter and on the CPU.
+func TestEpiloguesOfProducts(t *testing.T) {
+	c, err := cpu.New(cpu.Options{Threads: 1})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	for _, e := range epilogues {
+		t.Run(e.name, func(t *testing.T) {
+			p := program.MustParse(e.text)
+			for _, d := range []device.Device{reference.New(), c} {
+				with, without := build(t, d, p, "fuse"), build(t, d, p, "fuse", "fuse_epilogue")
+				columns := without.Kernels - len(p.Nodes)
+				assert.Equal(t, []int{e.kernels, e.maps}, []int{with.Kernels - columns, mapsOf(with)})
+				assert.Zero(t, mapsOf(without))
+				assert.Equal(t, run(t, d, without), run(t, d, with))
+				assert.Equal(t, run(t, d, without), run(t, d, build(t, d, p)), "beside groups")
+				assert.LessOrEqual(t, bytesOf(with), bytesOf(without), "memory")
+			}
+		})
+	}
+}
+
+// Where kernels take long to compile, products have no map until the window has run several times.
+func TestSlowCompilersFoldWhatRunsOften(t *testing.T) {
+	p := program.MustParse(epilogues[0].text)
+	d := newLimited(64, true)
+	first, later := build(t, d, p), often(t, d, p)
+	assert.Equal(t, []int{0, 1}, []int{mapsOf(first), mapsOf(later)})
+	assert.Positive(t, first.Fusible)
+	assert.Zero(t, later.Fusible)
+	assert.Equal(t, run(t, d, first), run(t, d, later))
+}
+
+// productMaps writes a random program of a product, and of elementwise nodes that read it.
+func productMaps(r *rand.Rand, rows, cols, depth int) string {
+	return mapsAfter(r, "matmul{0,0}", fmt.Sprintf("[%d,%d]", rows, depth), fmt.Sprintf("[%d,%d]", depth, cols),
+		fmt.Sprintf("[%d,%d]", rows, cols))
+}
+
+// convMaps is productMaps with a convolution of n images of side size, with spread inputs where base is 2.
+func convMaps(r *rand.Rand, n, channels, filters, groups, size, pad, stride, base int) string {
+	const kernel = 3
+	out := ((size-1)*base+1+2*pad-kernel)/stride + 1
+	attr := fmt.Sprintf("conv{2,3,3,%d,%d,%d,%d,1,1,%d,%d,%d,%d,%d}", stride, stride, pad, pad, base, base, out, out,
+		groups)
+	return mapsAfter(r, attr, fmt.Sprintf("[%d,%d,%d,%d]", n, channels, size, size),
+		fmt.Sprintf("[%d,%d,3,3]", filters, channels/groups), fmt.Sprintf("[%d,%d,%d,%d]", n, filters, out, out))
+}
+
+// mapsAfter writes a random program of work on operands of shapes x and w, and of elementwise nodes that read it.
+func mapsAfter(r *rand.Rand, work, x, w, shape string) string {
+	d := pickOf(r, []string{"f32", "f32", "f32", "f16", "bf16", "i32"})
+	m := &mapWriter{r: r, shape: shape, version: "$1", views: []string{""}}
+	m.lines = []string{fmt.Sprintf("%%0 = %s $2 $3 : %s%s", work, d, m.shape)}
+	m.values = map[string][]string{"f32": {"$0"}}
+	m.values[d] = append(m.values[d], "%0", "%0")
+	for range 2 + r.Intn(8) {
+		m.node()
+	}
+	for i := range m.lines[:len(m.lines)-1] { // few values are held
+		if r.Intn(3) > 0 && !strings.Contains(strings.Join(m.stores, " "), fmt.Sprintf("%%%d ", i)) {
+			m.lines[i] = strings.TrimSuffix(m.lines[i], " live")
+		}
+	}
+	if n := len(m.stores); n > 0 {
+		m.stores[n-1] += " last"
+		m.lines[m.written] += " live"
+	}
+	last := len(m.lines) - 1
+	m.lines[last] = strings.TrimSuffix(m.lines[last], " live") + " live"
+	text := fmt.Sprintf("input $0 : f32%s\ninput $1 : f32%s\ninput $2 : %s%s\ninput $3 : %s%s\n",
+		m.shape, m.shape, d, x, d, w) + strings.Join(m.lines, "\n") + "\n"
+	for _, s := range m.stores {
+		text += s + " exclusive\n"
+	}
+	return text
+}
+
+// Random maps on products and convolutions have the bits that they have apart: in a tile, in several blocks, in one
+// row; windows in place, with padding, with steps, in groups, phase by phase.
+func TestEpiloguesChangeNoBitOfRandomMaps(t *testing.T) {
+	c, err := cpu.New(cpu.Options{Threads: 2})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	r := rand.New(rand.NewSource(6))
+	folded := 0
+	for n := range 240 {
+		size := pickOf(r, [][3]int{{3, 5, 4}, {1, 37, 9}, {40, 70, 30}, {130, 300, 20}, {5, 33, 600}})
+		var d device.Device = c
+		if n%4 == 0 {
+			d, size = reference.New(), [3]int{3, 5, 4}
+		}
+		text := productMaps(r, size[0], size[1], size[2])
+		if n%3 == 0 {
+			s := pickOf(r, []int{5, 12, 34})
+			if n%4 == 0 {
+				s = 5
+			}
+			groups := pickOf(r, []int{1, 1, 2})
+			text = convMaps(r, 2, 4, 6, groups, s, r.Intn(2), 1+r.Intn(2), 1+r.Intn(2))
+		}
+		p, err := program.Parse(text)
+		require.NoError(t, err, "%s", text)
+		with, without := build(t, d, p, "fuse"), build(t, d, p, "fuse", "fuse_epilogue")
+		require.Equal(t, run(t, d, without), run(t, d, with), "%s", text)
+		require.Equal(t, run(t, d, without), run(t, d, build(t, d, p)), "%s", text)
+		folded += mapsOf(with)
+	}
+	assert.Greater(t, folded, 60)
+}
