@@ -119,14 +119,18 @@ func (e *Engine) explainPlan(p *compile.Plan, from *program.Program, took [][]ti
 		for j := range s.Steps {
 			st := &s.Steps[j]
 			cost := st.Op.Cost(st.Constants(), &caps.Storage)
-			op, members := e.fusionGroup(p, from, st.Event)
-			if members == nil {
-				op = program.PrimName(p.Program.Nodes[st.Event-1].Op)
+			op := program.PrimName(p.Program.Nodes[st.Event-1].Op)
+			members := e.fusedNodes(p.Members(st.Event), p, from)
+			if members != nil {
+				op = joined(members)
 			}
 			k := map[string]any{"name": st.Op.Label(), "op": op, "device": ir.DeviceName(s.Dev),
 				"flops": cost.Flops, "bytes": cost.Bytes, "node": int(st.Event) - 1, "buffers": st.Bufs}
 			if members != nil {
 				k["members"] = members
+			}
+			if nodes := e.fusedNodes(p.Epilogue(st.Event), p, from); nodes != nil {
+				k["epilogue"] = nodes
 			}
 			switch {
 			case timed > 0 && j < len(took[i]):
@@ -142,24 +146,29 @@ func (e *Engine) explainPlan(p *compile.Plan, from *program.Program, took [][]ti
 		"bytes_written": p.BytesWritten, "microseconds": float64(p.RunTime.Nanoseconds()) / 1e3 / float64(max(p.Runs, 1))}
 }
 
-// groupMember is a node of a fusion group, as explain and profiles list it.
-type groupMember struct {
+// fusedNode is a node of a fusion group or of an epilogue, as explain and profiles list it.
+type fusedNode struct {
 	Op        string `json:"op"`
 	SourceLoc string `json:"site"`
 	Scope     string `json:"scope"` // where it was recorded while profiling
 	Backward  bool   `json:"backward"`
 }
 
-// fusionGroup lists what a step of p computes, with the source locations of a run, and names it; members is nil for a
-// step that is no fusion group.
-func (e *Engine) fusionGroup(p *compile.Plan, from *program.Program, event uint32) (name string,
-	members []groupMember) {
-	var names []string
-	for _, i := range p.Members(event) {
+// fusedNodes describes nodes of p with the source locations of a run; nil for none.
+func (e *Engine) fusedNodes(nodes []int, p *compile.Plan, from *program.Program) (list []fusedNode) {
+	for _, i := range nodes {
 		at := e.profile.place(from.SourceLoc(i))
-		m := groupMember{Op: p.Program.Prim(i).NameFor(p.Program.Attrs(i)), SourceLoc: e.SourceLocString(at.sourceLoc),
-			Scope: e.profile.scopeOf(at), Backward: at.backward}
-		names, members = append(names, m.Op), append(members, m)
+		list = append(list, fusedNode{Op: p.Program.Prim(i).NameFor(p.Program.Attrs(i)),
+			SourceLoc: e.SourceLocString(at.sourceLoc), Scope: e.profile.scopeOf(at), Backward: at.backward})
 	}
-	return strings.Join(names, "+"), members
+	return list
+}
+
+// joined is the name of a fusion group.
+func joined(members []fusedNode) string {
+	var names []string
+	for _, m := range members {
+		names = append(names, m.Op)
+	}
+	return strings.Join(names, "+")
 }

@@ -44,7 +44,9 @@ type profileEvent struct {
 	Flops     int64  `json:"flops"`
 	Bytes     int64  `json:"bytes"`
 	// Members lists the operations of a fusion group; nil for others.
-	Members []groupMember `json:"members,omitempty"`
+	Members []fusedNode `json:"members,omitempty"`
+	// Epilogue lists the operations that a product or a convolution applies to its result; nil for others.
+	Epilogue []fusedNode `json:"epilogue,omitempty"`
 }
 
 // enter changes the scope.
@@ -130,9 +132,11 @@ func (e *Engine) noteTimings(w *lazy.Window, plan *compile.Plan) {
 			if p := op.Of(n); p != nil {
 				ev.Op = p.NameFor(ir.AttrOf(n.Attr))
 			}
-			if name, members := e.fusionGroup(plan, &w.Program, t.Event); members != nil {
-				ev.Op, ev.Members = name, members
+			ev.Members = e.fusedNodes(plan.Members(t.Event), plan, &w.Program)
+			if ev.Members != nil {
+				ev.Op = joined(ev.Members)
 			}
+			ev.Epilogue = e.fusedNodes(plan.Epilogue(t.Event), plan, &w.Program)
 			q := p.place(w.Program.SourceLoc(i))
 			ev.SourceLoc, ev.Scope, ev.Backward = e.SourceLocString(q.sourceLoc), p.scopeOf(q), q.backward
 		}

@@ -85,15 +85,22 @@ input $2 : f32[3]
 %2 = layer_norm_grad{1,0,0} %1 $0 $2 $2 : f32[3,5]
 %3 = mul %2 3.0 : f32[3,5] live
 `, [][]int{{0, 1, 2, 3}}},
-	{"a product, residual and layer norm: the product's buffer takes the sum", `input $0 : f32[6,6]
+	{"dropout, residual and layer norm: the buffer of what is dropped takes the sum", `input $0 : f32[6,6]
 input $1 : f32[2,3,6]
-%0 = matmul{0} $0 $0 : f32[6,6]
+%0 = cat{0} $0 : f32[6,6]
 %1 = dropout %0[2,3,6] 7 3 0.5 : f32[2,3,6]
 %2 = add %1 $1 : f32[2,3,6]
 %3 = layer_norm{1,0,0,0} %2 0.001 : f32[2,3,6]
 %4 = matmul{0} %3[6,6] $0 : f32[6,6] live
 %5 = matmul{0} %2[6,6] $0 : f32[6,6] live
 `, [][]int{{1, 2, 3}}},
+	{"a product drops and adds, and the norm is alone", `input $0 : f32[6,6]
+input $1 : f32[2,3,6]
+%0 = matmul{0} $0 $0 : f32[6,6]
+%1 = dropout %0[2,3,6] 7 3 0.5 : f32[2,3,6]
+%2 = add %1 $1 : f32[2,3,6]
+%3 = layer_norm{1,0,0,0} %2 0.001 : f32[2,3,6] live
+`, nil},
 	{"the gradient of a layer norm, residual and dropout", `input $0 : f32[3,5]
 input $1 : f32[3]
 %0 = layer_norm_grad{1,0,0} $0 $0 $1 $1 : f32[3,5]

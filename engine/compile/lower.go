@@ -117,6 +117,7 @@ func (b *Builder) produce(i int) error {
 	}
 	if e := b.epilogues[i]; e != nil {
 		b.assign(e.writes())
+		b.p.noteEpilogue(i, e.folds)
 		b.slots[i] = b.slots[e.writes()]
 	} else {
 		b.assign(i)
@@ -266,11 +267,11 @@ func (b *Builder) param(i int, q device.Param) device.Param {
 	switch at := int(q.Index); {
 	case q.From == device.Scalar:
 		q.Index = int32(w.scs[at])
-	case q.From == device.Offset && at < len(w.offs):
+	case q.From == device.Offset && at < len(w.offs) && w.offs[at] >= 0:
 		q.Index = int32(w.offs[at])
 	case q.From == device.Offset && at == len(w.offs) && writesView:
 		q.From, q.Index = device.Scalar, int32(view.scalar)
-	case q.From == device.Offset: // of a result that is no view
+	case q.From == device.Offset: // of a result that is no view, or of an epilogue's operand, which is whole
 		q.From, q.Index = device.Constant, 0
 	}
 	return q

@@ -77,8 +77,9 @@ type Plan struct {
 	// Fusible counts the fusion groups that the plan does without, because the device takes long to compile a kernel.
 	Fusible int
 	// Next is the plan with these groups, while its kernels are compiled: it will replace this one.
-	Next  *Plan
-	fused map[int][]int // by the last member of a fusion group: its members
+	Next     *Plan
+	fused    map[int][]int // by the last member of a fusion group: its members
+	epilogue map[int][]int // by product or convolution: the nodes that it applies to its result
 	// Overwrites is the first step that writes a buffer that the plan did not make. Before it, a run can be given up
 	// and begun anew.
 	Overwrites   StepPlace
@@ -108,6 +109,17 @@ func (p *Plan) noteGroup(members []int) {
 
 // Members lists the nodes that the steps with this event compute, where they are a fusion group.
 func (p *Plan) Members(event uint32) []int { return p.fused[int(event)-1] }
+
+// noteEpilogue keeps the nodes that node i applies to its result.
+func (p *Plan) noteEpilogue(i int, nodes []int) {
+	if p.epilogue == nil {
+		p.epilogue = map[int][]int{}
+	}
+	p.epilogue[i] = nodes
+}
+
+// Epilogue lists the nodes that the steps with this event apply to their result.
+func (p *Plan) Epilogue(event uint32) []int { return p.epilogue[int(event)-1] }
 
 // Cache finds plans by program. It evicts the least recently used.
 type Cache struct {

