@@ -20,7 +20,7 @@ extern "C" {
 #define TL_ABI_VERSION 3u
 #define TL_MAX_RANK 16
 #define TL_DEFERRED_TENSORS 4
-#define TL_OPERATORS_HASH 0xd69d1684u
+#define TL_OPERATORS_HASH 0xb7b2a89bu
 
 /* Statuses. */
 enum {
