@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from torchlette import _C
+from torchlette._runtime import casts
 from torchlette._runtime.nested import replaced
 
 __all__ = [
@@ -71,6 +72,7 @@ def set_autocast_dtype(device_type: str, dtype: _C.dtype) -> None:
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
     """Switch casting on the device on or off. With ``enabled`` alone it concerns CUDA and does nothing."""
     if isinstance(device_type, str) and is_autocast_available(device_type):
+        casts.count(bool(enabled) - is_autocast_enabled(device_type))
         _C._set_autocast(device_type == "wgpu", get_autocast_dtype(device_type) if enabled else None)
 
 
@@ -133,11 +135,13 @@ class autocast:
 
     def __enter__(self) -> autocast:
         if self.device not in _ABSENT:
+            casts.count(1)
             self._before.append(_C._set_autocast(self.device == "wgpu", self.fast_dtype if self._enabled else None))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
         if self.device not in _ABSENT:
+            casts.count(-1)
             _C._set_autocast(self.device == "wgpu", self._before.pop())
 
     def __call__(self, func: Callable[P, R]) -> Callable[P, R]:
