@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 import warnings
 from collections.abc import Callable
 from types import TracebackType
@@ -25,6 +26,7 @@ __all__ = [
     "is_autocast_cache_enabled",
     "is_autocast_cpu_enabled",
     "is_autocast_enabled",
+    "set_autocast_cache_enabled",
     "set_autocast_cpu_dtype",
     "set_autocast_cpu_enabled",
     "set_autocast_dtype",
@@ -84,13 +86,25 @@ set_autocast_cpu_dtype = functools.partial(set_autocast_dtype, "cpu")
 set_autocast_gpu_dtype = functools.partial(set_autocast_dtype, "cuda")
 
 
+class _State(threading.local):
+    cache_enabled = True
+
+
+_state = _State()
+
+
 def is_autocast_cache_enabled() -> bool:
-    """Return ``False``: weights are cast at each use."""
-    return False
+    """Return what ``cache_enabled`` is in this thread."""
+    return _state.cache_enabled
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Set what :func:`is_autocast_cache_enabled` returns: a weight is cast once for a window in any case."""
+    _state.cache_enabled = enabled
 
 
 def clear_autocast_cache() -> None:
-    """Do nothing: no cast weight is kept."""
+    """Do nothing: cast weights are kept no longer than the work that needs them."""
 
 
 class autocast:
@@ -104,7 +118,7 @@ class autocast:
         device_type: ``"cpu"`` or ``"wgpu"``; for other PyTorch devices it warns and is off.
         dtype: float16 or bfloat16; bfloat16 by default on the CPU, float16 on ``"wgpu"``.
         enabled: If false, nothing is cast inside, even within an enabled context.
-        cache_enabled: No effect: weights are cast at each use.
+        cache_enabled: What ``is_autocast_cache_enabled`` returns inside. A weight is cast once for a window anyway.
     """
 
     def __init__(
@@ -131,18 +145,23 @@ class autocast:
             )
             enabled = False
         self._enabled = enabled
+        self._cache_enabled = cache_enabled
         self._before: list[Any] = []
 
     def __enter__(self) -> autocast:
         if self.device not in _ABSENT:
             casts.count(1)
-            self._before.append(_C._set_autocast(self.device == "wgpu", self.fast_dtype if self._enabled else None))
+            old = _C._set_autocast(self.device == "wgpu", self.fast_dtype if self._enabled else None)
+            self._before.append((old, _state.cache_enabled))
+            if self._cache_enabled is not None:
+                _state.cache_enabled = self._cache_enabled
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
         if self.device not in _ABSENT:
             casts.count(-1)
-            _C._set_autocast(self.device == "wgpu", self._before.pop())
+            dtype, _state.cache_enabled = self._before.pop()
+            _C._set_autocast(self.device == "wgpu", dtype)
 
     def __call__(self, func: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(func)
