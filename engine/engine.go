@@ -46,8 +46,8 @@ type Engine struct {
 
 // counters feed Info("stats").
 type counters struct {
-	windows, built, fused, unfused, replayed, executed, faults, inPlace, through int64
-	keyNanos, runNanos                                                           int64
+	windows, built, fused, unfused, replayed, executed, faults, inPlace, through, reads int64
+	keyNanos, runNanos                                                                  int64
 }
 
 // newID returns a number that no walk, hook or export has had.

@@ -91,6 +91,21 @@ func (e *Engine) Leaves(hs []uint64, out []Out) (n int, err *ir.Error) {
 	return len(found), nil
 }
 
+// History sums up the values saved in the history of the tensors hs by steps after since.
+func (e *Engine) History(hs []uint64, since uint64) (found autograd.History, err *ir.Error) {
+	defer e.leave(&err)
+	e.enter()
+	var roots []uint32
+	for _, h := range hs {
+		v, err := e.session.Resolve(h)
+		if err != nil {
+			return found, err
+		}
+		roots = append(roots, v.Tape)
+	}
+	return e.tape.History(roots, since), nil
+}
+
 // LeadsOutside reports for each tensor of hs whether its history ends in a leaf that is not closed.
 func (e *Engine) LeadsOutside(hs []uint64, outside []bool) (err *ir.Error) {
 	defer e.leave(&err)

@@ -231,6 +231,7 @@ func (e *Engine) readNow(h uint64, dst []byte, slice time.Duration) (err *ir.Err
 		}
 	}
 	e.read.drop(e.graph)
+	e.stats.reads++
 	return e.takeFault()
 }
 

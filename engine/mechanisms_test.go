@@ -190,3 +190,35 @@ func TestTheProductOfAWeightsGradientMakesThatOfTheBias(t *testing.T) {
 		assert.False(t, k != nil && strings.HasPrefix(k.Label(), "sum"), "a kernel of its own")
 	}
 }
+
+func TestAWeightIsCastOnceForAWindow(t *testing.T) {
+	d := &noting{reference.New(), map[launch.Op]int{}}
+	r := &rig{t: t, dev: d.Device}
+	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return d, nil }})
+	w := r.grad(r.floats([]int64{2, 2}, 1, 2, 3, 4))
+	casts := func() (n int) {
+		for k, times := range d.kernels {
+			if k != nil && strings.HasPrefix(k.Label(), "cast_float32") {
+				n += times
+			}
+		}
+		return n
+	}
+	old := r.e.SetMode(ModeAutocastCPU, int64(ir.BF16))
+	var h T
+	for range 6 { // the rule, its capture, replays of the trace
+		y := r.do("matmul", w, w)
+		if h != 0 {
+			z := r.do("add", h, y)
+			r.drop(h, y)
+			y = z
+		}
+		h = y
+	}
+	sum := r.do("sum", h)
+	r.e.SetMode(ModeAutocastCPU, old)
+	require.Nil(t, r.backward(sum, 0))
+	require.Nil(t, r.step())
+	assert.Equal(t, 1, casts())
+	assert.Equal(t, []float32{42, 66, 54, 78}, r.gradOf(w))
+}

@@ -225,7 +225,9 @@ type operatorRule Engine
 // Apply implements op.Rule.
 func (r *operatorRule) Apply(_ op.Builder, in []op.Val) []op.Val {
 	a := &r.recorder.args
+	a.Lower = [2]ir.DType{}
 	if r.recorder.casts {
+		a.Lower = r.session.Autocast
 		a.In = autocast(&r.dispatch, r.session.Autocast, a.Op, in)
 	}
 	vals := a.Op.Eval(a)

@@ -102,6 +102,48 @@ func (t *Tape) Leaves(edges []uint32) []uint64 {
 	return found
 }
 
+// History sums up what a part of the tape saves, so that two recordings of a function can be compared.
+type History struct {
+	Now   uint64 // the number of the newest step
+	Saved int
+	Hash  uint64 // of the dtypes, devices and shapes of saved values, in the order of the walk
+}
+
+// History walks from edges through the steps after since, depth first, first operand first.
+func (t *Tape) History(edges []uint32, since uint64) History {
+	h := History{Now: t.seq, Hash: 14695981039346656037} // FNV-1a
+	add := func(x uint64) { h.Hash = (h.Hash ^ x) * 1099511628211 }
+	note := func(list []Saved) {
+		for i := range list {
+			if v := &list[i].Val; list[i].Held && v.IsTensor() {
+				h.Saved++
+				add(uint64(v.DType()) | uint64(v.Device())<<32)
+				for _, n := range v.Shape() {
+					add(uint64(n))
+				}
+			}
+		}
+	}
+	seen := map[uint32]bool{}
+	work := slices.Clone(edges)
+	slices.Reverse(work)
+	for len(work) > 0 {
+		id := work[len(work)-1] >> 4
+		work = work[:len(work)-1]
+		if id == 0 || seen[id] || t.nodes[id].Seq <= since {
+			continue
+		}
+		seen[id] = true
+		n := t.nodes[id]
+		note(n.In)
+		note(n.Out)
+		for i := len(n.In) - 1; i >= 0; i-- {
+			work = append(work, n.In[i].Val.Tape)
+		}
+	}
+	return h
+}
+
 // Close marks leaf e as an argument of a transform that has finished its call: gradients by the leaf stay possible, but
 // no history is kept for it.
 func (t *Tape) Close(e uint32) { t.Node(e).Closed = true }

@@ -19,6 +19,7 @@ type Mark struct {
 
 // Mark returns the current point.
 func (s *Session) Mark() Mark {
+	s.shared.since = s.graph.Seq() // a captured function has nodes of its own
 	return Mark{seq: s.graph.Seq(), realized: s.graph.Realized(), births: s.Births(), token: s.effects.token(),
 		draws: s.draws}
 }

@@ -107,8 +107,18 @@ func (s *Session) value(id uint32, aval ir.AvalID) op.Val {
 // unless something refers to them.
 func (s *Session) Add(list []op.Val, p *op.Prim, attrID uint32, avals []ir.AvalID, edges []ir.Edge,
 	scalars []uint64) []op.Val {
+	if p.Shared {
+		if id := s.shared.find(s.graph, p, avals[0], edges[0]); id != 0 {
+			s.graph.Retain(id)
+			s.held.values = append(s.held.values, id)
+			return append(list, s.value(id, avals[0]))
+		}
+	}
 	id := s.graph.Add(uint16(p.ID), attrID, s.SourceLoc, avals, edges, scalars)
 	s.held.values = append(s.held.values, id)
+	if p.Shared {
+		s.shared.note(id, edges[0])
+	}
 	s.emitter.recorded++
 	first := ir.AvalOf(avals[0])
 	s.emitter.pendingBytes += first.Bytes()

@@ -32,6 +32,7 @@ type Session struct {
 	inference inference
 	held      held
 	emitter   emitter
+	shared    shared
 	fence     Fence // nil: every write is allowed
 	// Epoch counts the steps that mark_step has ended.
 	Epoch uint64

@@ -180,7 +180,7 @@ func TestSGD(t *testing.T) {
 					for _, s := range []float64{lr, mu, damp, decay, first} {
 						in = append(in, op.FloatVal(s))
 					}
-					o := emit(e, "sgd_step", []int64{int64(nesterov), int64(maximize), int64(hasBuf)}, in...)
+					o := emit(e, "sgd_step", []int64{int64(nesterov), int64(maximize), int64(hasBuf), 0}, in...)
 					wantW, wantM := make([]float64, 3), make([]float64, 3)
 					for i := range w {
 						d := g[i]
@@ -227,7 +227,7 @@ func TestAdam(t *testing.T) {
 				for _, s := range []float64{lr, b1, b2, eps, decay, bias1, bias2, 1 - b1, 1 - b2} {
 					in = append(in, op.FloatVal(s))
 				}
-				o := emit(e, "adam_step", []int64{decoupled, amsgrad, maximize}, in...)
+				o := emit(e, "adam_step", []int64{decoupled, amsgrad, maximize, 0}, in...)
 				want := make([][]float64, 4)
 				for i := range w {
 					x, d := w[i], g[i]

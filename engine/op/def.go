@@ -56,11 +56,14 @@ const (
 // Args is a decoded call: the flat encoding that the signature defines. The methods below read it in the order of the
 // parameters.
 type Args struct {
-	B          Builder
-	Op         *Def
-	In         []Val   // tensors and operands in order; an absent optional has Kind None
-	Ints       []int64 // ints, bools, dtypes, devices and enums in order; a list is preceded by its length (-1 for None)
-	Scalars    []Val   // Scalar and float parameters in order
+	B       Builder
+	Op      *Def
+	In      []Val   // tensors and operands in order; an absent optional has Kind None
+	Ints    []int64 // ints, bools, dtypes, devices and enums in order; a list is preceded by its length (-1 for None)
+	Scalars []Val   // Scalar and float parameters in order
+	// Lower is autocast's dtype on the CPU and on GPUs, or none: for operators that autocast leaves alone but for a
+	// product of matrices inside.
+	Lower      [2]ir.DType
 	ni, nt, ns int
 	ret        [4]Val
 }

@@ -185,6 +185,9 @@ type Prim struct {
 	// Unordered: a device may combine or overwrite elements of one place in the order in which its threads meet. Under
 	// deterministic algorithms the primitive is recorded with Deterministic after its attributes.
 	Unordered bool
+	// Shared: a node over a stored value is recorded once for a window, however often it is asked for: the casts of a
+	// weight under autocast.
+	Shared bool
 	// ScalarDType gives the dtype of scalar operand i. nil: the dtype of the first tensor input, or of the first output
 	// where there is none.
 	ScalarDType func(in []Val, out []OutSpec, i int) ir.DType

@@ -275,6 +275,28 @@ static PyObject *py_leaves(PyObject *self, PyObject *tensors) {
     return tuple;
 }
 
+/* _history(tensors, since): (newest step, number of saved values, hash of their dtypes and shapes), of the steps after
+ * since. */
+static PyObject *py_history(PyObject *self, PyObject *args) {
+    (void)self;
+    PyObject *tensors;
+    unsigned long long since;
+    if (!PyArg_ParseTuple(args, "OK:_history", &tensors, &since)) {
+        return NULL;
+    }
+    Py_ssize_t n;
+    uint64_t *hs = handles_of(tensors, &n, false), now = 0, hash = 0;
+    if (hs == NULL) {
+        return NULL;
+    }
+    int32_t saved = 0, status = tl_history(hs, (int32_t)n, since, &now, &saved, &hash);
+    PyMem_Free(hs);
+    if (check_status(status) < 0) {
+        return NULL;
+    }
+    return Py_BuildValue("(KiK)", (unsigned long long)now, (int)saved, (unsigned long long)hash);
+}
+
 /* _leads_outside(tensors): for each tensor, whether its history leads to a leaf that is not closed. */
 static PyObject *py_leads_outside(PyObject *self, PyObject *tensors) {
     (void)self;
@@ -342,6 +364,7 @@ PyMethodDef autograd_functions[] = {
     {"_function", py_function, METH_VARARGS, "Hold what made a tensor: (id, name, output, site) or None."},
     {"_function_next", py_function_next, METH_O, "Hold the functions whose results a function took."},
     {"_function_release", py_function_release, METH_O, "Give one hold of a function back."},
+    {"_history", py_history, METH_VARARGS, "The saved values in the history of some tensors, summed up."},
     {"_leaves", py_leaves, METH_O, "The leaves that the history of some tensors ends in."},
     {"_leads_outside", py_leads_outside, METH_O,
         "Of tensors, whether the history of each ends in a leaf that is not closed."},

@@ -239,6 +239,47 @@ static int restore_words(PyObject *generator, uint64_t outer[4]) {
     return failed ? -1 : 0;
 }
 
+static PyObject *observer;
+
+PyObject *call_observed(
+    const char *name, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject *r) {
+    if (observer == NULL || r == NULL) {
+        return r;
+    }
+    Py_ssize_t n_names = kwnames != NULL ? PyTuple_Size(kwnames) : 0, own = self != NULL;
+    PyObject *f = Py_NewRef(observer), *tuple = PyTuple_New(nargs + own), *dict = PyDict_New(), *out = NULL;
+    if (tuple != NULL && dict != NULL) {
+        int failed = own != 0 && PyTuple_SetItem(tuple, 0, Py_NewRef(self)) < 0;
+        for (Py_ssize_t i = 0; failed == 0 && i < nargs; i++) {
+            failed = PyTuple_SetItem(tuple, i + own, Py_NewRef(args[i])) < 0;
+        }
+        for (Py_ssize_t i = 0; failed == 0 && i < n_names; i++) {
+            failed = PyDict_SetItem(dict, PyTuple_GetItem(kwnames, i), args[nargs + i]) < 0;
+        }
+        if (failed == 0) {
+            out = PyObject_CallFunction(f, "sOOO", name, tuple, dict, r);
+        }
+    }
+    Py_XDECREF(tuple);
+    Py_XDECREF(dict);
+    Py_DECREF(f);
+    Py_DECREF(r);
+    return out;
+}
+
+static PyObject *py_set_observer(PyObject *self, PyObject *f) {
+    (void)self;
+    PyObject *former = observer;
+    observer = f != Py_None ? Py_NewRef(f) : NULL;
+    return former != NULL ? former : Py_NewRef(Py_None);
+}
+
+PyMethodDef call_functions[] = {
+    {"_set_observer", py_set_observer, METH_O,
+        "Call a function with the name, arguments and result of each operator call; it gives the result to use."},
+    {0},
+};
+
 PyObject *call_group(
     group *g, uint8_t api, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
     argbuf b;
@@ -269,8 +310,9 @@ PyObject *call_group(
     if (swapped > 0 && restore_words(x.generator, outer) < 0) {
         Py_CLEAR(r);
     }
+    bool functional = g->mode != TL_IN_PLACE && x.out == NULL;
     argbuf_clear(&b);
-    return r;
+    return functional ? call_observed(g->name, self, args, nargs, kwnames, r) : r;
 }
 
 PyObject *call_name(const char *name, PyObject *const *args, Py_ssize_t nargs) {

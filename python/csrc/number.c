@@ -75,7 +75,8 @@ static PyObject *run_binary(binary *op, PyObject *x, PyObject *y, uint8_t mode) 
         r = mode == TL_IN_PLACE ? call_in_place(op->o, &b, x) : call_overload(op->o, &b, TL_API_CORE);
     }
     argbuf_clear(&b);
-    return r;
+    PyObject *both[] = {x, y};
+    return mode == TL_IN_PLACE || r == Py_NotImplemented ? r : call_observed(op->name, NULL, both, 2, NULL, r);
 }
 
 static bool is_number(PyObject *o) {

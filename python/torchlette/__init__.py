@@ -114,8 +114,8 @@ _LAZY_NAMES = {
         "_ops.windows": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
         "amp": "GradScaler autocast get_autocast_dtype is_autocast_enabled",
         "amp.autocast_mode": "clear_autocast_cache get_autocast_cpu_dtype get_autocast_gpu_dtype "
-        "is_autocast_cache_enabled is_autocast_cpu_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled "
-        "set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype",
+        "is_autocast_cache_enabled is_autocast_cpu_enabled set_autocast_cache_enabled set_autocast_cpu_dtype "
+        "set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype",
         "compiler": "compile",
         "func": "vmap",
         "jit": "ScriptFunction ScriptModule",

@@ -686,6 +686,7 @@ from torchlette.amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_
 from torchlette.amp.autocast_mode import get_autocast_gpu_dtype as get_autocast_gpu_dtype
 from torchlette.amp.autocast_mode import is_autocast_cache_enabled as is_autocast_cache_enabled
 from torchlette.amp.autocast_mode import is_autocast_cpu_enabled as is_autocast_cpu_enabled
+from torchlette.amp.autocast_mode import set_autocast_cache_enabled as set_autocast_cache_enabled
 from torchlette.amp.autocast_mode import set_autocast_cpu_dtype as set_autocast_cpu_dtype
 from torchlette.amp.autocast_mode import set_autocast_cpu_enabled as set_autocast_cpu_enabled
 from torchlette.amp.autocast_mode import set_autocast_dtype as set_autocast_dtype

@@ -258,7 +258,7 @@ def mean(
     dims = _dims(dim, x.dim())
     if mask is None:
         return x.mean(dims, keepdim=keepdim)
-    return _filled(x, mask, 0).sum(dims, keepdim=keepdim) / _counted(x, dims, keepdim, mask)
+    return _filled(x, mask, 0).sum(dims, keepdim=keepdim, dtype=x.dtype) / _counted(x, dims, keepdim, mask)
 
 
 def median(
@@ -309,7 +309,8 @@ def norm(
     """
     x = input.to(dtype or input.dtype)
     order = 2.0 if ord is None else ord
-    return linalg.vector_norm(_filled(x, mask, math.inf if order < 0 else 0), order, _dims(dim, x.dim()), keepdim)
+    filled = _filled(x, mask, math.inf if order < 0 else 0)
+    return linalg.vector_norm(filled, order, _dims(dim, x.dim()), keepdim).to(x.dtype)
 
 
 def var(
@@ -388,15 +389,15 @@ def _normalized(f: Callable[..., Tensor], outside: Callable[[Any], Any], doc: st
 
     def normalized(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
         x = input.to(dtype or input.dtype)
-        return f(_filled(x, mask, outside), dim)
+        return f(_filled(x, mask, outside), dim, dtype=x.dtype if x.is_floating_point() else None)
 
     normalized.__name__ = normalized.__qualname__ = f.__name__
     normalized.__doc__ = f"{doc}\n\n{_NORMALIZED_ARGS}"
     return normalized
 
 
-def _softmin(input: Tensor, dim: int) -> Tensor:
-    return _C.softmax(-input, dim)
+def _softmin(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+    return _C.softmax(-input, dim, dtype=dtype)
 
 
 softmax = _normalized(

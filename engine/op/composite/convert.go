@@ -60,6 +60,23 @@ func registerConvertOps() {
 			return a.Ret(prim.Zeros(a.B, resultType(a.B, x, y), ir.CPU, []int64{0}))
 		},
 	})
+	op.Register(op.Def{
+		Sig: "_with_history(Tensor self, Tensor history) -> Tensor", Where: op.Hidden, NoGrad: notOfData,
+		Doc:          "The values of self with the gradient history of history, which computed the same values.",
+		Samples:      samples("T(3), T(3)"),
+		ErrorSamples: samples("T(3), T(2)"),
+		Eval: func(a *op.Args) []op.Val {
+			x, y := a.Val(), a.Val()
+			if !ir.SameShape(x.Shape(), y.Shape()) || x.DType() != y.DType() {
+				fail(ir.ErrRuntime, "_with_history: got %s of shape %s and %s of shape %s, want the same", x.DType(),
+					ir.ShapeString(x.Shape()), y.DType(), ir.ShapeString(y.Shape()))
+			}
+			x = prim.Copy(a.B, x)
+			// Without a register the call has no cached trace, which would give the result no history.
+			x.Tape, x.CaptureReg = y.Tape, 0
+			return a.Ret(x)
+		},
+	})
 	registerFills()
 }
 

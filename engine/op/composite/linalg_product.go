@@ -72,6 +72,7 @@ func evalMatrixPower(a *op.Args) []op.Val {
 		return a.Ret(prim.Copy(b, x))
 	}
 	var y op.Val
+	x = lowered(a, x)
 	for ; n > 0; n /= 2 {
 		if n%2 == 1 && y.Kind == op.None {
 			y = x
@@ -330,7 +331,8 @@ func evalBlockDiag(a *op.Args) []op.Val {
 }
 
 // covariance of the rows of x over its columns, weighted by counts and by weights where they are given.
-func covariance(b op.Builder, x, counts, weights op.Val, correction int64) op.Val {
+func covariance(a *op.Args, x, counts, weights op.Val, correction int64) op.Val {
+	b := a.B
 	if len(x.Shape()) > 2 {
 		fail(ir.ErrRuntime, "cov(): expected input to have two or fewer dimensions but got an input with %d dimensions",
 			len(x.Shape()))
@@ -366,8 +368,9 @@ func covariance(b op.Builder, x, counts, weights op.Val, correction int64) op.Va
 	}
 	norm := prim.Maximum(b, prim.Sub(b, total, lost), op.FloatVal(0))
 	centred := prim.Sub(b, x, expand(b, mean, x.Shape()))
-	c := matrix(b, centred, mT(b, prim.Mul(b, centred, expand(b, w, x.Shape()))), none)
-	c = prim.Div(b, c, expand(b, norm, c.Shape()))
+	right := lowered(a, mT(b, prim.Mul(b, centred, expand(b, w, x.Shape()))))
+	c := matrix(b, lowered(a, centred), right, none)
+	c = prim.Div(b, c, expand(b, cast(b, norm, c.DType()), c.Shape()))
 	if c.L().Numel == 1 {
 		return prim.Reshape(b, c, nil)
 	}
@@ -382,7 +385,7 @@ func registerCovariance() {
 			"T(2,4) | aweights=T(4;0.5,2)", "I(2,4;0,9)"), ErrorSamples: samples("T(2,2,2)", "T(2,4) | fweights=T(4)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, n, f := a.Val(), a.Int(), a.Val()
-			return a.Ret(covariance(a.B, x, f, a.Val(), n))
+			return a.Ret(covariance(a, x, f, a.Val(), n))
 		},
 	})
 	op.Register(op.Def{
@@ -390,7 +393,7 @@ func registerCovariance() {
 			"columns.", Samples: samples("T(3,5)", "T(5)", "I(2,4;0,9)"), ErrorSamples: samples("T(2,2,2)"),
 		Eval: func(a *op.Args) []op.Val {
 			b := a.B
-			c := covariance(b, a.Val(), none, none, 1)
+			c := covariance(a, a.Val(), none, none, 1)
 			if len(c.Shape()) == 0 {
 				return a.Ret(prim.Div(b, c, c))
 			}

@@ -479,39 +479,54 @@ func Matmul(b op.Builder, x, y, bias op.Val) op.Val {
 	return b.Emit(pMatmul, []int64{0}, x, y)
 }
 
-// SGDStep is one step of SGD: the new parameter, and the new momentum buffer where buf is a tensor. first is 1 in the
-// step that creates the buffer.
-func SGDStep(b op.Builder, p, g, buf, lr, momentum, dampening, weightDecay, first op.Val, nesterov,
-	maximize bool) (newP, newBuf op.Val) {
-	attr := []int64{flag(nesterov), flag(maximize), flag(buf.IsTensor())}
-	in := []op.Val{p, g}
-	if buf.IsTensor() {
-		in = append(in, buf)
-	}
-	o := b.EmitN(pSGDStep, attr, append(in, lr, momentum, dampening, weightDecay, first)...)
-	if buf.IsTensor() {
-		return o[0], o[1]
-	}
-	return o[0], op.Val{}
+// SGD has the numbers of a step of SGD. First is 1 in the step that creates the momentum buffer.
+type SGD struct {
+	LR, Momentum, Dampening, WeightDecay, First op.Val
+	Nesterov, Maximize                          bool
 }
 
-// Adam has the numbers of an Adam step (Kingma and Ba, 2015). Bias1 and Bias2 are 1-beta**step.
+// SGDStep is one step of SGD: the new parameter, and the new momentum buffer where buf is a tensor. Where overflow is a
+// tensor and not 0, both are the old ones.
+func SGDStep(b op.Builder, p, g, buf, overflow op.Val, o SGD) (newP, newBuf op.Val) {
+	attr := []int64{flag(o.Nesterov), flag(o.Maximize), flag(buf.IsTensor()), flag(overflow.IsTensor())}
+	in := []op.Val{p, g}
+	for _, x := range []op.Val{buf, overflow} {
+		if x.IsTensor() {
+			in = append(in, x)
+		}
+	}
+	r := b.EmitN(pSGDStep, attr, append(in, o.LR, o.Momentum, o.Dampening, o.WeightDecay, o.First)...)
+	if buf.IsTensor() {
+		return r[0], r[1]
+	}
+	return r[0], op.Val{}
+}
+
+// Adam has the numbers of an Adam step (Kingma and Ba, 2015). Bias1 and Bias2 are 1-beta**step: tensors exactly where
+// the step may overflow.
 type Adam struct {
 	LR, Beta1, Beta2, Eps, WeightDecay, Bias1, Bias2 op.Val
 	Decoupled, Maximize                              bool // Decoupled: AdamW
 }
 
 // AdamStep is one step of Adam or AdamW: the new parameter and moments. vmax and its new value have Kind None without
-// amsgrad.
-func AdamStep(b op.Builder, p, g, m, v, vmax op.Val, o Adam) (newP, newM, newV, newMax op.Val) {
+// amsgrad. Where overflow is a tensor and not 0, the results are the old values.
+func AdamStep(b op.Builder, p, g, m, v, vmax, overflow op.Val, o Adam) (newP, newM, newV, newMax op.Val) {
 	in := []op.Val{p, g, m, v}
 	if vmax.IsTensor() {
 		in = append(in, vmax)
 	}
+	numbers := []op.Val{o.LR, o.Beta1, o.Beta2, o.Eps, o.WeightDecay}
+	if overflow.IsTensor() {
+		in = append(in, overflow, o.Bias1, o.Bias2)
+	} else {
+		numbers = append(numbers, o.Bias1, o.Bias2)
+	}
 	// 1-beta is computed in double: in f32 the difference would lose digits.
 	one := func(beta op.Val) op.Val { return op.FloatVal(1 - beta.Float()) }
-	in = append(in, o.LR, o.Beta1, o.Beta2, o.Eps, o.WeightDecay, o.Bias1, o.Bias2, one(o.Beta1), one(o.Beta2))
-	r := b.EmitN(pAdamStep, []int64{flag(o.Decoupled), flag(vmax.IsTensor()), flag(o.Maximize)}, in...)
+	in = append(append(in, numbers...), one(o.Beta1), one(o.Beta2))
+	attr := []int64{flag(o.Decoupled), flag(vmax.IsTensor()), flag(o.Maximize), flag(overflow.IsTensor())}
+	r := b.EmitN(pAdamStep, attr, in...)
 	if vmax.IsTensor() {
 		newMax = r[3]
 	}

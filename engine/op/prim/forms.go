@@ -46,10 +46,11 @@ var forms = map[string]string{
 	"cat":                 "x... {dim} -> y",
 	"strided_scatter":     "base, value, offset {layout} -> y",
 	"strided_scatter_add": "base, value, offset {layout} -> y (the layout may repeat elements)",
-	"sgd_step": "p, g, buf?, lr, momentum, dampening, weight_decay, first {nesterov, maximize, has buf} -> p, buf? " +
-		"(in place where possible)",
-	"adam_step": "p, g, m, v, vmax?, lr, beta1, beta2, eps, weight_decay, bias1, bias2, 1-beta1, 1-beta2 {decoupled, " +
-		"amsgrad, maximize} -> p, m, v, vmax? (in place where possible)",
+	"sgd_step": "p, g, buf?, overflow?, lr, momentum, dampening, weight_decay, first {nesterov, maximize, has buf, " +
+		"has overflow} -> p, buf? (in place where possible; the old values where overflow is not 0)",
+	"adam_step": "p, g, m, v, vmax?, [overflow, bias1, bias2]?, lr, beta1, beta2, eps, weight_decay, [bias1, bias2]?, " +
+		"1-beta1, 1-beta2 {decoupled, amsgrad, maximize, has overflow} -> p, m, v, vmax? (in place where possible; the old " +
+		"values where overflow is not 0)",
 	"scan":      "x {dim, operation} -> y",
 	"sort":      "x {k, dim, descending} -> values, indices",
 	"search":    "rows, x {right} -> places",

@@ -8,22 +8,22 @@ import (
 const optimizerStep = op.NotDifferentiable("an optimizer's step is an update, not a function to differentiate")
 
 func registerOptimPrims() {
-	// Attributes: sgd nesterov, maximize, has buf; adam decoupled, amsgrad, maximize.
+	// Attributes: sgd nesterov, maximize, has buf, has overflow; adam decoupled, amsgrad, maximize, has overflow.
 	pSGDStep = op.RegisterPrim(op.Prim{Name: "sgd_step", Doc: "one step of SGD: p, buf?", NIn: -1, NoVJP: optimizerStep,
 		InPlace: [][2]int{{0, 0}, {1, 2}}, Infer: stepInfer("sgd_step", func(attr []int64) (tensors int, state []int) {
 			if attr[2] != 0 {
-				return 3, []int{0, 2}
+				return 3 + int(attr[3]), []int{0, 2}
 			}
-			return 2, []int{0}
+			return 2 + int(attr[3]), []int{0}
 		})})
 	pAdamStep = op.RegisterPrim(op.Prim{Name: "adam_step", Doc: "one step of Adam or AdamW: p, m, v, vmax?", NIn: -1,
 		NoVJP:   optimizerStep,
 		InPlace: [][2]int{{0, 0}, {1, 2}, {2, 3}, {3, 4}}, Infer: stepInfer("adam_step", func(attr []int64) (tensors int,
 			state []int) {
 			if attr[1] != 0 {
-				return 5, []int{0, 2, 3, 4}
+				return 5 + 3*int(attr[3]), []int{0, 2, 3, 4}
 			}
-			return 4, []int{0, 2, 3}
+			return 4 + 3*int(attr[3]), []int{0, 2, 3}
 		})})
 }
 

@@ -297,3 +297,30 @@ def test_gradcheck():
     for make in (cube, exponential, several):
         assert tl.autograd.gradcheck(make(tl), (x,))
         assert tl.autograd.gradgradcheck(make(tl), (x,))
+
+
+@pytest.mark.parametrize("lib", [torch, tl], ids=["torch", "torchlette"])
+def test_saved_tensors_are_freed_by_backward(lib):
+    """As those of the library's operators, unless the graph is retained."""
+    contexts = []
+
+    class Double(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            contexts.append(ctx)
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * 2 + x * 0
+
+    x = lib.ones(2, requires_grad=True)
+    y = Double.apply(x * 1).sum()
+    y.backward(retain_graph=True)
+    assert len(contexts[0].saved_tensors) == 1
+    y.backward()
+    with pytest.raises(RuntimeError, match="a second time"):
+        _ = contexts[0].saved_tensors
+    assert x.grad.tolist() == [4.0, 4.0]

@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from torchlette._runtime.aten import OpOverloadPacket
 from torchlette._runtime.errors import NotSupportedError, RefusedNameError
 from torchlette.autograd import Function
 
@@ -176,7 +177,9 @@ class _Namespace:
     def __init__(self, name: str) -> None:
         self.__name__ = name
 
-    def __getattr__(self, name: str) -> CustomOpDef:
+    def __getattr__(self, name: str) -> CustomOpDef | OpOverloadPacket:
+        if self.__name__ == "aten" and not name.startswith("__"):
+            return OpOverloadPacket(name)
         if (found := _ops.get(f"{self.__name__}::{name}")) is not None:
             return found
         raise RefusedNameError(

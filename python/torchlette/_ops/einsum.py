@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchlette import _C
+from torchlette._runtime.casts import autocast_inputs
 
 __all__ = ["einsum"]
 
@@ -128,7 +129,14 @@ def _contract(
     rows = math.prod(sizes_batch)
     if a.dtype != b.dtype:  # a sum of small integers is int64
         a, b = (t.to((a.new_empty(0) + b.new_empty(0)).dtype) for t in (a, b))
-    product = _C.matmul(a.reshape(rows, m, k), b.reshape(rows, k, n))
+    a, b = a.reshape(rows, m, k), b.reshape(rows, k, n)
+    # Autocast casts products of matrices only, so others must be no matmul.
+    if k == 1:
+        product = a * b
+    elif not (batch or left or right) and a.is_floating_point():
+        product = _C.dot(a.reshape(k), b.reshape(k))
+    else:
+        product = _C.matmul(a, b)
     return product.reshape([*sizes_batch, *sizes_left, *sizes_right]), batch + left + right
 
 
@@ -145,6 +153,7 @@ def _check_sizes(operands: list[Tensor], labels: list[list[_Label]]) -> None:
             sizes[label] = size if known == 1 else known
 
 
+@autocast_inputs(gpu="lower")
 def einsum(equation: Any, *operands: Any) -> Tensor:
     """Sum products of operands over labelled dimensions, as in ``einsum("bij,bjk->bik", a, b)``.
 

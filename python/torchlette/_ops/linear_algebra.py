@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchlette import _C, linalg
+from torchlette._runtime.casts import autocast_inputs
 
 __all__ = [
     "block_diag",
@@ -52,6 +53,7 @@ def spmm(mat1: Tensor, mat2: Tensor) -> Tensor:
     return _C.mm(mat1, mat2)
 
 
+@autocast_inputs(gpu="widest")
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
     """Sum products over dimensions of two tensors.
 
@@ -74,9 +76,15 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     shape = [a.shape[d] for d in left] + [b.shape[d] for d in right]
     terms = math.prod(a.shape[d] for d in first)
     rows, columns = math.prod(a.shape[d] for d in left), math.prod(b.shape[d] for d in right)
-    product = _C.mm(
-        a.permute(left + first).reshape(rows, terms), b.permute(second + right).reshape(terms, columns)
-    ).reshape(shape)
+    a, b = a.permute(left + first).reshape(rows, terms), b.permute(second + right).reshape(terms, columns)
+    # Autocast casts products of matrices only, so others must be no mm.
+    if terms == 1:
+        product = a * b
+    elif rows == columns == 1 and a.is_floating_point():
+        product = _C.dot(a.reshape(terms), b.reshape(terms))
+    else:
+        product = _C.mm(a, b)
+    product = product.reshape(shape)
     return product if out is None else _C.add(product, 0, out=out)
 
 
@@ -92,6 +100,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
     return _C._block_diag(tensors)
 
 
+@autocast_inputs(cpu="full")
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """Return ``linalg.lu_factor(A)`` and, with ``get_infos``, the number of the first pivot that is zero.
 

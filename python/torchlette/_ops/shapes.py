@@ -13,6 +13,7 @@ from math import prod
 from torchlette import _C
 from torchlette._ops import indexing
 from torchlette._ops.memory_format import channels_last, channels_last_3d, contiguous_format, strided
+from torchlette._runtime.casts import autocast_inputs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = F
     return _C._put_at(input, tuple(indices), values, accumulate)
 
 
+@autocast_inputs(gpu="widest")
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """Return a copy of ``input`` after :func:`index_put_`.
 

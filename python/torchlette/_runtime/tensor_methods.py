@@ -263,7 +263,7 @@ def _where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 
 def _rdiv(self: Tensor, other: Any) -> Tensor:
     """Return ``other / self``."""
-    return other / self
+    return self.reciprocal() * other
 
 
 def _div(self: Tensor, other: Any) -> Tensor:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 import warnings
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from torchlette import _C
+from torchlette._runtime import casts
 from torchlette._runtime.nested import replaced
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "is_autocast_cache_enabled",
     "is_autocast_cpu_enabled",
     "is_autocast_enabled",
+    "set_autocast_cache_enabled",
     "set_autocast_cpu_dtype",
     "set_autocast_cpu_enabled",
     "set_autocast_dtype",
@@ -71,6 +74,7 @@ def set_autocast_dtype(device_type: str, dtype: _C.dtype) -> None:
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
     """Switch casting on the device on or off. With ``enabled`` alone it concerns CUDA and does nothing."""
     if isinstance(device_type, str) and is_autocast_available(device_type):
+        casts.count(bool(enabled) - is_autocast_enabled(device_type))
         _C._set_autocast(device_type == "wgpu", get_autocast_dtype(device_type) if enabled else None)
 
 
@@ -82,13 +86,25 @@ set_autocast_cpu_dtype = functools.partial(set_autocast_dtype, "cpu")
 set_autocast_gpu_dtype = functools.partial(set_autocast_dtype, "cuda")
 
 
+class _State(threading.local):
+    cache_enabled = True
+
+
+_state = _State()
+
+
 def is_autocast_cache_enabled() -> bool:
-    """Return ``False``: weights are cast at each use."""
-    return False
+    """Return what ``cache_enabled`` is in this thread."""
+    return _state.cache_enabled
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Set what :func:`is_autocast_cache_enabled` returns: a weight is cast once for a window in any case."""
+    _state.cache_enabled = enabled
 
 
 def clear_autocast_cache() -> None:
-    """Do nothing: no cast weight is kept."""
+    """Do nothing: cast weights are kept no longer than the work that needs them."""
 
 
 class autocast:
@@ -102,7 +118,7 @@ class autocast:
         device_type: ``"cpu"`` or ``"wgpu"``; for other PyTorch devices it warns and is off.
         dtype: float16 or bfloat16; bfloat16 by default on the CPU, float16 on ``"wgpu"``.
         enabled: If false, nothing is cast inside, even within an enabled context.
-        cache_enabled: No effect: weights are cast at each use.
+        cache_enabled: What ``is_autocast_cache_enabled`` returns inside. A weight is cast once for a window anyway.
     """
 
     def __init__(
@@ -129,16 +145,23 @@ class autocast:
             )
             enabled = False
         self._enabled = enabled
+        self._cache_enabled = cache_enabled
         self._before: list[Any] = []
 
     def __enter__(self) -> autocast:
         if self.device not in _ABSENT:
-            self._before.append(_C._set_autocast(self.device == "wgpu", self.fast_dtype if self._enabled else None))
+            casts.count(1)
+            old = _C._set_autocast(self.device == "wgpu", self.fast_dtype if self._enabled else None)
+            self._before.append((old, _state.cache_enabled))
+            if self._cache_enabled is not None:
+                _state.cache_enabled = self._cache_enabled
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
         if self.device not in _ABSENT:
-            _C._set_autocast(self.device == "wgpu", self._before.pop())
+            casts.count(-1)
+            dtype, _state.cache_enabled = self._before.pop()
+            _C._set_autocast(self.device == "wgpu", dtype)
 
     def __call__(self, func: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(func)

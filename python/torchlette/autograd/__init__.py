@@ -69,9 +69,9 @@ def _start_gradients(roots: tuple[Any, ...], given: tuple[Any, ...]) -> list[Any
 class Walk:
     """A backward pass in progress."""
 
-    def __init__(self, fills_all: bool) -> None:
-        """Store whether the pass fills every leaf that it reaches."""
-        self.fills_all = fills_all
+    def __init__(self, fills_all: bool, keeps: bool) -> None:
+        """Store whether the pass fills every leaf that it reaches, and whether saved tensors are kept."""
+        self.fills_all, self.keeps = fills_all, keeps
         # Called when the pass ends; the argument says whether it succeeded.
         self.at_end: list[Callable[[bool], None]] = []
 
@@ -80,10 +80,10 @@ class Walk:
 walks: list[Walk] = []
 
 
-def _walk(run: Callable[..., Any], create_graph: bool, *args: Any) -> Any:
+def _walk(run: Callable[..., Any], keeps: bool, create_graph: bool, *args: Any) -> Any:
     """Walk the tape. Python hooks and functions record exactly when the walk is recorded."""
     inspector = anomaly_mode.inspect if is_anomaly_enabled() and anomaly_mode.is_anomaly_check_nan_enabled() else None
-    walk, completed = Walk(run is _C._backward and args[4] is None), False
+    walk, completed = Walk(run is _C._backward and args[4] is None, keeps), False
     walks.append(walk)
     before = _C._set_grad_enabled(create_graph)
     try:
@@ -123,7 +123,7 @@ def backward(
     given = (None,) * len(roots) if grad_tensors is None else _as_tuple(grad_tensors)
     start = _start_gradients(roots, given)
     keep = create_graph if retain_graph is None else retain_graph
-    _walk(_C._backward, create_graph, roots, tuple(start), keep, create_graph, inputs)
+    _walk(_C._backward, keep, create_graph, roots, tuple(start), keep, create_graph, inputs)
 
 
 def grad(
@@ -164,6 +164,7 @@ def grad(
     keep = create_graph if retain_graph is None else retain_graph
     found = _walk(
         _C._grad,
+        keep,
         create_graph,
         roots,
         tuple(start),
@@ -184,7 +185,9 @@ def leaf_gradients(
     """Return gradients as :func:`grad` does, None where there is none, without running the leaves' hooks: the outer
     walk runs them.
     """
-    return _walk(_C._grad, create_graph, tuple(roots), tuple(start), tuple(inputs), True, create_graph, True, True)
+    return _walk(
+        _C._grad, True, create_graph, tuple(roots), tuple(start), tuple(inputs), True, create_graph, True, True
+    )
 
 
 def Variable(data: _C.Tensor, requires_grad: bool = False) -> _C.Tensor:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlette import _C, autograd
-from torchlette._runtime.errors import SavedTensorModifiedError
+from torchlette._runtime.errors import BackwardGraphFreedError, SavedTensorModifiedError
 from torchlette.autograd import graph
 from torchlette.autograd.grad_mode import enable_grad, no_grad
 
@@ -39,7 +39,8 @@ class FunctionCtx:
         self._dirty: tuple[Tensor, ...] = ()
         self._non_differentiable: tuple[Tensor, ...] = ()
         self._materialize = True
-        self._saved: tuple[_Saved, ...] = ()
+        # None once a backward pass has freed them.
+        self._saved: tuple[_Saved, ...] | None = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep inputs, results or other tensors for ``backward``, which reads :attr:`saved_tensors`."""
@@ -69,6 +70,13 @@ class FunctionCtx:
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
         """The tensors given to :meth:`save_for_backward`, as they were."""
+        if self._saved is None:
+            raise BackwardGraphFreedError(
+                "Trying to backward through the graph a second time (or directly access saved tensors after they have "
+                "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
+                "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or "
+                "if you need to access saved tensors after calling backward."
+            )
         return tuple(saved.unpack() for saved in self._saved) if self._saved else self._to_save
 
 
@@ -145,12 +153,17 @@ class _Call:
 
     def _on_result(self, i: int, grad: Tensor) -> None:
         if not self.grads:
-            autograd.walks[-1].at_end.append(self._forget)
+            walk = autograd.walks[-1]
+            walk.at_end.append(functools.partial(self._forget, walk.keeps))
         self.grads[i] = grad
 
-    def _forget(self, completed: bool) -> None:
-        """Drop the gradients of one walk: recorded gradients would form a cycle with the tape."""
+    def _forget(self, keeps: bool, completed: bool) -> None:
+        """Drop the gradients of one walk: recorded gradients would form a cycle with the tape. Drop the saved tensors
+        too if the walk frees them.
+        """
         self.grads, self.answers = {}, None
+        if completed and not keeps:
+            self.ctx._saved = None
 
     def _on_tap(self, i: int, grad: Tensor) -> Tensor | None:
         if self.answers is None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from torchlette import _C, finfo
 from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options, count_steps, host_number
+from torchlette.optim.overflow import Number, Overflow
 from torchlette.optim.per_parameter import zeros_for
 
 __all__ = ["Adafactor"]
@@ -68,11 +69,25 @@ class Adafactor(Optimizer):
 
     _NUMBERS = ("step",)
 
-    def _update(self) -> None:
+    def _update(self, overflow: Overflow | None) -> None:
         for group in self.param_groups:
             for p in group["params"]:
-                if p.grad is not None:
-                    _step(p, -p.grad if group["maximize"] else p.grad, self.state[p], group)
+                grad = p.grad
+                if grad is None:
+                    continue
+                state = self.state[p]
+                if not state:
+                    state.update(_start(p))
+                if group["maximize"]:
+                    grad = -grad
+                if overflow is None:
+                    _step(p, grad, state, group, count_steps([state])[0])
+                    continue
+                assert self._on_device is not None
+                (old,) = self._on_device.take(state, ("step",), p.device)
+                with overflow.guard([p, *(v for k, v in state.items() if k != "step")]):
+                    _step(p, grad, state, group, old + 1)
+                self._on_device.put(state, {"step": overflow.select(old, old + 1)})
 
 
 def _start(p: Tensor) -> dict[str, Any]:
@@ -83,11 +98,9 @@ def _start(p: Tensor) -> dict[str, Any]:
     return {"step": host_number(0.0), "row_var": zeros[..., :1].clone(), "col_var": zeros[..., :1, :].clone()}
 
 
-def _step(p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-    """Record the update of ``p``; nothing is read."""
-    if not state:
-        state.update(_start(p))
-    step, lr, squares = count_steps([state])[0], as_number(group["lr"]), grad.square()
+def _step(p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], step: Number) -> None:
+    """Record the update of ``p``, step number ``step``; nothing is read."""
+    lr, squares = as_number(group["lr"]), grad.square()
     newest = step ** group["beta2_decay"]
     least, smallest = group["eps"]
     least = finfo(p.dtype).eps if least is None else least
@@ -98,7 +111,8 @@ def _step(p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any])
     else:
         variance = state["variance"].lerp_(squares, newest)
     update = variance.clamp(min=least * least).rsqrt() * grad
+    relative = step.rsqrt().clamp(max=lr) if isinstance(step, Tensor) else min(lr, 1 / math.sqrt(step))
     root = math.sqrt(p.numel())
-    size = (p.norm() / root).clamp(min=smallest) * min(lr, 1 / math.sqrt(step))
+    size = (p.norm() / root).clamp(min=smallest) * relative
     p.mul_(1 - lr * group["weight_decay"])
     p.sub_(update * (size / (update.norm() / (root * group["d"])).clamp(min=1)))

@@ -6,6 +6,7 @@ from typing import Any
 
 from torchlette import _C
 from torchlette.optim.optimizer import check_options
+from torchlette.optim.overflow import Number, add_scaled
 from torchlette.optim.per_parameter import Entry, PerParameterOptimizer
 
 __all__ = ["Adagrad"]
@@ -71,7 +72,11 @@ class Adagrad(PerParameterOptimizer):
     def _start(self, p: _C.Tensor, group: Entry) -> Entry:
         return {"sum": _C.full_like(p, group["initial_accumulator_value"], requires_grad=False)}
 
-    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: Entry, group: Entry, lr: float, step: float) -> None:
+    def _rates(
+        self, group: Entry, lr: float, step: Number, *numbers: Number
+    ) -> tuple[tuple[Number, ...], tuple[Number, ...]]:
+        return (lr / (1 + (step - 1) * group["lr_decay"]),), ()
+
+    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: Entry, group: Entry, rate: Number) -> None:
         total = state["sum"].addcmul_(grad, grad)
-        rate = lr / (1 + (step - 1) * group["lr_decay"])
-        p.addcdiv_(grad, total.sqrt() + group["eps"], value=-rate)
+        add_scaled(p, -rate, grad, total.sqrt() + group["eps"])

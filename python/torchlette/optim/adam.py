@@ -6,6 +6,7 @@ from typing import Any
 
 from torchlette import _C
 from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options, count_steps, host_number
+from torchlette.optim.overflow import Overflow, bias_correction
 
 __all__ = ["Adam", "AdamW"]
 
@@ -99,13 +100,18 @@ class Adam(Optimizer):
             for name, default in {**self._LATER_OPTIONS, "decoupled_weight_decay": False}.items():
                 group.setdefault(name, default)
 
-    def _update(self) -> None:
+    _NUMBERS = ("step",)
+
+    def _update(self, overflow: Overflow | None) -> None:
         for group in self.param_groups:
             lr, eps, decay = as_number(group["lr"]), group["eps"], group["weight_decay"]
             beta1, beta2 = (as_number(beta) for beta in group["betas"])
             decoupled, amsgrad, maximize = group["decoupled_weight_decay"], group["amsgrad"], group["maximize"]
             state = self.state
             ready = [(p, g, state[p] or self._start(p, group)) for p in group["params"] if (g := p.grad) is not None]
+            if overflow is not None:
+                self._select_group(group, ready, overflow)
+                continue
             for (p, grad, entry), step in zip(ready, count_steps([entry for _, _, entry in ready]), strict=True):
                 largest = entry["max_exp_avg_sq"] if amsgrad else None
                 _C._adam_step(
@@ -113,6 +119,27 @@ class Adam(Optimizer):
                     lr, beta1, beta2, eps, decay, 1 - beta1**step, 1 - beta2**step,
                     decoupled, amsgrad, maximize,
                 )  # fmt: skip
+
+    def _select_group(self, group: dict[str, Any], ready: list[Any], overflow: Overflow) -> None:
+        """Update a group whose gradients may have overflowed."""
+        lr, eps, decay, (beta1, beta2) = as_number(group["lr"]), group["eps"], group["weight_decay"], group["betas"]
+        beta1, beta2 = as_number(beta1), as_number(beta2)
+        shared, counts = self._on_device, {}
+        assert shared is not None
+        for p, grad, entry in ready:
+            (old,) = shared.take(entry, ("step",), p.device)
+            if id(old) not in counts:
+                step = old + 1
+                biases = bias_correction(beta1, step), bias_correction(beta2, step)
+                counts[id(old)] = old, overflow.select(old, step), biases
+            _, step, biases = counts[id(old)]
+            largest = entry["max_exp_avg_sq"] if group["amsgrad"] else None
+            _C._adam_step(
+                p, grad, entry["exp_avg"], entry["exp_avg_sq"], largest,
+                lr, beta1, beta2, eps, decay, 1.0, 1.0,
+                group["decoupled_weight_decay"], group["amsgrad"], group["maximize"], overflow.found(p.device), *biases,
+            )  # fmt: skip
+            shared.put(entry, {"step": step})
 
     def _start(self, p: _C.Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """Make the state of ``p`` at its first step."""

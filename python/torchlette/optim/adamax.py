@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchlette import _C
+from torchlette.optim.overflow import Number, add_scaled, bias_correction
 from torchlette.optim.per_parameter import Entry, PerParameterOptimizer, zeros_for
 
 __all__ = ["Adamax"]
@@ -54,8 +55,13 @@ class Adamax(PerParameterOptimizer):
     def _start(self, p: _C.Tensor, group: Entry) -> Entry:
         return {"exp_avg": zeros_for(p), "exp_inf": zeros_for(p)}
 
-    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: Entry, group: Entry, lr: float, step: float) -> None:
+    def _rates(
+        self, group: Entry, lr: float, step: Number, *numbers: Number
+    ) -> tuple[tuple[Number, ...], tuple[Number, ...]]:
+        return (lr / bias_correction(group["betas"][0], step),), ()
+
+    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: Entry, group: Entry, rate: Number) -> None:
         (beta1, beta2), exp_avg, exp_inf = group["betas"], state["exp_avg"], state["exp_inf"]
         exp_avg.lerp_(grad, 1 - beta1)
         exp_inf.copy_(_C.maximum(exp_inf * beta2, grad.abs() + group["eps"]))
-        p.addcdiv_(exp_avg, exp_inf, value=-lr / (1 - beta1**step))
+        add_scaled(p, -rate, exp_avg, exp_inf)

@@ -6,6 +6,7 @@ from typing import Any
 
 from torchlette import _C
 from torchlette.optim.optimizer import as_number, check_options, host_number
+from torchlette.optim.overflow import Number, add_scaled
 from torchlette.optim.per_parameter import Entry, PerParameterOptimizer, zeros_for
 
 __all__ = ["ASGD"]
@@ -65,14 +66,20 @@ class ASGD(PerParameterOptimizer):
     def _start(self, p: _C.Tensor, group: Entry) -> Entry:
         return {"eta": host_number(as_number(group["lr"])), "mu": host_number(1.0), "ax": zeros_for(p)}
 
-    def _step(
-        self, p: _C.Tensor, grad: _C.Tensor, state: Entry, group: Entry, lr: float, step: float, eta: float, mu: float
-    ) -> tuple[float, float]:
-        lambd, ax = group["lambd"], state["ax"]
-        p.mul_(1 - lambd * eta)
-        p.add_(grad, alpha=-eta)
-        if mu != 1:
+    def _rates(
+        self, group: Entry, lr: float, step: Number, *numbers: Number
+    ) -> tuple[tuple[Number, ...], tuple[Number, ...]]:
+        averaged = step - group["t0"]
+        averaged = averaged.clamp(min=1) if isinstance(averaged, _C.Tensor) else max(1, averaged)
+        return numbers, (lr / (1 + group["lambd"] * lr * step) ** group["alpha"], 1 / averaged)
+
+    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: Entry, group: Entry, eta: Number, mu: Number) -> None:
+        ax = state["ax"]
+        p.mul_(1 - group["lambd"] * eta)
+        add_scaled(p, -eta, grad)
+        if isinstance(mu, _C.Tensor):
+            ax.copy_(_C.where(mu == 1, p, ax + (p - ax) * mu))
+        elif mu != 1:
             ax.add_((p - ax) * mu)
         else:
             ax.copy_(p)
-        return lr / (1 + lambd * lr * step) ** group["alpha"], 1 / max(1, step - group["t0"])

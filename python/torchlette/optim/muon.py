@@ -8,6 +8,7 @@ from typing import Any
 
 from torchlette import _C
 from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options
+from torchlette.optim.overflow import Overflow
 
 __all__ = ["Muon"]
 
@@ -79,9 +80,8 @@ class Muon(Optimizer):
             if p.dim() != 2:
                 raise ValueError(f"Muon only supports 2D parameters whereas we found a parameter with size: {p.size()}")
 
-    def _update(self) -> None:
+    def _update(self, overflow: Overflow | None) -> None:
         for group in self.param_groups:
-            lr, momentum = as_number(group["lr"]), group["momentum"]
             for p in group["params"]:
                 grad = p.grad
                 if grad is None:
@@ -89,11 +89,20 @@ class Muon(Optimizer):
                 entry = self.state[p]
                 if "momentum_buffer" not in entry:
                     entry["momentum_buffer"] = _C.zeros_like(grad, requires_grad=False)
-                buffer = entry["momentum_buffer"].lerp_(grad, 1 - momentum)
-                wanted = grad.lerp(buffer, momentum) if group["nesterov"] else buffer
-                direction = orthogonalized(wanted, group["ns_coefficients"], group["ns_steps"], group["eps"])
-                p.mul_(1 - lr * group["weight_decay"])
-                p.add_(direction.to(p.dtype), alpha=-lr * _ADJUSTMENTS[group["adjust_lr_fn"] or "original"](*p.shape))
+                if overflow is None:
+                    _step(p, grad, entry["momentum_buffer"], group)
+                else:
+                    with overflow.guard([p, entry["momentum_buffer"]]):
+                        _step(p, grad, entry["momentum_buffer"], group)
+
+
+def _step(p: Tensor, grad: Tensor, buffer: Tensor, group: dict[str, Any]) -> None:
+    lr, momentum = as_number(group["lr"]), group["momentum"]
+    buffer.lerp_(grad, 1 - momentum)
+    wanted = grad.lerp(buffer, momentum) if group["nesterov"] else buffer
+    direction = orthogonalized(wanted, group["ns_coefficients"], group["ns_steps"], group["eps"])
+    p.mul_(1 - lr * group["weight_decay"])
+    p.add_(direction.to(p.dtype), alpha=-lr * _ADJUSTMENTS[group["adjust_lr_fn"] or "original"](*p.shape))
 
 
 def orthogonalized(matrix: Tensor, coefficients: Sequence[float], steps: int, eps: float) -> Tensor:

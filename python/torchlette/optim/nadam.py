@@ -6,6 +6,7 @@ from typing import Any
 
 from torchlette import _C
 from torchlette.optim.optimizer import check_options, host_number
+from torchlette.optim.overflow import Number, add_scaled, bias_correction
 from torchlette.optim.per_parameter import Entry, PerParameterOptimizer, zeros_for
 
 __all__ = ["NAdam"]
@@ -64,17 +65,29 @@ class NAdam(PerParameterOptimizer):
     def _start(self, p: _C.Tensor, group: Entry) -> Entry:
         return {"mu_product": host_number(1.0), "exp_avg": zeros_for(p), "exp_avg_sq": zeros_for(p)}
 
-    def _step(
-        self, p: _C.Tensor, grad: _C.Tensor, state: Entry, group: Entry, lr: float, step: float, product: float
-    ) -> tuple[float]:
+    def _rates(
+        self, group: Entry, lr: float, step: Number, *numbers: Number
+    ) -> tuple[tuple[Number, ...], tuple[Number, ...]]:
         (beta1, beta2), psi = group["betas"], group["momentum_decay"]
-        exp_avg, exp_avg_sq = state["exp_avg"], state["exp_avg_sq"]
         mu = beta1 * (1.0 - 0.5 * 0.96 ** (step * psi))
         mu_next = beta1 * (1.0 - 0.5 * 0.96 ** ((step + 1) * psi))
-        product *= mu
+        product = numbers[0] * mu
+        fresh, moving = lr * (1.0 - mu) / (1.0 - product), lr * mu_next / (1.0 - product * mu_next)
+        return (fresh, moving, bias_correction(beta2, step)), (product,)
+
+    def _step(
+        self,
+        p: _C.Tensor,
+        grad: _C.Tensor,
+        state: Entry,
+        group: Entry,
+        fresh: Number,
+        moving: Number,
+        bias2: Number,
+    ) -> None:
+        (beta1, beta2), exp_avg, exp_avg_sq = group["betas"], state["exp_avg"], state["exp_avg_sq"]
         exp_avg.lerp_(grad, 1 - beta1)
         exp_avg_sq.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-        divisor = (exp_avg_sq / (1 - beta2**step)).sqrt() + group["eps"]
-        p.addcdiv_(grad, divisor, value=-lr * (1.0 - mu) / (1.0 - product))
-        p.addcdiv_(exp_avg, divisor, value=-lr * mu_next / (1.0 - product * mu_next))
-        return (product,)
+        divisor = (exp_avg_sq / bias2).sqrt() + group["eps"]
+        add_scaled(p, -fresh, grad, divisor)
+        add_scaled(p, -moving, exp_avg, divisor)

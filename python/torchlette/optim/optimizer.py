@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from torchlette import _C
 from torchlette._runtime.errors import OutOfMemoryError
 from torchlette.autograd import enable_grad, no_grad
+from torchlette.optim.overflow import Overflow, SharedNumbers
 from torchlette.utils.hooks import RemovableHandle
 
 __all__ = ["Optimizer", "ParamsT"]
@@ -137,10 +138,17 @@ class Optimizer:
         if "_optimizer_step_pre_hooks" not in self.__dict__:
             self._make_hook_tables()
         self.defaults.setdefault("differentiable", False)
+        seen: set[int] = set()
         for entry in self.state.values():
             for key in self._NUMBERS:
-                if key in entry and not isinstance(entry[key], Tensor):
-                    entry[key] = host_number(entry[key])
+                number = entry.get(key, seen)
+                if number is seen:
+                    continue
+                if not isinstance(number, Tensor):
+                    entry[key] = host_number(number)
+                elif number.device.type != "cpu" or id(number) in seen:
+                    entry[key] = _C.tensor(number.item(), dtype=number.dtype, device="cpu")
+                seen.add(id(number))
 
     def __repr__(self) -> str:
         text = type(self).__name__ + " ("
@@ -151,9 +159,28 @@ class Optimizer:
 
     # Steps -------------------------------------------------------------------------------
 
-    def _update(self) -> None:
-        """Record the update of all parameters that have a gradient."""
+    # What a subclass outside of this package may override to change a step.
+    _STEP_PARTS = frozenset(("step", "_run", "_update", "_update_group", "_start", "_begin", "_rates", "_step"))
+    # The numbers of the state while steps may overflow; None while they lie on the host.
+    _on_device: SharedNumbers | None = None
+
+    def _update(self, overflow: Overflow | None) -> None:
+        """Record the update of all parameters that have a gradient. With ``overflow`` it must write nothing if the
+        gradients overflowed.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not implement the update of an optimizer step")
+
+    def _selects(self) -> bool:
+        """Return whether :meth:`step` leaves out overflowed steps by itself, given ``found_inf``.
+
+        Only the steps of this package do, without code of others around them: overridden methods and hooks run only
+        for steps that are taken.
+        """
+        if "step" in vars(self) or self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks:
+            return False
+        kinds = type(self).__mro__
+        own = next(i for i, kind in enumerate(kinds) if kind.__module__.startswith("torchlette.optim."))
+        return kinds[own] is not Optimizer and not any(self._STEP_PARTS & vars(kind).keys() for kind in kinds[:own])
 
     def _run(self, closure: Callable[[], Any] | None) -> Any:
         """Evaluate the closure, if there is one, and update the parameters once."""
@@ -161,9 +188,23 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        found = getattr(self, "found_inf", None)
         with no_grad():
-            self._update()
+            if found is None:
+                self._leave_device()
+                self._update(None)
+            else:
+                self._on_device = self._on_device or SharedNumbers()
+                self._on_device.begin()
+                self._update(Overflow(found))
+                self._on_device.finish(list(self.state.values()))
         return loss
+
+    def _leave_device(self) -> None:
+        """Move the numbers of the state back to the host, after steps that could overflow."""
+        if self._on_device is not None:
+            self._on_device.leave(list(self.state.values()))
+            self._on_device = None
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters and start the recorded work.
@@ -197,6 +238,9 @@ class Optimizer:
 
     def _take_back(self) -> None:
         """Undo the last step's counts: its updates could not be computed, and the engine has undone them."""
+        if self._on_device is not None:
+            self._on_device.take_back()
+            return
         for p, entry in self.state.items():
             if "step" in entry and isinstance(p, Tensor) and p.grad is not None:
                 entry["step"] -= 1

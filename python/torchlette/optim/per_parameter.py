@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 from torchlette import _C
 from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options, count_steps, host_number
+from torchlette.optim.overflow import Number, Overflow
 
 __all__ = ["Entry", "PerParameterOptimizer", "zeros_for"]
 
@@ -25,10 +26,11 @@ _LATER_OPTIONS = {
 
 
 class PerParameterOptimizer(Optimizer):
-    """Base class: a subclass gives :meth:`_start`, the first state of a parameter, and :meth:`_step`, its update.
+    """Base class: a subclass gives :meth:`_start`, the first state of a parameter, :meth:`_rates`, what follows from
+    the step count, and :meth:`_step`, the update.
 
     Step counts are kept in host memory. Values derived from them are Python numbers, which the engine passes to the
-    plan as data: every step replays the same plan.
+    plan as data: every step replays the same plan. Only for steps that may overflow, both are 0-dim tensors.
     """
 
     _NUMBERS = ("step",)
@@ -65,13 +67,21 @@ class PerParameterOptimizer(Optimizer):
         """Return the state of ``p`` before its first step, without the step count."""
         raise NotImplementedError(f"{type(self).__name__} does not implement _start")
 
-    def _step(
-        self, p: Tensor, grad: Tensor, state: Entry, group: Entry, lr: float, step: float, *numbers: float
-    ) -> Any:
-        """Record the update of ``p``; ``step`` is the count of this step, starting at 1.
+    def _rates(
+        self, group: Entry, lr: float, step: Number, *numbers: Number
+    ) -> tuple[tuple[Number, ...], tuple[Number, ...]]:
+        """Return what :meth:`_step` takes besides the state, and the new values of the numbers.
 
-        A subclass that lists entries in ``_NUMBERS`` receives their values and returns the new values, as a tuple.
+        Args:
+            group: The options.
+            lr: The learning rate of the group.
+            step: The count of this step, starting at 1.
+            *numbers: The values of the further entries in ``_NUMBERS``.
         """
+        return (lr,), ()
+
+    def _step(self, p: Tensor, grad: Tensor, state: Entry, group: Entry, *rates: Number) -> None:
+        """Record the update of ``p``, with the rates that :meth:`_rates` gave."""
         raise NotImplementedError(f"{type(self).__name__} does not implement _step")
 
     def _begin(self, p: Tensor, group: Entry) -> Entry:
@@ -80,7 +90,7 @@ class PerParameterOptimizer(Optimizer):
         state.update({"step": host_number(0.0, group.get("fused")), **self._start(p, group)})
         return state
 
-    def _update(self) -> None:
+    def _update(self, overflow: Overflow | None) -> None:
         for group in self.param_groups:
             ready, entries = [], []
             for p in group["params"]:
@@ -88,24 +98,58 @@ class PerParameterOptimizer(Optimizer):
                 if grad is not None:
                     ready.append((p, grad))
                     entries.append(self.state[p] or self._begin(p, group))
-            self._update_group(group, ready, entries)
+            if overflow is None:
+                self._update_group(group, ready, entries)
+            else:
+                self._select_group(group, ready, entries, overflow)
 
     def _update_group(self, group: Entry, ready: list[tuple[Tensor, Tensor]], entries: list[Entry]) -> None:
-        lr, decay = as_number(group["lr"]), group.get("weight_decay", 0)
-        others, steps = self._NUMBERS[1:], count_steps(entries)
+        lr, others, steps = as_number(group["lr"]), self._NUMBERS[1:], count_steps(entries)
         tensors = [state[key] for state in entries for key in others]
-        numbers, changed = _C._numbers(tensors) if tensors else [], []
+        numbers = _C._numbers(tensors) if tensors else []
+        rates: dict[Any, Any] = {}
+        changed: list[float] = []
         for i, ((p, grad), state) in enumerate(zip(ready, entries, strict=True)):
-            if group["maximize"]:
-                grad = -grad
-            if decay != 0 and group.get("decoupled_weight_decay"):
-                p.mul_(1 - lr * decay)
-            elif decay != 0:
-                grad = grad.add(p, alpha=decay)
-            mine = numbers[i * len(others) : (i + 1) * len(others)]
-            changed.extend(self._step(p, grad, state, group, lr, steps[i], *mine) or ())
+            mine = (steps[i], *numbers[i * len(others) : (i + 1) * len(others)])
+            if mine not in rates:
+                rates[mine] = self._rates(group, lr, *mine)
+            given, new = rates[mine]
+            self._decayed_step(p, grad, state, group, lr, given)
+            changed.extend(new)
         if tensors:
             _C._set_numbers(tensors, changed)
+
+    def _select_group(
+        self, group: Entry, ready: list[tuple[Tensor, Tensor]], entries: list[Entry], overflow: Overflow
+    ) -> None:
+        """Update a group whose gradients may have overflowed."""
+        shared, rates = self._on_device, {}
+        assert shared is not None
+        for (p, grad), state in zip(ready, entries, strict=True):
+            old = shared.take(state, self._NUMBERS, p.device)
+            key = tuple(map(id, old))
+            if key not in rates:
+                step = old[0] + 1
+                given, new = self._rates(group, as_number(group["lr"]), step, *old[1:])
+                chosen = [overflow.select(before, after) for before, after in zip(old, (step, *new), strict=True)]
+                rates[key] = old, given, dict(zip(self._NUMBERS, chosen, strict=True))
+            _, given, numbers = rates[key]
+            moved = [v for k, v in state.items() if k not in self._NUMBERS]
+            with overflow.guard([p, *moved]):
+                self._decayed_step(p, grad, state, group, as_number(group["lr"]), given)
+            shared.put(state, numbers)
+
+    def _decayed_step(
+        self, p: Tensor, grad: Tensor, state: Entry, group: Entry, lr: float, rates: tuple[Number, ...]
+    ) -> None:
+        decay = group.get("weight_decay", 0)
+        if group["maximize"]:
+            grad = -grad
+        if decay != 0 and group.get("decoupled_weight_decay"):
+            p.mul_(1 - lr * decay)
+        elif decay != 0:
+            grad = grad.add(p, alpha=decay)
+        self._step(p, grad, state, group, *rates)
 
 
 def zeros_for(p: Tensor) -> Tensor:

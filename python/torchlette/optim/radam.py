@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from torchlette import _C
+from torchlette.optim.overflow import Number, add_scaled, bias_correction
 from torchlette.optim.per_parameter import Entry, PerParameterOptimizer, zeros_for
 
 __all__ = ["RAdam"]
@@ -58,16 +59,37 @@ class RAdam(PerParameterOptimizer):
     def _start(self, p: _C.Tensor, group: Entry) -> Entry:
         return {"exp_avg": zeros_for(p), "exp_avg_sq": zeros_for(p)}
 
-    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: Entry, group: Entry, lr: float, step: float) -> None:
+    def _rates(
+        self, group: Entry, lr: float, step: Number, *numbers: Number
+    ) -> tuple[tuple[Number, ...], tuple[Number, ...]]:
+        beta1, beta2 = group["betas"]
+        rate, bias2 = lr / bias_correction(beta1, step), bias_correction(beta2, step)
+        # The length of the simple moving average equivalent to the exponential one, now and in the limit.
+        limit = 2 / (1 - beta2) - 1
+        length = limit - 2 * step * (1 - bias2) / bias2
+        enough, root = length > 5.0, _C.sqrt if isinstance(length, _C.Tensor) else math.sqrt
+        if enough is False:
+            return (rate, 0.0, False), ()
+        rectification = root((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length))
+        return (rate, rate * rectification * root(bias2), enough), ()
+
+    def _step(
+        self,
+        p: _C.Tensor,
+        grad: _C.Tensor,
+        state: Entry,
+        group: Entry,
+        rate: Number,
+        rectified: Number,
+        enough: Number,
+    ) -> None:
         (beta1, beta2), exp_avg, exp_avg_sq = group["betas"], state["exp_avg"], state["exp_avg_sq"]
         exp_avg.lerp_(grad, 1 - beta1)
         exp_avg_sq.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-        rate, bias2 = lr / (1 - beta1**step), 1 - beta2**step
-        # The length of the simple moving average equivalent to the exponential one, now and in the limit.
-        limit = 2 / (1 - beta2) - 1
-        length = limit - 2 * step * beta2**step / bias2
-        if length > 5.0:
-            rectification = math.sqrt((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length))
-            p.addcdiv_(exp_avg, exp_avg_sq.sqrt() + group["eps"], value=-rate * rectification * math.sqrt(bias2))
+        divisor = exp_avg_sq.sqrt() + group["eps"]
+        if isinstance(enough, _C.Tensor):
+            p.sub_(_C.where(enough, exp_avg / divisor * rectified, exp_avg * rate))
+        elif enough:
+            add_scaled(p, -rectified, exp_avg, divisor)
         else:
-            p.add_(exp_avg, alpha=-rate)
+            add_scaled(p, -rate, exp_avg)

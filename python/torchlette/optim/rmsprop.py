@@ -77,7 +77,7 @@ class RMSprop(PerParameterOptimizer):
             state["grad_avg"] = zeros_for(p)
         return state
 
-    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: Entry, group: Entry, lr: float, step: float) -> None:
+    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: Entry, group: Entry, lr: float) -> None:
         alpha, square_avg = group["alpha"], state["square_avg"]
         square_avg.mul_(alpha).addcmul_(grad, grad, value=1 - alpha)
         if group["centered"]:

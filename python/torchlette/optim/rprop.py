@@ -54,7 +54,7 @@ class Rprop(PerParameterOptimizer):
     def _start(self, p: _C.Tensor, group: Entry) -> Entry:
         return {"prev": zeros_for(p), "step_size": _C.full_like(p, as_number(group["lr"]), requires_grad=False)}
 
-    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: Entry, group: Entry, lr: float, step: float) -> None:
+    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: Entry, group: Entry, lr: float) -> None:
         (shrink, grow), (smallest, largest), step_size = group["etas"], group["step_sizes"], state["step_size"]
         turn = grad * state["prev"]
         factor = _C.where(turn > 0, grow, _C.where(turn < 0, shrink, _C.ones_like(turn)))

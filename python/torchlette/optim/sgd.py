@@ -6,6 +6,7 @@ from typing import Any
 
 from torchlette import _C
 from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options
+from torchlette.optim.overflow import Overflow
 
 __all__ = ["SGD"]
 
@@ -78,7 +79,18 @@ class SGD(Optimizer):
             ):
                 group.setdefault(name, default)
 
-    def _update(self) -> None:
+    def _selects(self) -> bool:
+        # With dampening, the first step that is taken weighs the gradient differently: the host must know which it is.
+        return super()._selects() and not any(
+            group["momentum"] != 0 and group["dampening"] != 0 and self._lacks_momentum(p)
+            for group in self.param_groups
+            for p in group["params"]
+        )
+
+    def _lacks_momentum(self, p: _C.Tensor) -> bool:
+        return p.grad is not None and self.state.get(p, {}).get("momentum_buffer") is None
+
+    def _update(self, overflow: Overflow | None) -> None:
         for group in self.param_groups:
             lr, momentum, dampening = as_number(group["lr"]), group["momentum"], group["dampening"]
             decay, nesterov, maximize = as_number(group["weight_decay"]), group["nesterov"], group["maximize"]
@@ -93,4 +105,5 @@ class SGD(Optimizer):
                     if buffer is None:
                         first = True
                         buffer = entry["momentum_buffer"] = _C.zeros_like(p, requires_grad=False)
-                _C._sgd_step(p, grad, buffer, lr, momentum, dampening, decay, first, nesterov, maximize)
+                found = None if overflow is None else overflow.found(p.device)
+                _C._sgd_step(p, grad, buffer, lr, momentum, dampening, decay, first, nesterov, maximize, found)

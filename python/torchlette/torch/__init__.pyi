@@ -733,6 +733,7 @@ from torchlette import selu as selu
 from torchlette import selu_ as selu_
 from torchlette import serialization as serialization
 from torchlette import set_anomaly_enabled as set_anomaly_enabled
+from torchlette import set_autocast_cache_enabled as set_autocast_cache_enabled
 from torchlette import set_autocast_cpu_dtype as set_autocast_cpu_dtype
 from torchlette import set_autocast_cpu_enabled as set_autocast_cpu_enabled
 from torchlette import set_autocast_dtype as set_autocast_dtype

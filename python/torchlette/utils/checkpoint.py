@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from torchlette import _C, autograd
@@ -21,19 +21,33 @@ from torchlette._runtime import fences
 from torchlette._runtime import random as _random
 from torchlette._runtime.errors import CheckpointError, CheckpointImpureRegionError
 from torchlette._runtime.fences import is_recomputing
-from torchlette._runtime.nested import replaced
+from torchlette._runtime.nested import replaced, tensors_in
+from torchlette._runtime.observers import observing
 from torchlette.amp import autocast_mode
 from torchlette.autograd.function import Function
 from torchlette.autograd.graph import get_gradient_edge, without_hooks
+from torchlette.utils.selective import (
+    SAC_IGNORED_OPS,
+    CheckpointPolicy,
+    SelectedRun,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
 
 __all__ = [
+    "SAC_IGNORED_OPS",
     "CheckpointError",
     "CheckpointImpureRegionError",
+    "CheckpointPolicy",
+    "SelectiveCheckpointContext",
     "checkpoint",
     "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
     "get_device_states",
     "is_recomputing",
     "noop_context_fn",
+    "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop",
     "set_device_states",
 ]
 
@@ -60,6 +74,26 @@ def set_device_states(devices: Sequence[int], states: Sequence[Any], *, device_t
     """
 
 
+_debug_enabled: bool | None = None
+
+
+@contextlib.contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+    """Set ``debug`` of all checkpoints inside to ``enabled``; None leaves it to each."""
+    global _debug_enabled
+    before, _debug_enabled = _debug_enabled, enabled
+    try:
+        yield
+    finally:
+        _debug_enabled = before
+
+
+@contextlib.contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """Accept ``enable`` for compatibility: values that the backward pass does not need are never computed."""
+    yield
+
+
 class _Slot:
     """Stands for a tensor in nested containers."""
 
@@ -82,9 +116,18 @@ class _Call:
     """One checkpointed call, with everything needed to run it again."""
 
     def __init__(
-        self, fn: Callable[..., Any], args: Any, kwargs: Any, preserve_rng_state: bool, contexts: tuple[Any, Any]
+        self,
+        fn: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        preserve_rng_state: bool,
+        contexts: tuple[Any, Any],
+        debug: bool = False,
     ) -> None:
         self.fn, self.contexts = fn, contexts
+        # With debug, the operators of the first and of the second run, a line each.
+        self.logs: tuple[list[str], list[str]] | None = ([], []) if debug else None
+        self.saved: tuple[int, int] | None = None
         self.template, self.tensors = _flatten((args, kwargs))
         self.casts = autocast_mode.present()
         self.rng = _random.get_rng_state() if preserve_rng_state else None
@@ -93,14 +136,56 @@ class _Call:
         self.like: list[tuple[Any, ...]] = []
         self.outputs: Any = None
 
-    def _run(self, tensors: Sequence[Tensor], context: Any) -> Any:
+    def _run(self, tensors: Sequence[Tensor], number: int) -> Any:
         args, kwargs = replaced(self.template, _Slot, lambda slot: tensors[slot.index])
-        with context:
+        with contextlib.ExitStack() as stack:
+            if self.logs is not None:
+                log = self.logs[number]
+                log.clear()
+                stack.enter_context(observing(lambda name, a, k, r: _logged(log, name, a, k, r)))
+            stack.enter_context(self.contexts[number])
             return _flatten(self.fn(*args, **kwargs))
+
+    def record(self, tensors: Sequence[Tensor]) -> None:
+        """Run the function the first time, and sum up what its history saves."""
+        since = _C._history((), 0)[0]
+        self.first(tensors)
+        self.saved = _C._history(tuple(r for r in self.results if r.requires_grad), since)[1:]
+
+    def repeat(self, tensors: Sequence[Tensor], check: bool) -> list[Tensor]:
+        """Run the function again; raise CheckpointError if its history saves other tensors than the first one's."""
+        since = _C._history((), 0)[0]
+        results = self.again(tensors)
+        if check and self.saved is not None:
+            saved = _C._history(tuple(r for r in results if r.requires_grad), since)[1:]
+            if saved != self.saved:
+                raise CheckpointError(self._difference(saved))
+        return results
+
+    def _difference(self, saved: tuple[int, int]) -> str:
+        assert self.saved is not None
+        if saved[0] != self.saved[0]:
+            text = (
+                "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
+                f"recomputation.\nNumber of tensors saved during forward: {self.saved[0]}\nNumber of tensors saved "
+                f"during recomputation: {saved[0]}."
+            )
+        else:
+            text = (
+                "torch.utils.checkpoint: Recomputed values for some tensors have different metadata than during the "
+                "forward pass."
+            )
+        if self.logs is None:
+            return text + "\nTip: pass `debug=True` to checkpoint for the operators of both runs."
+        forward, recomputed = ("\n".join(log) for log in self.logs)
+        return (
+            f"{text}\nOperations executed during the original forward:\n{forward}\nOperations executed during "
+            f"recomputation:\n{recomputed}"
+        )
 
     def first(self, tensors: Sequence[Tensor]) -> None:
         """Run the function; store the shapes and dtypes of its results."""
-        self.outputs, self.results = self._run(tensors, self.contexts[0])
+        self.outputs, self.results = self._run(tensors, 0)
         self.like = [(tuple(r.shape), r.dtype, r.requires_grad) for r in self.results]
 
     def again(self, tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -109,7 +194,7 @@ class _Call:
             if self.rng is not None:
                 _random.set_rng_state(self.rng)
             with fences.recomputation():
-                _, results = self._run(tensors, self.contexts[1])
+                _, results = self._run(tensors, 1)
         got, want = [(tuple(r.shape), r.dtype) for r in results], [(shape, dtype) for shape, dtype, _ in self.like]
         if got != want:
             raise CheckpointError(
@@ -117,6 +202,16 @@ class _Call:
                 f"want {want}"
             )
         return results
+
+
+def _logged(log: list[str], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
+    """Write an operator call into a log, with the dtypes and shapes of its tensors."""
+
+    def text(value: Any) -> str:
+        return ", ".join(f"{str(t.dtype).partition('.')[2]}{list(t.shape)}" for t in tensors_in(value))
+
+    log.append(f"{name}({text((args, kwargs))}) -> {text(result)}")
+    return result
 
 
 def _detached(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -168,7 +263,7 @@ class _Recorded(Function):
         create = autograd.is_grad_enabled()
         inputs = list(ctx.saved_tensors) if create else _detached(ctx.saved_tensors)
         with without_hooks():
-            results = ctx.call.again(inputs)
+            results = ctx.call.repeat(inputs, check=not create)
         pairs = [(r, g) for r, g in zip(results, grads, strict=True) if r.requires_grad]
         sources = inputs + ctx.call.leaves
         wanted = [i for i, x in enumerate(sources) if x.requires_grad]
@@ -200,11 +295,17 @@ def checkpoint(
         use_reentrant: Whether the backward pass starts a nested backward pass, which fills the leaves that the function
             uses. An argument must then require a gradient, and ``autograd.grad`` raises. False is recommended.
         context_fn: Returns the contexts of the first and of the second run; not with reentrance.
-        determinism_check: Accepted for compatibility: shapes and dtypes of the results are always compared.
-        debug: Accepted for compatibility.
+        determinism_check: "default" compares the number, dtypes and shapes of the tensors that the two runs save,
+            "none" those of the results only. Neither compares with reentrance or under ``create_graph``.
+        debug: Whether the error of that check lists the operators of both runs; not with reentrance.
         early_stop: Accepted for compatibility: unneeded values are never computed.
         **kwargs: Keyword arguments of ``function``; and ``preserve_rng_state`` (True): whether the second run draws the
             numbers of the first.
+
+    Raises:
+        CheckpointError: In the backward pass, if the second run saves other tensors than the first one.
+        CheckpointImpureRegionError: There too, if the function writes in place to older tensors.
+        ValueError: For an unknown ``determinism_check``, and for arguments that do not go with ``use_reentrant``.
     """
     if use_reentrant is None:
         warnings.warn(
@@ -218,7 +319,12 @@ def checkpoint(
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     if use_reentrant and (context_fn is not noop_context_fn or debug):
         raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
-    call = _Call(function, args, kwargs, preserve, context_fn())
+    if determinism_check not in ("default", "none"):
+        raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
+    debug = debug if _debug_enabled is None else _debug_enabled
+    if debug and context_fn is not noop_context_fn:
+        raise ValueError("debug=True is incompatible with non-default context_fn")
+    call = _Call(function, args, kwargs, preserve, context_fn(), debug and not use_reentrant)
     if not autograd.is_grad_enabled():
         return function(*args, **kwargs)
     if use_reentrant:
@@ -228,7 +334,9 @@ def checkpoint(
     else:
         inputs = _detached(call.tensors)
         with without_hooks():
-            call.first(inputs)
+            call.record(inputs)
+        if determinism_check == "none" or isinstance(call.contexts[1], SelectedRun):
+            call.saved = None  # a selective checkpoint compares the operators themselves
         own = {get_gradient_edge(x).node for x in inputs if x.requires_grad}
         reached = _C._leaves([r for r in call.results if r.requires_grad])
         call.leaves = [leaf for leaf in reached if get_gradient_edge(leaf).node not in own]
@@ -256,6 +364,9 @@ def checkpoint_sequential(
         preserve_rng_state: As of :func:`checkpoint`.
         **kwargs: Further options of :func:`checkpoint`.
     """
+    unknown = kwargs.keys() - {"context_fn", "determinism_check", "debug", "early_stop"}
+    if unknown:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(sorted(unknown)))
     steps = list(functions.children()) if hasattr(functions, "children") else list(functions)
     size = len(steps) // segments
     if size == 0:

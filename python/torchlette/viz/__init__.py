@@ -36,9 +36,9 @@ def plan(
     the device reaches in a short measurement.
 
     A function is called ``warmup`` times untimed and once timed, so a step that trains is taken ``warmup + 1`` times.
-    The first call may initialise tensors: after three calls the program is the one that a loop runs. On a GPU it has its
-    fusion groups once their kernels are compiled, some calls after the third. The tensors that the function returns are computed. Each read within it
-    ends a window; like windows are shown once, with their mean times.
+    The first call may initialise tensors: after three calls the program is the one that a loop runs. On a GPU it has
+    its fusion groups once their kernels are compiled, some calls after the third. The tensors that the function returns
+    are computed. Each read within it ends a window; like windows are shown once, with their mean times.
 
     Args:
         what: A function without arguments, or a tensor that is not computed yet, which is then computed. Only

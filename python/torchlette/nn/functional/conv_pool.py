@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchlette import _C
+from torchlette._runtime.casts import autocast_inputs
 from torchlette.nn.functional.vision import pad
 
 __all__ = [
@@ -278,7 +279,7 @@ def _fractional_max_pool(dims: int, always: bool) -> Any:
         return (values, indices) if always or return_indices else values
 
     fractional_max_pool.__name__ = fractional_max_pool.__qualname__ = name
-    return fractional_max_pool
+    return autocast_inputs(cpu="full")(fractional_max_pool)
 
 
 def _fractional_places(x: Tensor, kernel: Sequence[int], out: Sequence[int], samples: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torchlette import _C
+from torchlette._runtime.casts import autocast_inputs
 
 __all__ = ["bilinear", "cosine_similarity", "linear", "pairwise_distance", "pdist"]
 
@@ -15,6 +16,7 @@ cosine_similarity = _C.cosine_similarity
 pdist = _C.pdist
 
 
+@autocast_inputs(gpu="widest")
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return ``input1^T weight[k] input2 + bias[k]`` for each k.
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchlette import _C
+from torchlette._runtime.casts import autocast_inputs
 from torchlette.nn.functional.linear_maps import linear
 
 __all__ = [
@@ -376,6 +377,7 @@ def _reduced_loss(loss: Tensor, size_average: bool | None, reduce: bool | None, 
     return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
 
 
+@autocast_inputs(cpu="full")
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
@@ -462,6 +464,7 @@ def _rows_of_targets(targets: Tensor, lengths: list[int]) -> Tensor:
     return targets.index_select(0, index).reshape(len(lengths), longest)
 
 
+@autocast_inputs(cpu="full", gpu="full")
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,

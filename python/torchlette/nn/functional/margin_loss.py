@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from torchlette import _C
+from torchlette._runtime.casts import autocast_inputs
 from torchlette.nn.functional.linear_maps import pairwise_distance
 from torchlette.nn.functional.loss import _reduced_loss, reduction_name
 
@@ -23,6 +24,7 @@ __all__ = [
 Tensor = _C.Tensor
 
 
+@autocast_inputs(cpu="full", gpu="full")
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -51,6 +53,7 @@ def margin_ranking_loss(
     return _reduced_loss((margin - target * (input1 - input2)).clamp_min(0), size_average, reduce, reduction)
 
 
+@autocast_inputs(cpu="full", gpu="full")
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -78,6 +81,7 @@ def hinge_embedding_loss(
 _COSINE_EPSILON = 1e-12
 
 
+@autocast_inputs(cpu="full", gpu="full")
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -111,6 +115,7 @@ def cosine_embedding_loss(
     return _reduced_loss(loss, size_average, reduce, reduction)
 
 
+@autocast_inputs(cpu="full", gpu="full")
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -150,6 +155,7 @@ def multilabel_soft_margin_loss(
     return _reduced_loss(loss.sum(-1) / input.shape[-1], size_average, reduce, reduction)
 
 
+@autocast_inputs(cpu="full", gpu="full")
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -193,6 +199,7 @@ def multi_margin_loss(
     return _reduced_loss(loss.reshape(shape), None, None, reduction)
 
 
+@autocast_inputs(cpu="full", gpu="full")
 def multilabel_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -221,6 +228,7 @@ def multilabel_margin_loss(
     )
 
 
+@autocast_inputs(cpu="full", gpu="full")
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,

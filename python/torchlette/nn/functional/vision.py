@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 
 from torchlette import _C
+from torchlette._runtime.casts import autocast_inputs
 
 __all__ = ["affine_grid", "grid_sample", "interpolate", "pad", "upsample", "upsample_bilinear", "upsample_nearest"]
 
@@ -73,6 +74,12 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             )
     if mode == "constant":
         return _C.constant_pad_nd(input, amounts, 0 if value is None else value)
+    if mode == "replicate" or (mode == "reflect" and len(amounts) < 6):
+        return _padded_in_full(input, amounts, mode)
+    return _padded(input, amounts, mode)
+
+
+def _padded(input: Tensor, amounts: list[int], mode: str) -> Tensor:
     result = input
     for k in range(len(amounts) // 2):
         dim, left, right = input.dim() - 1 - k, amounts[2 * k], amounts[2 * k + 1]
@@ -80,6 +87,9 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             continue
         result = _take(result, dim, _source(mode, input.shape[dim], left, right))
     return result.clone() if result is input else result
+
+
+_padded_in_full = autocast_inputs(cpu="full")(_padded)
 
 
 def _float32(x: float) -> float:
@@ -251,6 +261,20 @@ def interpolate(
     out, factors = _output_sizes(input.shape[2:], size, scale_factor)
     if mode == "area":
         return getattr(_C, f"adaptive_avg_pool{len(out)}d")(input, out)
+    return _resampled(input, out, factors, mode, bool(align_corners), bool(recompute_scale_factor), antialias)
+
+
+@autocast_inputs(gpu="full")
+def _resampled(
+    input: Tensor,
+    out: list[int],
+    factors: list[float | None],
+    mode: str,
+    align_corners: bool,
+    recompute_scale_factor: bool,
+    antialias: bool,
+) -> Tensor:
+    plain = mode in ("nearest", "nearest-exact")
     narrow = not plain and input.dtype in (_C.float16, _C.bfloat16, _C.uint8)  # round once, at the end
     result = input.float() if narrow else input
     for k in reversed(range(len(out))):
@@ -258,9 +282,9 @@ def interpolate(
         if plain:
             result = _nearest(result, 2 + k, out[k], factor, mode == "nearest-exact")
         elif antialias:
-            result = _smooth(result, 2 + k, out[k], factor, bool(align_corners), mode)
+            result = _smooth(result, 2 + k, out[k], factor, align_corners, mode)
         else:
-            result = (_cubic if mode == "bicubic" else _linear)(result, 2 + k, out[k], factor, bool(align_corners))
+            result = (_cubic if mode == "bicubic" else _linear)(result, 2 + k, out[k], factor, align_corners)
         if narrow and input.dtype is _C.uint8:  # PyTorch rounds uint8 images after each dimension, the last first
             result = result.round().clamp(0, 255)
     if narrow:
