@@ -48,6 +48,7 @@ enum {
     TL_INTERNAL = 20,
     TL_KERNEL_EXECUTION = 21,
     TL_OVERFLOW = 22,
+    TL_HOST_READ = 23,
     TL_NUM_CODES
 };
 
@@ -110,8 +111,10 @@ enum {
     TL_MODE_AUTOCAST_GPU = 7,
     TL_MODE_ALLOW_MUTATION = 8, /* saved values may be written to; no result depends on it */
     TL_MODE_SAVED_TENSOR_HOOKS = 9, /* saved values wait for tl_next_pack_hook */
-    TL_MODE_REFUSE_DRAWS = 10 /* a draw of random numbers is an error; callers must not defer calls */
+    TL_MODE_REFUSE_DRAWS = 10, /* a draw of random numbers is an error; callers must not defer calls */
+    TL_MODE_REGION = 11 /* the compiled region that records: TL_NEW_REGION, an old value to return to, or 0 for none */
 };
+#define TL_NEW_REGION ((int64_t)1)
 #define TL_MODE_QUERY ((int64_t)-1)
 
 /* kinds of tl_fence */

@@ -31,6 +31,7 @@ const (
 	ErrInternal             // InternalError: a bug
 	ErrKernelExecution      // KernelExecutionError
 	ErrOverflow             // OverflowError
+	ErrHostRead             // HostReadInCompileError
 	NumCodes
 )
 

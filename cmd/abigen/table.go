@@ -20,6 +20,7 @@ var codeNames = [ir.NumCodes]string{
 	ir.ErrNonReentrant: "NON_REENTRANT", ir.ErrImpureRegion: "IMPURE_REGION", ir.ErrDeviceLost: "DEVICE_LOST",
 	ir.ErrLinAlg: "LINALG", ir.ErrInterrupted: "INTERRUPTED", ir.ErrInternal: "INTERNAL",
 	ir.ErrKernelExecution: "KERNEL_EXECUTION", ir.ErrOverflow: "OVERFLOW",
+	ir.ErrHostRead: "HOST_READ",
 }
 
 // export is one function of the ABI. inC marks the functions written in shim.c, which never enter Go.
@@ -236,8 +237,10 @@ enum {
     TL_MODE_AUTOCAST_GPU = 7,
     TL_MODE_ALLOW_MUTATION = 8, /* saved values may be written to; no result depends on it */
     TL_MODE_SAVED_TENSOR_HOOKS = 9, /* saved values wait for tl_next_pack_hook */
-    TL_MODE_REFUSE_DRAWS = 10 /* a draw of random numbers is an error; callers must not defer calls */
+    TL_MODE_REFUSE_DRAWS = 10, /* a draw of random numbers is an error; callers must not defer calls */
+    TL_MODE_REGION = 11 /* the compiled region that records: TL_NEW_REGION, an old value to return to, or 0 for none */
 };
+#define TL_NEW_REGION ((int64_t)1)
 #define TL_MODE_QUERY ((int64_t)-1)
 
 /* kinds of tl_fence */

@@ -265,7 +265,7 @@ func (b *Builder) closeGroup(g *growing) {
 	if len(members) < 2 {
 		return
 	}
-	if g.caps.CostlyKernels && !b.Often {
+	if g.caps.CostlyKernels && !b.Often && !b.inRegion(members) {
 		b.p.Fusible++
 		return
 	}
@@ -289,6 +289,12 @@ func (b *Builder) closeGroup(g *growing) {
 	}
 	b.fused.groups[last] = done
 	b.p.noteGroup(done.members)
+}
+
+// inRegion reports that all members are in compiled regions. Their kernels are compiled at the first run, as the user
+// asked for.
+func (b *Builder) inRegion(members []int) bool {
+	return !slices.ContainsFunc(members, func(m int) bool { return b.Program.Nodes[m].Region == 0 })
 }
 
 // lowerGroup turns the members into one launch at the place of the last one.
@@ -325,7 +331,7 @@ func (b *Builder) lowerGroup(g *group) error {
 // member describes node m to the lowering, and adds its operands from outside to those of the group.
 func (b *Builder) member(g *group, m int) lower.Member {
 	w, p := &b.lowering, b.Program
-	l := lower.Member{Prim: p.Prim(m), Attr: p.Attrs(m), DType: b.aval(m).DType, Out: -1}
+	l := lower.Member{Prim: p.Prim(m), Attr: p.Attrs(m), DType: b.aval(m).DType, Out: -1, Region: p.Nodes[m].Region}
 	dts, scalars := p.ScalarTypes(m), 0
 	for j, e := range p.OperandsOf(m) {
 		if e.Value == 0 {

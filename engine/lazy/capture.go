@@ -274,7 +274,7 @@ func (k *capture) nodes(results []op.Val, stores []*Effect) {
 func (k *capture) node(id uint32) {
 	g, p := k.s.graph, k.p
 	n := g.Node(id)
-	x := program.Node{Op: n.Op, Operands: n.NEdge, Outputs: n.NProj + 1, Attr: n.Attr, Aval: n.Aval,
+	x := program.Node{Op: n.Op, Operands: n.NEdge, Outputs: uint8(n.NProj + 1), Attr: n.Attr, Aval: n.Aval,
 		Edge: uint32(len(p.Edges)), Scalar: uint32(len(p.Scalars))}
 	for _, e := range g.Edges(n) {
 		edge := program.Edge{Layout: e.Layout}

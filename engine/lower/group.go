@@ -2,6 +2,7 @@ package lower
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/torchlette/torchlette/engine/op"
@@ -14,7 +15,8 @@ import (
 func CanFuse(p *op.Prim, attr []int64) bool { return elements[p.NameFor(attr)] != nil }
 
 // lowerGroup lowers a fusion group: one map that loads the group's operands, evaluates its members, and stores those
-// that have an output. A member reads another one's value as a store and a load would give it.
+// that have an output. A member reads another one's value as a store and a load would give it. In a compiled region it
+// reads the value before it is rounded to a half, unless the other member converts to that half.
 func lowerGroup(p *program) {
 	n := p.n
 	loads, args := make([]*arg, len(n.In)), []*arg{}
@@ -34,7 +36,7 @@ func lowerGroup(p *program) {
 	}
 	k := p.kernel(groupName(n), n.Out[0].Layout.Shape, nil, 0, append(args, outs...)...)
 	k.Map()
-	values := make([]int, len(n.Members))
+	values, exact := make([]int, len(n.Members)), make([]bool, len(n.Members))
 	for i := range n.Members {
 		m := &n.Members[i]
 		o := &operands{k: k, types: make([]ir.DType, len(m.In)), in: m.In, x: make([]int, len(m.In)), out: m.DType}
@@ -42,13 +44,17 @@ func lowerGroup(p *program) {
 			switch {
 			case from < 0:
 				o.types[j] = n.Members[^from].DType
-				o.x[j] = k.reload(o.types[j], values[^from])
+				o.x[j] = values[^from]
+				if !exact[^from] || m.Region != n.Members[^from].Region {
+					o.x[j] = k.reload(o.types[j], values[^from])
+				}
 			case !n.In[from].Scalar:
 				o.types[j], o.x[j] = n.In[from].DType, k.load(loads[from])
 			default:
 				o.types[j] = n.In[from].DType
 			}
 		}
+		exact[i] = m.Region != 0 && m.DType.IsFloat() && slices.Contains(o.types, m.DType)
 		values[i] = k.Cast(m.DType, elements[m.Prim.NameFor(m.Attr)](o))
 		if m.Out >= 0 {
 			k.store(outs[m.Out], values[i])

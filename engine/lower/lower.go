@@ -62,6 +62,8 @@ type Member struct {
 	In    []int
 	DType ir.DType // of the value
 	Out   int      // the group's output that the value is stored to; -1: none
+	// Region is the compiled region that the member is in, 0 for none.
+	Region uint8
 }
 
 // Temp is a temporary buffer that the launches of a node share.

@@ -65,7 +65,7 @@ func (n *Node) appendKey(k []byte) []byte {
 	}
 	for i := range n.Members {
 		m := &n.Members[i]
-		put(int64(m.Prim.ID), int64(m.DType), int64(m.Out), int64(len(m.Attr)))
+		put(int64(m.Prim.ID), int64(m.DType), int64(m.Out), int64(m.Region), int64(len(m.Attr)))
 		put(m.Attr...)
 		for _, x := range m.In {
 			put(int64(x))
