@@ -102,4 +102,5 @@ func (e *Engine) start() {
 	e.net.at = autoFlushNodes
 	e.failures, e.fences, e.exports = failures{}, fences{session: e.session}, exports{}
 	e.threads = threads{others: map[uint64]*thread{}}
+	e.captures = captures{programs: map[uint64]*capturedFunction{}}
 }

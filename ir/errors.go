@@ -32,6 +32,7 @@ const (
 	ErrKernelExecution      // KernelExecutionError
 	ErrOverflow             // OverflowError
 	ErrHostRead             // HostReadInCompileError
+	ErrTraceEscape          // InvalidTraceTensorEscapeError
 	NumCodes
 )
 

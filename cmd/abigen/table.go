@@ -20,7 +20,7 @@ var codeNames = [ir.NumCodes]string{
 	ir.ErrNonReentrant: "NON_REENTRANT", ir.ErrImpureRegion: "IMPURE_REGION", ir.ErrDeviceLost: "DEVICE_LOST",
 	ir.ErrLinAlg: "LINALG", ir.ErrInterrupted: "INTERRUPTED", ir.ErrInternal: "INTERNAL",
 	ir.ErrKernelExecution: "KERNEL_EXECUTION", ir.ErrOverflow: "OVERFLOW",
-	ir.ErrHostRead: "HOST_READ",
+	ir.ErrHostRead: "HOST_READ", ir.ErrTraceEscape: "TRACE_ESCAPE",
 }
 
 // export is one function of the ABI. inC marks the functions written in shim.c, which never enter Go.
@@ -145,6 +145,20 @@ var exports = []export{
 	{name: "tl_fence", ret: "int32_t", params: "int32_t kind, const uint64_t *writable, int32_t n, int32_t *recomputing",
 		doc: "Begins a fence (TL_FENCE_*) in the calling thread. Until its end, a write to an older tensor fails, except " +
 			"to those in writable. recomputing: whether the thread was in a TL_FENCE_RECOMPUTATION before the call."},
+	{name: "tl_trace_begin", ret: "int32_t", params: "const uint64_t *args, int32_t n, tl_out *placeholders",
+		doc: "Starts the capture of a function with arguments like args: run it on the placeholders, then call " +
+			"tl_trace_end. Nothing is computed in between."},
+	{name: "tl_trace_end", ret: "int32_t",
+		params: "int32_t keep, const uint64_t *results, int32_t n, uint8_t *made, uint64_t *id",
+		doc: "Ends a capture, and undoes what the function did to older tensors. keep: captures the function under the " +
+			"number id; made tells which results it made. Other results are older tensors, which no call gives."},
+	{name: "tl_captured_call", ret: "int32_t",
+		params: "uint64_t id, const uint64_t *args, int32_t n, uint32_t source_loc, tl_out *outs, int32_t max, " +
+			"int32_t *count",
+		doc: "Records a captured function on other arguments, and gives the results that it makes. count -1: the function " +
+			"was captured for tensors with other gradients, or for other aliases, and nothing was recorded."},
+	{name: "tl_captured_free", ret: "int32_t", params: "uint64_t id",
+		doc: "Forgets a captured function."},
 	{name: "tl_function_scope", ret: "int32_t", params: "const char *name",
 		doc: "Begins a function with that name, to which all operators belong until the matching call with NULL."},
 	{name: "tl_dead_hooks", ret: "int32_t", params: "uint64_t *hooks, int32_t max, int32_t *n",

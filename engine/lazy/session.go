@@ -34,6 +34,7 @@ type Session struct {
 	emitter   emitter
 	fence     Fence  // nil: every write is allowed
 	regions   uint32 // number of the last compiled region
+	trace     *Trace // of the function that is captured, nil for none
 	// Epoch counts the steps that mark_step has ended.
 	Epoch uint64
 }

@@ -1,5 +1,6 @@
 /* torchlette._C: the module. */
 #include "autograd.h"
+#include "captured.h"
 #include "bindings.h"
 #include "coercion.h"
 #include "cpython.h"
@@ -124,7 +125,7 @@ static struct PyModuleDef definition = {
 
 static int add_functions(PyObject *module) {
     PyMethodDef *const tables[] = {
-        mode_functions, engine_functions, autograd_functions, hook_functions, numbers_functions};
+        mode_functions, engine_functions, autograd_functions, captured_functions, hook_functions, numbers_functions};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         if (PyModule_AddFunctions(module, tables[i]) < 0) {
             return -1;

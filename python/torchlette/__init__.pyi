@@ -639,6 +639,7 @@ from torchlette._runtime.errors import HostReadInCompileError as HostReadInCompi
 from torchlette._runtime.errors import IndexRangeError as IndexRangeError
 from torchlette._runtime.errors import InternalError as InternalError
 from torchlette._runtime.errors import InvalidHandleError as InvalidHandleError
+from torchlette._runtime.errors import InvalidTraceTensorEscapeError as InvalidTraceTensorEscapeError
 from torchlette._runtime.errors import InvalidValueError as InvalidValueError
 from torchlette._runtime.errors import KernelExecutionError as KernelExecutionError
 from torchlette._runtime.errors import LeakError as LeakError

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchlette import _C
+from torchlette._runtime.captured import CapturingContext, forget_all
 from torchlette._runtime.errors import InvalidBackend, NotSupportedError
 from torchlette._runtime.nested import replaced
 from torchlette._runtime.regions import Context, Stance, is_compiling, outside
@@ -110,6 +111,7 @@ def compile(
     recompile_limit: int | None = None,
     isolate_recompiles: bool = False,
     dynamic_shapes: Any = None,
+    reuse_trace: bool = False,
 ) -> Any:
     """Mark what a function or module records as a compiled region, on every call.
 
@@ -138,6 +140,8 @@ def compile(
         recompile_limit: Accepted; plans are limited for all functions together.
         isolate_recompiles: Accepted; nothing is shared that could be isolated.
         dynamic_shapes: Accepted, as ``dynamic``.
+        reuse_trace: Whether the function is captured, and called again without running Python; see
+            :func:`torchlette.jit`. A read is then always an error.
 
     Raises:
         InvalidBackend: No such backend.
@@ -152,7 +156,8 @@ def compile(
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
     config = _checked_options(options or {})
     mark = _marks(backend if backend is not None else _Default.backend) and not config.get("emulate_precision_casts")
-    context = Context(mark, fullgraph or strict, strict, config)
+    kind = CapturingContext if reuse_trace else Context
+    context = kind(mark, fullgraph or strict, strict, config)
 
     def decorate(model: Any) -> Any:
         if model is None:
@@ -309,7 +314,9 @@ def is_exporting() -> bool:
 
 
 def reset() -> None:
-    """Do nothing: plans depend on no Python state."""
+    """Forget all captured functions: the next call of each runs its Python code."""
+    forget_all()
 
 
-cudagraph_mark_step_begin = reset
+def cudagraph_mark_step_begin() -> None:
+    """Do nothing: results are never overwritten by a later call."""

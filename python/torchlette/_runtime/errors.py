@@ -21,6 +21,7 @@ __all__ = [
     "IndexRangeError",
     "InternalError",
     "InvalidHandleError",
+    "InvalidTraceTensorEscapeError",
     "InvalidValueError",
     "KernelExecutionError",
     "LeakError",
@@ -146,6 +147,10 @@ class HostReadInCompileError(Unsupported):
     """A value is read in a compiled function that allows no reads."""
 
 
+class InvalidTraceTensorEscapeError(TorchletteError, RuntimeError):
+    """A tensor is used that a captured function made in its capture and did not return."""
+
+
 class AsyncInCompileError(Unsupported):
     """A coroutine function cannot be compiled."""
 
@@ -186,4 +191,5 @@ BY_CODE: dict[int, type[TorchletteError]] = {
     21: KernelExecutionError,
     22: ValueOverflowError,
     23: HostReadInCompileError,
+    24: InvalidTraceTensorEscapeError,
 }

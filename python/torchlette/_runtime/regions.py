@@ -15,7 +15,7 @@ from typing import Any, cast
 from torchlette import _C
 from torchlette._runtime.errors import AsyncInCompileError, Unsupported
 
-__all__ = ["Context", "Stance", "is_compiling", "outside", "refuses_reads"]
+__all__ = ["Context", "Stance", "is_async", "is_compiling", "like", "outside", "refuses_reads"]
 
 # The bits of _C._compile_state().
 _COMPILING, _REFUSES_READS = 1, 2
@@ -80,6 +80,10 @@ class Context:
         return self.function(model)
 
     def function(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what replaces the function ``fn``."""
+        return self.marked(fn)
+
+    def marked(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that calls ``fn`` in a region."""
         enter, leave, mark, refuse = _C._enter_compiled, _C._set_compiled, self.mark, self.refuse_reads
 
@@ -92,10 +96,10 @@ class Context:
             finally:
                 leave(before)
 
-        return _like(compiled, fn)
+        return like(compiled, fn)
 
 
-def _like(wrapper: Any, fn: Callable[..., Any]) -> Callable[..., Any]:
+def like(wrapper: Any, fn: Callable[..., Any]) -> Callable[..., Any]:
     """Give ``wrapper`` the name, signature and attributes of ``fn``."""
     updated = functools.WRAPPER_UPDATES if isinstance(fn, (types.FunctionType, types.MethodType)) else ()
     functools.update_wrapper(wrapper, fn, updated=updated)
@@ -120,4 +124,4 @@ def outside(fn: Callable[..., Any], why: str) -> Callable[..., Any]:
         finally:
             _C._set_compiled(before)
 
-    return _like(called_outside, fn)
+    return like(called_outside, fn)

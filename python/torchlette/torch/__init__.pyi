@@ -35,6 +35,7 @@ from torchlette import HostReadInCompileError as HostReadInCompileError
 from torchlette import IndexRangeError as IndexRangeError
 from torchlette import InternalError as InternalError
 from torchlette import InvalidHandleError as InvalidHandleError
+from torchlette import InvalidTraceTensorEscapeError as InvalidTraceTensorEscapeError
 from torchlette import InvalidValueError as InvalidValueError
 from torchlette import KernelExecutionError as KernelExecutionError
 from torchlette import LeakError as LeakError
