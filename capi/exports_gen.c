@@ -305,11 +305,11 @@ int32_t tl_trace_begin(const uint64_t *args, int32_t n, tl_out *placeholders) {
     return tlgo_trace_begin((uint64_t *)args, n, placeholders);
 }
 
-int32_t tl_trace_end(int32_t keep, const uint64_t *results, int32_t n, uint8_t *made, uint64_t *id) {
+int32_t tl_trace_end(int32_t keep, const uint64_t *results, int32_t n, uint8_t *made, int32_t *flushes, uint64_t *id) {
     if (tl_forked) {
         return tl_refuse_fork();
     }
-    return tlgo_trace_end(keep, (uint64_t *)results, n, made, id);
+    return tlgo_trace_end(keep, (uint64_t *)results, n, made, flushes, id);
 }
 
 int32_t tl_captured_call(uint64_t id, const uint64_t *args, int32_t n, uint32_t source_loc, tl_out *outs, int32_t max,

@@ -385,8 +385,10 @@ TL_API int32_t tl_fence(int32_t kind, const uint64_t *writable, int32_t n, int32
 TL_API int32_t tl_trace_begin(const uint64_t *args, int32_t n, tl_out *placeholders);
 
 /* Ends a capture, and undoes what the function did to older tensors. keep: captures the function under the number id;
- * made tells which results it made. Other results are older tensors, which no call gives. */
-TL_API int32_t tl_trace_end(int32_t keep, const uint64_t *results, int32_t n, uint8_t *made, uint64_t *id);
+ * made tells which results it made. Other results are older tensors, which no call gives. flushes: the function
+ * flushes, and so should the caller after each call. */
+TL_API int32_t tl_trace_end(int32_t keep, const uint64_t *results, int32_t n, uint8_t *made, int32_t *flushes,
+    uint64_t *id);
 
 /* Records a captured function on other arguments, and gives the results that it makes. count -1: the function was
  * captured for tensors with other gradients, or for other aliases, and nothing was recorded. */

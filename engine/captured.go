@@ -11,6 +11,7 @@ type captures struct {
 	programs map[uint64]*capturedFunction
 	tracing  bool
 	mixed    bool // another thread came in between
+	flushed  bool // the function asked for a flush, as an optimizer's step does
 }
 
 // capturedFunction is a function that is called without running its code.
@@ -46,7 +47,7 @@ func (e *Engine) BeginTrace(args []uint64, outs []Out) (err *ir.Error) {
 	if err != nil {
 		return err
 	}
-	e.captures.tracing, e.captures.mixed = true, false
+	e.captures.tracing, e.captures.mixed, e.captures.flushed = true, false, false
 	e.fences.list = append(e.fences.list, fence{kind: FenceTrace, thread: threadID(), mark: e.session.Births()})
 	e.session.SetFence(&e.fences)
 	for i, h := range t.Args {
@@ -56,22 +57,22 @@ func (e *Engine) BeginTrace(args []uint64, outs []Out) (err *ir.Error) {
 }
 
 // EndTrace ends the trace. With keep it captures the function: made tells which of results the function made; the
-// others are older tensors or placeholders, which the caller returns by itself. What the function did to older tensors
-// is undone.
-func (e *Engine) EndTrace(keep bool, results []uint64, made []bool) (id uint64, err *ir.Error) {
+// others are older tensors or placeholders, which the caller returns by itself. flushes: the caller is to flush after
+// each call, as the function does. What the function did to older tensors is undone.
+func (e *Engine) EndTrace(keep bool, results []uint64, made []bool) (id uint64, flushes bool, err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
 	if !e.captures.tracing {
-		return 0, ir.Errorf(ir.ErrRuntime, "no function is being captured")
+		return 0, false, ir.Errorf(ir.ErrRuntime, "no function is being captured")
 	}
 	e.captures.tracing = false
 	e.endFence(FenceTrace)
 	defer e.session.EndTrace(!e.captures.mixed)
 	if !keep {
-		return 0, nil
+		return 0, false, nil
 	}
 	if e.captures.mixed {
-		return 0, ir.Errorf(ir.ErrRuntime, "another thread used the library while a function was captured")
+		return 0, false, ir.Errorf(ir.ErrRuntime, "another thread used the library while a function was captured")
 	}
 	var vals []op.Val
 	for i, h := range results {
@@ -80,17 +81,17 @@ func (e *Engine) EndTrace(keep bool, results []uint64, made []bool) (id uint64, 
 		}
 		v, err := e.session.Resolve(h)
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
 		vals = append(vals, v)
 	}
 	c, grads, err := e.session.CaptureTrace(vals)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	id = e.newID()
 	e.captures.programs[id] = &capturedFunction{c: c, grads: grads, results: len(vals)}
-	return id, nil
+	return id, e.captures.flushed, nil
 }
 
 // CallCaptured records the function's program on other arguments, and writes its results to outs. n is their number, or

@@ -149,9 +149,10 @@ var exports = []export{
 		doc: "Starts the capture of a function with arguments like args: run it on the placeholders, then call " +
 			"tl_trace_end. Nothing is computed in between."},
 	{name: "tl_trace_end", ret: "int32_t",
-		params: "int32_t keep, const uint64_t *results, int32_t n, uint8_t *made, uint64_t *id",
+		params: "int32_t keep, const uint64_t *results, int32_t n, uint8_t *made, int32_t *flushes, uint64_t *id",
 		doc: "Ends a capture, and undoes what the function did to older tensors. keep: captures the function under the " +
-			"number id; made tells which results it made. Other results are older tensors, which no call gives."},
+			"number id; made tells which results it made. Other results are older tensors, which no call gives. flushes: " +
+			"the function flushes, and so should the caller after each call."},
 	{name: "tl_captured_call", ret: "int32_t",
 		params: "uint64_t id, const uint64_t *args, int32_t n, uint32_t source_loc, tl_out *outs, int32_t max, " +
 			"int32_t *count",

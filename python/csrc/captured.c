@@ -40,11 +40,12 @@ static PyObject *py_trace_begin(PyObject *self, PyObject *tensors) {
     return list;
 }
 
-/* _trace_end(results): ends a capture; without results nothing is captured. Gives the program's number, and whether the
- * function made each of the results. */
+/* _trace_end(results): ends a capture; without results nothing is captured. Gives the program's number, whether the
+ * function made each of the results, and whether it flushes. */
 static PyObject *py_trace_end(PyObject *self, PyObject *results) {
     (void)self;
     Py_ssize_t n;
+    int32_t flushes = 0;
     uint64_t id = 0, *hs = handles_of(results == Py_None ? NULL : results, &n, false);
     uint8_t *made = PyMem_Calloc((size_t)n + 1, 1);
     PyObject *r = NULL;
@@ -55,10 +56,10 @@ static PyObject *py_trace_end(PyObject *self, PyObject *results) {
         if (!keep) {
             queue_flush(); /* the trace must end, even if a call fails */
         }
-        int32_t status = tl_trace_end(keep, hs, (int32_t)n, made, &id);
+        int32_t status = tl_trace_end(keep, hs, (int32_t)n, made, &flushes, &id);
         process.epoch++; /* the tensors that the function made are gone */
         if (PyErr_Occurred() == NULL && check_status(status) == 0) {
-            r = Py_BuildValue("(Ky#)", (unsigned long long)id, (char *)made, n);
+            r = Py_BuildValue("(Ky#N)", (unsigned long long)id, (char *)made, n, PyBool_FromLong(flushes));
         }
     }
     PyMem_Free(hs);
@@ -89,10 +90,35 @@ static PyObject *py_captured_call(PyObject *self, PyObject *args) {
     return r;
 }
 
+/* Numbers of programs that captured_release is to free. */
+static struct {
+    uint64_t *ids;
+    size_t n, room;
+} dead;
+
+/* _captured_free(id): a finalizer calls it, and must not enter the engine. */
 static PyObject *py_captured_free(PyObject *self, PyObject *id) {
     (void)self;
     unsigned long long number = PyLong_AsUnsignedLongLong(id);
-    return PyErr_Occurred() ? NULL : none_or_raise(tl_captured_free(number));
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    if (dead.n == dead.room) {
+        uint64_t *ids = PyMem_Realloc(dead.ids, (dead.room + 64) * sizeof *ids);
+        if (ids == NULL) {
+            return PyErr_NoMemory();
+        }
+        dead.ids = ids;
+        dead.room += 64;
+    }
+    dead.ids[dead.n++] = number;
+    Py_RETURN_NONE;
+}
+
+void captured_release(void) {
+    while (dead.n > 0) {
+        tl_captured_free(dead.ids[--dead.n]);
+    }
 }
 
 /* _signature(tensors): the thread's modes, and each tensor's dtype, device, layout and need of a gradient, as bytes.
@@ -132,9 +158,9 @@ done:
 
 PyMethodDef captured_functions[] = {
     {"_trace_begin", py_trace_begin, METH_O, "Start a capture; gives placeholders of tensors."},
-    {"_trace_end", py_trace_end, METH_O, "End a capture with these results, or None; gives (number, made)."},
+    {"_trace_end", py_trace_end, METH_O, "End a capture with these results, or None; gives (number, made, flushes)."},
     {"_captured_call", py_captured_call, METH_VARARGS, "Call a captured function."},
-    {"_captured_free", py_captured_free, METH_O, "Forget a captured function."},
+    {"_captured_free", py_captured_free, METH_O, "Forget a captured function, at the next call of the engine that waits."},
     {"_signature", py_signature, METH_O, "What a captured function depends on of a list of tensors, and the modes."},
     {0},
 };

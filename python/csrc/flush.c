@@ -1,5 +1,6 @@
 #include "flush.h"
 
+#include "captured.h"
 #include "cpython.h"
 #include "dispatch_queue.h"
 #include "errors.h"
@@ -27,6 +28,7 @@ int drop_flush(void) {
     if (process.forked) {
         return 0;
     }
+    captured_release();
     do {
         if (check_status(queue_flush()) < 0) {
             return -1;

@@ -528,3 +528,29 @@ def test_a_program_is_forgotten_with_its_function() -> None:
     gc.collect()
     tl.mark_step()
     assert tl.stats()["live_handles"] <= live
+
+
+def test_a_region_is_one_plan() -> None:
+    """Calls with other numbers replay the plan of the first, marked or captured."""
+    for wrap in (tl.compile, tl.jit):
+        scale = [0.5]
+        f = wrap(lambda x, scale=scale: (x * scale[0]).exp() + 1)
+        built = []
+        for i in range(6):
+            scale[0] = float(i) if wrap is tl.compile else 0.5
+            f(tl.full((5, 7), float(i))).tolist()
+            built.append(tl.stats()["plans_built"])
+        assert built[-1] == built[1]
+
+
+def test_saved_tensors_are_checked_across_calls() -> None:
+    """A captured call writes to a tensor that another function's backward needs: the error of a plain call."""
+    for wrap in (lambda f: f, tl.compile, tl.jit):
+        w, state = tl.ones(3, requires_grad=True), tl.ones(3)
+        write = wrap(lambda x, state=state: state.add_(x))
+        for _ in range(3):
+            write(tl.ones(3))
+        loss = (w * state).sum()
+        write(tl.ones(3))
+        with pytest.raises(tl.SavedTensorModifiedError):
+            loss.backward()

@@ -3,7 +3,7 @@
 A call belongs to a *family* by its arguments without their elements, and in the family to a signature: the tensors'
 dtypes, devices, layouts and need of gradients, the thread's modes, and all Python numbers, words and flags that the
 function can reach through its closure, its globals, and the objects and modules there. The first call of a signature
-runs the function. The second captures it. Later ones record the captured program. docs/internals/regions.md says more.
+runs the function. The second captures it. Later ones record the captured program. docs/internals/captured-functions.md says more.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlette import _C
-from torchlette._runtime.errors import AsyncInCompileError, Unsupported
+from torchlette._runtime.errors import AsyncInCompileError, InvalidHandleError, Unsupported
 from torchlette._runtime.nested import replaced
 from torchlette._runtime.regions import Context, Stance, is_async, like
 
@@ -59,18 +59,20 @@ class _Slot:
 class _Program:
     """A captured function of one signature."""
 
-    def __init__(self, number: int, result: Any, made: int) -> None:
-        self.number, self.result, self.made = number, result, made
+    def __init__(self, number: int, result: Any, made: int, flushes: bool) -> None:
+        self.number, self.result, self.made, self.flushes = number, result, made, flushes
         self.single = type(result) is _Slot and not result.is_argument
 
-    def __del__(self) -> None:
-        _C._captured_free(self.number)
+    def __del__(self, free: Callable[[int], None] = _C._captured_free) -> None:
+        free(self.number)
 
     def call(self, tensors: list[_C.Tensor], torch: bool) -> tuple[bool, Any]:
         """Record the program; return whether it fits the tensors, and the result."""
         outs = _C._captured_call(self.number, tensors, self.made, torch)
         if outs is None:
             return False, None
+        if self.flushes:
+            _C.flush()
         if self.single:
             return True, outs[0]
         return True, replaced(self.result, _Slot, lambda s: (tensors if s.is_argument else outs)[s.index])
@@ -257,7 +259,11 @@ class _Function:
                 family.signatures[key] = _Signature()
             return self.run(*args, **kwargs)
         for program in known.programs:
-            fits, result = self._replay(program, tensors)
+            try:
+                fits, result = self._replay(program, tensors)
+            except InvalidHandleError:  # the engine was reset
+                self._forget(structure)
+                return self.run(*args, **kwargs)
             if fits:
                 return result
         if known.staged or self.programs >= MAX_PROGRAMS or not all(t.is_contiguous() for t in tensors):
@@ -302,13 +308,13 @@ class _Function:
         finally:
             _C._set_compiled(before)
             _Capturing.now = False
-        number, made = _C._trace_end(leaves)
+        number, made, flushes = _C._trace_end(leaves)
         places = {id(t): _Slot(True, i) for i, t in enumerate(stand_ins)}
         count = itertools.count()
         for t, was_made in zip(leaves, made, strict=True):
             if was_made:
                 places[id(t)] = _Slot(False, next(count))
-        return _Program(number, replaced(result, _C.Tensor, lambda t: places.get(id(t), t)), next(count))
+        return _Program(number, replaced(result, _C.Tensor, lambda t: places.get(id(t), t)), next(count), flushes)
 
 
 class CapturingContext(Context):
