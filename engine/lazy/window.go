@@ -187,7 +187,7 @@ func (w *Window) number() {
 	ids, locs := slices.Grow(w.Nodes, count)[:count], slices.Grow(p.SourceLocs, count)[:count]
 	nodes := slices.Grow(p.Nodes, count)[:count]
 	edges, offsets, scalars := p.Edges, p.Offsets, p.Scalars
-	region, regions := uint32(0), uint8(0)
+	region, regions, mark := uint32(0), uint8(0), uint8(0)
 	for i := range nodes {
 		id := w.reverse[count-1-i]
 		n := g.Node(id)
@@ -196,13 +196,12 @@ func (w *Window) number() {
 		x := &nodes[i] // field by field: a literal is built elsewhere, and its wider copy stalls on the stores
 		x.Op, x.Operands, x.Outputs, x.Live, x.SameView = n.Op, n.NEdge, uint8(n.NProj+1), program.Dead, 0
 		if n.Region != region {
-			if region = n.Region; region != 0 {
+			if region, mark = n.Region, 0; region != 0 {
 				regions = regions%program.MaxRegions + 1
+				mark = regions
 			}
 		}
-		if x.Region = regions; region == 0 {
-			x.Region = 0
-		}
+		x.Region = mark
 		x.Attr, x.Aval, x.Edge, x.Scalar = n.Attr, n.Aval, uint32(len(edges)), uint32(len(scalars))
 		for _, e := range g.Edges(n) {
 			if e.Value == 0 {

@@ -160,7 +160,7 @@ PyMethodDef captured_functions[] = {
     {"_trace_begin", py_trace_begin, METH_O, "Start a capture; gives placeholders of tensors."},
     {"_trace_end", py_trace_end, METH_O, "End a capture with these results, or None; gives (number, made, flushes)."},
     {"_captured_call", py_captured_call, METH_VARARGS, "Call a captured function."},
-    {"_captured_free", py_captured_free, METH_O, "Forget a captured function, at the next call of the engine that waits."},
+    {"_captured_free", py_captured_free, METH_O, "Forget a captured function at the next call that waits."},
     {"_signature", py_signature, METH_O, "What a captured function depends on of a list of tensors, and the modes."},
     {0},
 };

@@ -3,7 +3,8 @@
 A call belongs to a *family* by its arguments without their elements, and in the family to a signature: the tensors'
 dtypes, devices, layouts and need of gradients, the thread's modes, and all Python numbers, words and flags that the
 function can reach through its closure, its globals, and the objects and modules there. The first call of a signature
-runs the function. The second captures it. Later ones record the captured program. docs/internals/captured-functions.md says more.
+runs the function. The second captures it. Later ones record the captured program.
+docs/internals/captured-functions.md says more.
 """
 
 from __future__ import annotations
