@@ -18,7 +18,8 @@ func tlgo_trace_begin(args *C.uint64_t, n C.int32_t, placeholders *C.tl_out) (st
 func tlgo_trace_end(keep C.int32_t, results *C.uint64_t, n C.int32_t, made *C.uint8_t, flushes *C.int32_t,
 	id *C.uint64_t) (st C.int32_t) {
 	defer guard("capture", 0, &st)
-	k, flush, err := instance().EndTrace(keep != 0, view[uint64](unsafe.Pointer(results), n), view[bool](unsafe.Pointer(made), n))
+	k, flush, err := instance().EndTrace(keep != 0, view[uint64](unsafe.Pointer(results), n),
+		view[bool](unsafe.Pointer(made), n))
 	*id, *flushes = C.uint64_t(k), 0
 	if flush {
 		*flushes = 1

@@ -90,12 +90,6 @@ static PyObject *py_captured_call(PyObject *self, PyObject *args) {
     return r;
 }
 
-/* Numbers of programs that captured_release is to free. */
-static struct {
-    uint64_t *ids;
-    size_t n, room;
-} dead;
-
 /* _captured_free(id): a finalizer calls it, and must not enter the engine. */
 static PyObject *py_captured_free(PyObject *self, PyObject *id) {
     (void)self;
@@ -103,22 +97,8 @@ static PyObject *py_captured_free(PyObject *self, PyObject *id) {
     if (PyErr_Occurred()) {
         return NULL;
     }
-    if (dead.n == dead.room) {
-        uint64_t *ids = PyMem_Realloc(dead.ids, (dead.room + 64) * sizeof *ids);
-        if (ids == NULL) {
-            return PyErr_NoMemory();
-        }
-        dead.ids = ids;
-        dead.room += 64;
-    }
-    dead.ids[dead.n++] = number;
+    drop_program(number);
     Py_RETURN_NONE;
-}
-
-void captured_release(void) {
-    while (dead.n > 0) {
-        tl_captured_free(dead.ids[--dead.n]);
-    }
 }
 
 /* _signature(tensors): the thread's modes, and each tensor's dtype, device, layout and need of a gradient, as bytes.

@@ -5,6 +5,5 @@
 #include "cpython.h"
 
 extern PyMethodDef captured_functions[];
-void captured_release(void); /* frees the programs that are not needed any more */
 
 #endif

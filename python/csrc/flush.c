@@ -1,6 +1,5 @@
 #include "flush.h"
 
-#include "captured.h"
 #include "cpython.h"
 #include "dispatch_queue.h"
 #include "errors.h"
@@ -28,7 +27,7 @@ int drop_flush(void) {
     if (process.forked) {
         return 0;
     }
-    captured_release();
+    free_programs();
     do {
         if (check_status(queue_flush()) < 0) {
             return -1;
