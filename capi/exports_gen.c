@@ -305,6 +305,35 @@ int32_t tl_fence(int32_t kind, const uint64_t *writable, int32_t n, int32_t *rec
     return tlgo_fence(kind, (uint64_t *)writable, n, recomputing);
 }
 
+int32_t tl_trace_begin(const uint64_t *args, int32_t n, tl_out *placeholders) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_trace_begin((uint64_t *)args, n, placeholders);
+}
+
+int32_t tl_trace_end(int32_t keep, const uint64_t *results, int32_t n, uint8_t *made, int32_t *flushes, uint64_t *id) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_trace_end(keep, (uint64_t *)results, n, made, flushes, id);
+}
+
+int32_t tl_captured_call(uint64_t id, const uint64_t *args, int32_t n, uint32_t source_loc, tl_out *outs, int32_t max,
+    int32_t *count) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_captured_call(id, (uint64_t *)args, n, source_loc, outs, max, count);
+}
+
+int32_t tl_captured_free(uint64_t id) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_captured_free(id);
+}
+
 int32_t tl_function_scope(const char *name) {
     if (tl_forked) {
         return tl_refuse_fork();

@@ -48,6 +48,8 @@ enum {
     TL_INTERNAL = 20,
     TL_KERNEL_EXECUTION = 21,
     TL_OVERFLOW = 22,
+    TL_HOST_READ = 23,
+    TL_TRACE_ESCAPE = 24,
     TL_NUM_CODES
 };
 
@@ -110,8 +112,10 @@ enum {
     TL_MODE_AUTOCAST_GPU = 7,
     TL_MODE_ALLOW_MUTATION = 8, /* saved values may be written to; no result depends on it */
     TL_MODE_SAVED_TENSOR_HOOKS = 9, /* saved values wait for tl_next_pack_hook */
-    TL_MODE_REFUSE_DRAWS = 10 /* a draw of random numbers is an error; callers must not defer calls */
+    TL_MODE_REFUSE_DRAWS = 10, /* a draw of random numbers is an error; callers must not defer calls */
+    TL_MODE_REGION = 11 /* the compiled region that records: TL_NEW_REGION, an old value to return to, or 0 for none */
 };
+#define TL_NEW_REGION ((int64_t)1)
 #define TL_MODE_QUERY ((int64_t)-1)
 
 /* kinds of tl_fence */
@@ -380,6 +384,24 @@ TL_API int32_t tl_close_leaves(const uint64_t *handles, int32_t n);
 /* Begins a fence (TL_FENCE_*) in the calling thread. Until its end, a write to an older tensor fails, except to those
  * in writable. recomputing: whether the thread was in a TL_FENCE_RECOMPUTATION before the call. */
 TL_API int32_t tl_fence(int32_t kind, const uint64_t *writable, int32_t n, int32_t *recomputing);
+
+/* Starts the capture of a function with arguments like args: run it on the placeholders, then call tl_trace_end.
+ * Nothing is computed in between. */
+TL_API int32_t tl_trace_begin(const uint64_t *args, int32_t n, tl_out *placeholders);
+
+/* Ends a capture, and undoes what the function did to older tensors. keep: captures the function under the number id;
+ * made tells which results it made. Other results are older tensors, which no call gives. flushes: the function
+ * flushes, and so should the caller after each call. */
+TL_API int32_t tl_trace_end(int32_t keep, const uint64_t *results, int32_t n, uint8_t *made, int32_t *flushes,
+    uint64_t *id);
+
+/* Records a captured function on other arguments, and gives the results that it makes. count -1: the function was
+ * captured for tensors with other gradients, or for other aliases, and nothing was recorded. */
+TL_API int32_t tl_captured_call(uint64_t id, const uint64_t *args, int32_t n, uint32_t source_loc, tl_out *outs,
+    int32_t max, int32_t *count);
+
+/* Forgets a captured function. */
+TL_API int32_t tl_captured_free(uint64_t id);
 
 /* Begins a function with that name, to which all operators belong until the matching call with NULL. */
 TL_API int32_t tl_function_scope(const char *name);

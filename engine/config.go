@@ -103,4 +103,5 @@ func (e *Engine) start() {
 	e.failures, e.fences, e.exports = failures{}, fences{session: e.session}, exports{}
 	e.windows = windowLog{}
 	e.threads = threads{others: map[uint64]*thread{}}
+	e.captures = captures{programs: map[uint64]*capturedFunction{}}
 }

@@ -36,12 +36,13 @@ type Engine struct {
 	threads  threads  // modes of each thread
 	fences   fences   // refusals of writes
 	exports  exports  // memory lent to other libraries
+	captures captures // captured functions
 	releases releases // handles whose owners are gone, not released yet
 	profile  profile
 	windows  windowLog // times of the last windows
 	word     [8]byte   // scratch of Numbers: the bytes of one number
 	stats    counters
-	nextID   uint64 // last number given to a walk, hook or export
+	nextID   uint64 // last number given to a walk, hook, export or captured function
 }
 
 // counters feed Info("stats").
@@ -50,7 +51,7 @@ type counters struct {
 	keyNanos, runNanos                                                                  int64
 }
 
-// newID returns a number that no walk, hook or export has had.
+// newID returns a number that no walk, hook, export or captured function has had.
 func (e *Engine) newID() uint64 {
 	e.nextID++
 	return e.nextID

@@ -17,6 +17,7 @@ const (
 	FenceNone                           // lifts the surrounding fences
 	FenceTransform                      // a function that a transform differentiates
 	FenceRecomputation                  // the second run of a checkpointed function
+	FenceTrace                          // a function that is captured; BeginTrace and EndTrace alone use it
 )
 
 // fence refuses writes of a thread to bases that are older than the fence. A transform's function must not change what
@@ -71,6 +72,20 @@ func (e *Engine) Fence(kind FenceKind, writable []uint64) (recomputing bool, err
 	return recomputing, nil
 }
 
+// endFence ends the calling thread's innermost fence of a kind.
+func (e *Engine) endFence(kind FenceKind) {
+	list := e.fences.list
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].kind == kind {
+			e.fences.list = slices.Delete(list, i, i+1)
+			break
+		}
+	}
+	if len(e.fences.list) == 0 {
+		e.session.SetFence(nil)
+	}
+}
+
 // Refuse implements lazy.Fence. Transforms allow rebinding of a tensor's data.
 func (k *fences) Refuse(base uint32, rebinding bool) *ir.Error {
 	id := threadID()
@@ -86,6 +101,10 @@ func (k *fences) Refuse(base uint32, rebinding bool) *ir.Error {
 			return ir.Errorf(ir.ErrImpureRegion, "checkpoint: the function writes in place to a tensor that is older than "+
 				"its recomputation, which would do the write a second time: write outside of the checkpointed function, "+
 				"or only where torchlette.utils.checkpoint.is_recomputing() is false")
+		case f.kind == FenceTrace && rebinding:
+			return ir.Errorf(ir.ErrRuntime, "a captured function gives other data to a tensor from outside (set_, .data or "+
+				"out= of another size): write in place with copy_")
+		case f.kind == FenceTrace:
 		case !rebinding:
 			return ir.Errorf(ir.ErrRuntime, "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to "+
 				"call in-place operation that would mutate a captured Tensor. This is not supported; please rewrite the "+

@@ -28,7 +28,11 @@ const (
 	ModeAllowMutation
 	ModeSavedTensorHooks
 	ModeRefuseDraws
+	ModeRegion
 )
+
+// NewRegion is the value of ModeRegion that begins a compiled region. Other values end it (0) or return to a region.
+const NewRegion = 1
 
 // SetMode changes a setting and returns its former value; v < 0 only queries.
 func (e *Engine) SetMode(m Mode, v int64) (old int64) {
@@ -64,6 +68,14 @@ func (e *Engine) SetMode(m Mode, v int64) (old int64) {
 		old = int64(*to)
 		if d := ir.DType(v); v == 0 || v > 0 && (d == ir.F16 || d == ir.BF16) {
 			*to = d
+		}
+	case ModeRegion:
+		old = int64(e.session.Region())
+		switch {
+		case v == NewRegion:
+			e.session.BeginRegion()
+		case v >= 0:
+			e.session.EnterRegion(uint32(v))
 		}
 	case ModeDefaultDType:
 		old = int64(e.session.Default)

@@ -256,7 +256,7 @@ func (e *Engine) Flush() (err *ir.Error) {
 
 // flush is Flush within both locks.
 func (e *Engine) flush() *ir.Error {
-	if e.backward.open > 0 {
+	if e.captures.flushed = e.captures.flushed || e.captures.tracing; e.backward.open > 0 || e.captures.tracing {
 		return nil
 	}
 	if err := e.force(nil, e.session.PendingEffects()); err != nil {

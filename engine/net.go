@@ -88,7 +88,7 @@ func (e *Engine) autoFlush(owner int64) {
 		e.net.after(len(e.graph.Pending))
 		return
 	}
-	if e.backward.open > 0 || e.failures.poison != nil || !e.waiter.tryAcquire(owner) {
+	if e.backward.open > 0 || e.captures.tracing || e.failures.poison != nil || !e.waiter.tryAcquire(owner) {
 		e.net.at = len(e.graph.Pending) + autoFlushNodes/4
 		return
 	}

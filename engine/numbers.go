@@ -25,6 +25,10 @@ func (e *Engine) Numbers(hs []uint64, values []float64, mode int) (done int, err
 	if mode < NumbersRead || mode > NumbersCount {
 		return 0, ir.Errorf(ir.ErrValue, "numbers: mode: got %d, want 0 to %d", mode, NumbersCount)
 	}
+	if e.captures.tracing {
+		return 0, ir.Errorf(ir.ErrHostRead, "a captured function reads or counts numbers on the host, as the step count of "+
+			"an optimizer: call the optimizer's step outside of it")
+	}
 	for i, hd := range hs {
 		if ok, err := e.number(hd, &values[i], mode); err != nil || !ok {
 			return i, err

@@ -31,6 +31,7 @@ func (e *Engine) Thread(id uint64) {
 
 // switchTo makes thread id the current one.
 func (e *Engine) switchTo(id uint64) {
+	e.captures.mixed = true
 	next := e.threads.others[id]
 	if next == nil {
 		next = &thread{}

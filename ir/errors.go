@@ -31,6 +31,8 @@ const (
 	ErrInternal             // InternalError: a bug
 	ErrKernelExecution      // KernelExecutionError
 	ErrOverflow             // OverflowError
+	ErrHostRead             // HostReadInCompileError
+	ErrTraceEscape          // InvalidTraceTensorEscapeError
 	NumCodes
 )
 

@@ -30,6 +30,7 @@ type Node struct {
 	Aval      AvalID
 	Attr      uint32 // interned attributes; of OpProj the output number
 	SourceLoc uint32
+	Region    uint32 // compiled region that recorded it, 0 for none
 	Store     uint32 // of OpLeaf: storage number, 0 where the value failed
 	Mark      uint32 // scratch of the planner: local number + 1
 	Uses      int32  // scratch of the planner: consumer edges inside the plan
@@ -47,6 +48,8 @@ type Graph struct {
 	live     int
 	realized uint64
 	work     []uint32
+	// Region is the compiled region that nodes belong to from now on, 0 for none.
+	Region uint32
 	// OnStoreFree drops the storage of a leaf that is freed. The engine sets it; it must not touch the graph, which is in
 	// the middle of a release. nil: the graph has no storages to drop.
 	OnStoreFree func(store uint32)
@@ -128,7 +131,7 @@ func (g *Graph) Add(op uint16, attr, sourceLoc uint32, avals []AvalID, edges []E
 	n := &g.nodes[id]
 	*n = Node{} // then field by field: a literal would be built elsewhere and copied
 	n.Seq, n.Refs, n.Op, n.NEdge, n.NScal, n.NProj = g.seq, 1, op, uint16(len(edges)), uint16(len(scalars)), uint16(np)
-	n.Aval, n.Attr, n.SourceLoc, n.edges, n.scalar = avals[0], attr, sourceLoc, eo, so
+	n.Aval, n.Attr, n.SourceLoc, n.Region, n.edges, n.scalar = avals[0], attr, sourceLoc, g.Region, eo, so
 	for i := range edges {
 		if v := edges[i].Value; v != 0 {
 			g.nodes[v].Refs++
@@ -147,7 +150,7 @@ func (g *Graph) addProj(main uint32, k int, aval AvalID, sourceLoc uint32) {
 	g.edges.slice(eo, 1)[0] = Edge{Value: main}
 	g.seq++
 	g.nodes[id] = Node{Seq: g.seq, Refs: 1, Op: OpProj, NEdge: 1, Aval: aval, Attr: uint32(k), SourceLoc: sourceLoc,
-		edges: eo}
+		Region: g.Region, edges: eo}
 	m := &g.nodes[main]
 	m.Refs++
 	g.edges.slice(m.edges, int(m.NEdge+m.NProj))[int(m.NEdge)+k-1].Value = id

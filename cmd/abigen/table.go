@@ -20,6 +20,7 @@ var codeNames = [ir.NumCodes]string{
 	ir.ErrNonReentrant: "NON_REENTRANT", ir.ErrImpureRegion: "IMPURE_REGION", ir.ErrDeviceLost: "DEVICE_LOST",
 	ir.ErrLinAlg: "LINALG", ir.ErrInterrupted: "INTERRUPTED", ir.ErrInternal: "INTERNAL",
 	ir.ErrKernelExecution: "KERNEL_EXECUTION", ir.ErrOverflow: "OVERFLOW",
+	ir.ErrHostRead: "HOST_READ", ir.ErrTraceEscape: "TRACE_ESCAPE",
 }
 
 // export is one function of the ABI. inC marks the functions written in shim.c, which never enter Go.
@@ -148,6 +149,21 @@ var exports = []export{
 	{name: "tl_fence", ret: "int32_t", params: "int32_t kind, const uint64_t *writable, int32_t n, int32_t *recomputing",
 		doc: "Begins a fence (TL_FENCE_*) in the calling thread. Until its end, a write to an older tensor fails, except " +
 			"to those in writable. recomputing: whether the thread was in a TL_FENCE_RECOMPUTATION before the call."},
+	{name: "tl_trace_begin", ret: "int32_t", params: "const uint64_t *args, int32_t n, tl_out *placeholders",
+		doc: "Starts the capture of a function with arguments like args: run it on the placeholders, then call " +
+			"tl_trace_end. Nothing is computed in between."},
+	{name: "tl_trace_end", ret: "int32_t",
+		params: "int32_t keep, const uint64_t *results, int32_t n, uint8_t *made, int32_t *flushes, uint64_t *id",
+		doc: "Ends a capture, and undoes what the function did to older tensors. keep: captures the function under the " +
+			"number id; made tells which results it made. Other results are older tensors, which no call gives. flushes: " +
+			"the function flushes, and so should the caller after each call."},
+	{name: "tl_captured_call", ret: "int32_t",
+		params: "uint64_t id, const uint64_t *args, int32_t n, uint32_t source_loc, tl_out *outs, int32_t max, " +
+			"int32_t *count",
+		doc: "Records a captured function on other arguments, and gives the results that it makes. count -1: the function " +
+			"was captured for tensors with other gradients, or for other aliases, and nothing was recorded."},
+	{name: "tl_captured_free", ret: "int32_t", params: "uint64_t id",
+		doc: "Forgets a captured function."},
 	{name: "tl_function_scope", ret: "int32_t", params: "const char *name",
 		doc: "Begins a function with that name, to which all operators belong until the matching call with NULL."},
 	{name: "tl_dead_hooks", ret: "int32_t", params: "uint64_t *hooks, int32_t max, int32_t *n",
@@ -240,8 +256,10 @@ enum {
     TL_MODE_AUTOCAST_GPU = 7,
     TL_MODE_ALLOW_MUTATION = 8, /* saved values may be written to; no result depends on it */
     TL_MODE_SAVED_TENSOR_HOOKS = 9, /* saved values wait for tl_next_pack_hook */
-    TL_MODE_REFUSE_DRAWS = 10 /* a draw of random numbers is an error; callers must not defer calls */
+    TL_MODE_REFUSE_DRAWS = 10, /* a draw of random numbers is an error; callers must not defer calls */
+    TL_MODE_REGION = 11 /* the compiled region that records: TL_NEW_REGION, an old value to return to, or 0 for none */
 };
+#define TL_NEW_REGION ((int64_t)1)
 #define TL_MODE_QUERY ((int64_t)-1)
 
 /* kinds of tl_fence */

@@ -41,6 +41,7 @@ type Node struct {
 	Prim      op.PrimID
 	Attr      uint32
 	SourceLoc uint32
+	Region    uint32 // compiled region that recorded the step, 0 for none
 	View      op.ViewOp
 	Leaf      uint64 // KindLeaf: handle that accumulates
 	In        []Saved
@@ -143,8 +144,8 @@ func (t *Tape) alloc(k Kind, sourceLoc uint32) (uint32, *Node) {
 		t.nodes = append(t.nodes, &Node{})
 	}
 	n := t.nodes[id]
-	*n = Node{Seq: t.seq, Refs: 1, Kind: k, SourceLoc: sourceLoc, From: t.From, In: n.In[:0], Out: n.Out[:0],
-		Hooks: n.Hooks[:0], Post: n.Post[:0], Retain: n.Retain[:0], cot: n.cot[:0]}
+	*n = Node{Seq: t.seq, Refs: 1, Kind: k, SourceLoc: sourceLoc, Region: t.G.Region, From: t.From, In: n.In[:0],
+		Out: n.Out[:0], Hooks: n.Hooks[:0], Post: n.Post[:0], Retain: n.Retain[:0], cot: n.cot[:0]}
 	return id, n
 }
 

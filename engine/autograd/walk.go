@@ -281,7 +281,7 @@ func (s *Walk) Next(replacement op.Val) (Event, error) {
 			}
 		}
 		s.phase = false
-		if err := s.step(n); err != nil {
+		if err := s.stepInRegion(n); err != nil {
 			return Event{}, err
 		}
 	}
@@ -310,6 +310,20 @@ func (s *Walk) replace(answer op.Val) {
 		n.cot[k] = r
 	}
 	s.hook++
+}
+
+// backwardRegion is set in the number of the region that holds the backward of a region.
+const backwardRegion = 1 << 31
+
+// stepInRegion is step for a node of a compiled region: what it records forms a region too. In a region, all of the
+// walk belongs to that region.
+func (s *Walk) stepInRegion(n *Node) error {
+	if n.Region == 0 || s.t.G.Region != 0 {
+		return s.step(n)
+	}
+	s.t.G.Region = n.Region | backwardRegion
+	defer func() { s.t.G.Region = 0 }()
+	return s.step(n)
 }
 
 // step runs the rule of one node and delivers to its parents.

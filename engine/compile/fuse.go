@@ -373,7 +373,7 @@ func (b *Builder) closeGroup(g *growing) {
 	if len(members) < 2 {
 		return
 	}
-	if g.caps.CostlyKernels && !b.Often {
+	if g.caps.CostlyKernels && !b.Often && !b.inRegion(members) {
 		b.p.Fusible++
 		return
 	}
@@ -397,4 +397,10 @@ func (b *Builder) closeGroup(g *growing) {
 	}
 	b.fused.groups[last] = done
 	b.p.noteGroup(done.members)
+}
+
+// inRegion reports that all members are in compiled regions. Their kernels are compiled at the first run, as the user
+// asked for.
+func (b *Builder) inRegion(members []int) bool {
+	return !slices.ContainsFunc(members, func(m int) bool { return b.Program.Nodes[m].Region == 0 })
 }

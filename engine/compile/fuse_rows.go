@@ -149,7 +149,7 @@ func (b *Builder) groupNode(g *group, stored []int) *lower.Node {
 // member describes node m to the lowering, and adds its operands from outside to those of the group.
 func (b *Builder) member(g *group, m int, stored []int, numbers map[int]int) lower.Member {
 	w, p := &b.lowering, b.Program
-	l := lower.Member{Prim: p.Prim(m), Attr: p.Attrs(m), Layout: b.aval(m).Layout}
+	l := lower.Member{Prim: p.Prim(m), Attr: p.Attrs(m), Layout: b.aval(m).Layout, Region: p.Nodes[m].Region}
 	if b.rowsOf(m) != nil {
 		l.Layout = g.rows.full
 	}

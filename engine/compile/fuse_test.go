@@ -1,7 +1,9 @@
 package compile_test
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand"
 	"strings"
 	"testing"
@@ -230,6 +232,57 @@ func TestSlowCompilersFuseWhatRunsOften(t *testing.T) {
 	assert.Equal(t, fusions[0].want, groupsOf(later))
 	assert.Zero(t, later.Fusible)
 	assert.Equal(t, run(t, d, first), run(t, d, later))
+}
+
+func TestRegionsFuseAtTheFirstRunOnSlowCompilers(t *testing.T) {
+	text := strings.ReplaceAll(fusions[0].text, " : f32[3,4]\n%", " : f32[3,4] region 1\n%")
+	text = strings.ReplaceAll(text, " live", " region 1 live")
+	d := newLimited(64, true)
+	assert.Equal(t, fusions[0].want, groupsOf(build(t, d, program.MustParse(text))), "%s", text)
+	half := strings.Replace(text, " region 1 live", " live", 1)
+	assert.Empty(t, groupsOf(build(t, d, program.MustParse(half))), "a member outside of the region")
+}
+
+// Between 1024 and 2048 every eighth number is a bfloat16.
+func TestRegionsRoundHalvesAtTheirEnds(t *testing.T) {
+	text := "input $0 : f32[4]\n%0 = " + cast("bf16") + ` $0 : bf16[4]
+%1 = add %0 1024 : bf16[4] region 1
+%2 = sub %1 1024 : bf16[4] region 1
+%3 = ` + cast("f32") + " %2 : f32[4] live\n"
+	exact, rounded := []float32{-4, -1, 2, 5}, []float32{-4, 0, 0, 8}
+	for _, c := range []struct {
+		name, from, to string
+		off            []string
+		want           []float32
+	}{
+		{"one region", "", "", nil, exact},
+		{"no region", " region 1", "", nil, rounded},
+		{"two regions", "%1 1024 : bf16[4] region 1", "%1 1024 : bf16[4] region 2", nil, rounded},
+		{"a value that goes into a region", "%0 1024 : bf16[4] region 1", "%0 1024 : bf16[4]", nil, rounded},
+		{"a value that leaves a region", "%1 1024 : bf16[4] region 1", "%1 1024 : bf16[4]", nil, rounded},
+		{"a value that is held", "%0 1024 : bf16[4] region 1", "%0 1024 : bf16[4] region 1 live", nil, exact},
+		{"a conversion to bfloat16", "%1 = add %0 1024 : bf16[4] region 1\n%2 = sub %1",
+			"%1 = add $0 1024 : f32[4] region 1\n%2 = " + cast("bf16") + " %1 : bf16[4] region 1\n%3 = sub %2", nil, rounded},
+		{"without fusion", "", "", []string{"fuse"}, rounded},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			text := strings.ReplaceAll(text, c.from, c.to)
+			last := strings.Count(text, "=") - 1
+			text = strings.ReplaceAll(text, "%3 = "+cast("f32")+" %2", fmt.Sprintf("%%%d = %s %%%d", last, cast("f32"), last-1))
+			p := program.MustParse(text)
+			d, err := cpu.New(cpu.Options{Threads: 1})
+			require.NoError(t, err)
+			defer d.Close()
+			for _, d := range []device.Device{reference.New(), d} {
+				bytes := run(t, d, build(t, d, p, c.off...))[last]
+				var got []float32
+				for k := 0; k < len(bytes); k += 4 {
+					got = append(got, math.Float32frombits(binary.LittleEndian.Uint32(bytes[k:])))
+				}
+				assert.Equal(t, c.want, got, "%s", text)
+			}
+		})
+	}
 }
 
 // maps writes a random program of elementwise nodes in several dtypes, with views and stores.

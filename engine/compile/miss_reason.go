@@ -62,7 +62,7 @@ func differ(was, is *program.Program) place {
 	for i := range n {
 		a, b := &was.Nodes[i], &is.Nodes[i]
 		switch {
-		case a.Op != b.Op || a.Operands != b.Operands || a.Live != b.Live:
+		case a.Op != b.Op || a.Operands != b.Operands || a.Live != b.Live || a.Region != b.Region:
 			return place{i, headPart}
 		case a.Attr != b.Attr:
 			return place{i, attrPart}
@@ -139,6 +139,8 @@ func nodeDifference(was, is *program.Program, i, part int) string {
 		return "its result is held by something outside, was not"
 	case part == headPart && a.Live != b.Live:
 		return "its result is held by nothing outside, was held"
+	case part == headPart && a.Region != b.Region:
+		return "it is in another compiled region, or in none"
 	case part == headPart:
 		return fmt.Sprintf("%d operands, were %d", b.Operands, a.Operands)
 	case part == attrPart:

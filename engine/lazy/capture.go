@@ -46,6 +46,7 @@ type Captured struct {
 type bound struct {
 	value  uint32 // constant: its value
 	handle uint64 // state: an internal handle, which keeps its base
+	gradOf uint64 // state that is a gradient: the tensor's handle
 	tape   uint32 // history of the value that was read, 0 for none; owned
 }
 
@@ -63,9 +64,9 @@ type capture struct {
 }
 
 // Capture makes a program of the recording since the mark: a function from args to results, which are views of recorded
-// values. A value from before the mark is a constant; if its base is written, it is state, and each call reads the
-// newest value. Of the stores to a base that is older than the mark, or that is an argument's, only the last one is
-// kept. Offsets of draws are relative to the call's first draw.
+// values. A value from before the mark that a tensor holds is state: each call reads the tensor's newest value. Another
+// one is a constant. Of the stores to a base that is older than the mark, or that is an argument's, only the last one
+// is kept. Offsets of draws are relative to the call's first draw.
 //
 // Each argument is a whole value, usually a Placeholder. Nothing may have been computed since the mark. The recording
 // itself stays: see Rewind.
@@ -87,7 +88,7 @@ func (s *Session) Capture(m Mark, args, results []op.Val) (c *Captured, err *ir.
 	if s.graph.Realized() != m.realized || s.effects.first > m.token {
 		return nil, ir.Errorf(ir.ErrRuntime, "capture: a value was computed inside of the function: its inputs are gone")
 	}
-	if s.draws.seed != m.draws.seed || s.draws.offset < m.draws.offset {
+	if s.draws.seeded != m.draws.seeded {
 		return nil, ir.Errorf(ir.ErrRuntime, "capture: the random generator was seeded inside of the function")
 	}
 	for i := range args {
@@ -196,7 +197,7 @@ func (k *capture) owners() {
 	}
 	for id := range s.bases.list {
 		b := s.bases.at(uint32(id))
-		if id == 0 || b.Pins == 0 || b.Binding == SSA || s.BornSince(uint32(id), k.m.births) {
+		if id == 0 || b.Pins == 0 || s.BornSince(uint32(id), k.m.births) {
 			continue
 		}
 		value := b.Value
@@ -275,7 +276,7 @@ func (k *capture) nodes(results []op.Val, stores []*Effect) {
 func (k *capture) node(id uint32) {
 	g, p := k.s.graph, k.p
 	n := g.Node(id)
-	x := program.Node{Op: n.Op, Operands: n.NEdge, Outputs: n.NProj + 1, Attr: n.Attr, Aval: n.Aval,
+	x := program.Node{Op: n.Op, Operands: n.NEdge, Outputs: uint8(n.NProj + 1), Attr: n.Attr, Aval: n.Aval,
 		Edge: uint32(len(p.Edges)), Scalar: uint32(len(p.Scalars))}
 	for _, e := range g.Edges(n) {
 		edge := program.Edge{Layout: e.Layout}
@@ -364,6 +365,9 @@ func (k *capture) ref(id uint32) program.Ref {
 
 // state holds a base through an internal handle over all of it.
 func (k *capture) state(base uint32) bound {
+	if hd := k.s.gradSlot(base); hd != 0 {
+		return bound{gradOf: hd}
+	}
 	av := ir.AvalOf(k.s.bases.at(base).Aval)
 	return bound{handle: k.s.NewHandle(base, av.Layout.ID, 0, FlagInternal)}
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// draws is the random generator: a seed, and the Philox offset of the last draw.
-type draws struct{ seed, offset uint64 }
+// draws is the random generator: a seed, the Philox offset of the last draw, and how often the user set them.
+type draws struct{ seed, offset, seeded uint64 }
 
 // RNG implements op.Builder. It reserves one draw in program order.
 func (s *Session) RNG() (seed, drawOffset op.Val) {
@@ -20,10 +20,12 @@ func (s *Session) RNG() (seed, drawOffset op.Val) {
 }
 
 // Seed restarts the generator with a seed.
-func (s *Session) Seed(seed uint64) { s.draws = draws{seed: seed} }
+func (s *Session) Seed(seed uint64) { s.draws = draws{seed: seed, seeded: s.draws.seeded + 1} }
 
 // RNGState returns the state for SetRNGState.
 func (s *Session) RNGState() [4]uint64 { return [4]uint64{s.draws.seed, s.draws.offset, 0, 0} }
 
 // SetRNGState restores the generator's state.
-func (s *Session) SetRNGState(v [4]uint64) { s.draws = draws{seed: v[0], offset: v[1]} }
+func (s *Session) SetRNGState(v [4]uint64) {
+	s.draws = draws{seed: v[0], offset: v[1], seeded: s.draws.seeded + 1}
+}

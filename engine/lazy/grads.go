@@ -13,6 +13,7 @@ func (s *Session) Grad(hd uint64) (uint64, *ir.Error) {
 	if err != nil {
 		return 0, err
 	}
+	s.noteGrad(hd, h.Grad, false)
 	return h.Grad, nil
 }
 
@@ -43,7 +44,7 @@ func (s *Session) SetGrad(hd, g uint64) *ir.Error {
 	h, _ = s.Handle(hd)
 	old := h.Grad
 	h.Grad = alias
-	if old != 0 {
+	if !s.noteGrad(hd, old, true) {
 		s.Release(old)
 	}
 	return nil
@@ -92,6 +93,7 @@ func (s *Session) accumulate(hd uint64, cot op.Val, create bool) {
 		s.setNewGrad(hd, autograd.AddCotangents(s.graph, s, old, cot), create)
 		return
 	}
+	s.noteGrad(hd, g, false)
 	old.Tape = 0
 	sum := autograd.AddCotangents(s.graph, s, old, cot)
 	gh, _ := s.Handle(g)
@@ -112,7 +114,7 @@ func (s *Session) setNewGrad(hd uint64, cot op.Val, create bool) {
 	h, _ := s.Handle(hd)
 	old := h.Grad
 	h.Grad = g
-	if old != 0 {
+	if !s.noteGrad(hd, old, true) {
 		s.Release(old)
 	}
 }

@@ -11,6 +11,7 @@ const (
 	FlagInternal // held by the engine rather than the user
 	FlagReserved // its tensor comes later: see Reserve
 	FlagView     // a view of another tensor, whose history it shares
+	FlagTraced   // made by a function while it was captured, and disposed since
 )
 
 // Handle is one tensor object: a view of a base, with its place on the tape.
@@ -78,6 +79,9 @@ func (t *handles) refuse(hd uint64) *ir.Error {
 	switch {
 	case id == 0:
 		return ir.Errorf(ir.ErrHandle, "handle %#x is stale or was never made by this engine", hd)
+	case t.list[id].Flags&FlagTraced != 0:
+		return ir.Errorf(ir.ErrTraceEscape, "the tensor was made while a function was captured, and does not exist "+
+			"outside of it: return it from the function")
 	case t.list[id].Flags&FlagDisposed != 0:
 		return ir.Errorf(ir.ErrDisposed, "tensor was disposed (by dispose() or at the end of its tidy scope)")
 	}

@@ -76,9 +76,9 @@ func (k *inlining) bind(args []op.Val) {
 func (k *inlining) bound(b *bound) op.Val {
 	s := k.s
 	var v op.Val
-	if b.handle == 0 {
+	if hd := s.boundHandle(b); hd == 0 {
 		v = s.value(b.value, s.graph.Node(b.value).Aval)
-	} else if err := s.ResolveTo(b.handle, &v); err != nil {
+	} else if err := s.ResolveTo(hd, &v); err != nil {
 		panic(err)
 	}
 	if b.tape == 0 {
@@ -171,6 +171,7 @@ func permutation(from, to *ir.Layout) (dims []int64, ok bool) {
 func (k *inlining) emit(i int) {
 	s, p := k.s, k.p
 	x, prm := &p.Nodes[i], p.Prim(i)
+	s.SourceLoc = p.SourceLoc(i)
 	types, sc, taped := k.c.types[i], int(x.Scalar), false
 	k.in = k.in[:0]
 	for j, e := range p.OperandsOf(i) {
@@ -236,7 +237,7 @@ func (k *inlining) store(st *program.Store) {
 	if into.Base == 0 {
 		panic(ir.Errorf(ir.ErrRuntime, "the captured function writes to an argument that is no tensor of its own"))
 	}
-	if s.taping && (v.Tape != 0 || into.Tape != 0) {
+	if s.taping && (v.Tape != 0 || into.Tape != 0 && st.Into.Index() < k.c.args) {
 		panic(ir.Errorf(ir.ErrNotImplemented,
 			"the captured function writes to a tensor with a history: call it under no_grad, or detach what it writes"))
 	}

@@ -138,6 +138,7 @@ func (s *Session) recordedBase(h *Handle, tape uint32, base op.Val) op.Val {
 // moveHistory makes v, the base's new value, the history of h's group or of the lone handle h, in the shape of the
 // root.
 func (s *Session) moveHistory(h *Handle, v op.Val, whole bool) {
+	s.keepHistory(h.Base)
 	if h.Group == 0 && whole {
 		s.tape.Move(&h.Tape, s.as(v, h.Layout).Tape)
 		return

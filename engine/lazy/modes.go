@@ -60,16 +60,19 @@ func (m *Modes) ModeKey() uint64 {
 	return key | uint64(m.Autocast[0])<<24 | uint64(m.Autocast[1])<<32
 }
 
-// ThreadState is the state of one thread: modes, packing of saved tensors, and tidy scopes.
+// ThreadState is the state of one thread: modes, packing of saved tensors, compiled region, and tidy scopes.
 type ThreadState struct {
 	ThreadModes
 	Packing bool
+	Region  uint32
 	scopes  [][]uint64
 }
 
 // SwapThread installs the state of the next thread and returns the former one.
 func (s *Session) SwapThread(next ThreadState) ThreadState {
-	old := ThreadState{ThreadModes: s.ThreadModes, Packing: s.tape.Packing, scopes: s.handles.scopes}
+	old := ThreadState{ThreadModes: s.ThreadModes, Packing: s.tape.Packing, Region: s.graph.Region,
+		scopes: s.handles.scopes}
 	s.ThreadModes, s.tape.Packing, s.handles.scopes = next.ThreadModes, next.Packing, next.scopes
+	s.graph.Region = next.Region
 	return old
 }

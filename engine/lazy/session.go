@@ -33,7 +33,9 @@ type Session struct {
 	held      held
 	emitter   emitter
 	shared    shared
-	fence     Fence // nil: every write is allowed
+	fence     Fence  // nil: every write is allowed
+	regions   uint32 // number of the last compiled region
+	trace     *Trace // of the function that is captured, nil for none
 	// Epoch counts the steps that mark_step has ended.
 	Epoch uint64
 }
@@ -56,6 +58,21 @@ func (s *Session) Tape() *autograd.Tape { return s.tape }
 func (s *Session) Outdate(old *Session) {
 	s.handles.outdate(&old.handles)
 	s.tape.Continue(old.tape)
+}
+
+// Region returns the compiled region that records, 0 for none.
+func (s *Session) Region() uint32 { return s.graph.Region }
+
+// EnterRegion makes a compiled region record from now on; 0 ends the current one.
+func (s *Session) EnterRegion(n uint32) { s.graph.Region = n }
+
+// firstRegion is the least number of a compiled region.
+const firstRegion = 2
+
+// BeginRegion is EnterRegion for a new region. Numbers stay below 1<<31 and come again after 2 billion regions.
+func (s *Session) BeginRegion() {
+	s.regions = max((s.regions+1)&^(1<<31), firstRegion)
+	s.graph.Region = s.regions
 }
 
 // DefaultDevice implements op.Builder.

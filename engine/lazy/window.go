@@ -187,13 +187,21 @@ func (w *Window) number() {
 	ids, locs := slices.Grow(w.Nodes, count)[:count], slices.Grow(p.SourceLocs, count)[:count]
 	nodes := slices.Grow(p.Nodes, count)[:count]
 	edges, offsets, scalars := p.Edges, p.Offsets, p.Scalars
+	region, regions, mark := uint32(0), uint8(0), uint8(0)
 	for i := range nodes {
 		id := w.reverse[count-1-i]
 		n := g.Node(id)
 		ids[i], locs[i] = id, n.SourceLoc
 		n.Mark, n.Uses = uint32(i+1), 0
 		x := &nodes[i] // field by field: a literal is built elsewhere, and its wider copy stalls on the stores
-		x.Op, x.Operands, x.Outputs, x.Live, x.SameView = n.Op, n.NEdge, n.NProj+1, program.Dead, 0
+		x.Op, x.Operands, x.Outputs, x.Live, x.SameView = n.Op, n.NEdge, uint8(n.NProj+1), program.Dead, 0
+		if n.Region != region {
+			if region, mark = n.Region, 0; region != 0 {
+				regions = regions%program.MaxRegions + 1
+				mark = regions
+			}
+		}
+		x.Region = mark
 		x.Attr, x.Aval, x.Edge, x.Scalar = n.Attr, n.Aval, uint32(len(edges)), uint32(len(scalars))
 		for _, e := range g.Edges(n) {
 			if e.Value == 0 {

@@ -92,6 +92,27 @@ store %0 over $0 base 0 last
 %0 = mul $0 2.0 : f64[2] live
 %1 = sin %0 : f64[2] live
 `},
+		{"regions are numbered anew in each window", func(r *rig) ([]uint64, bool) {
+			x := r.vector(1, 2)
+			r.BeginRegion()
+			r.BeginRegion()
+			a := r.mul(r.mul(x, 2), 3)
+			first := r.Region()
+			r.EnterRegion(0)
+			b := r.mul(a, 4)
+			r.EnterRegion(first)
+			c := r.mul(b, 5)
+			r.BeginRegion()
+			d := r.mul(c, 6)
+			r.EnterRegion(0)
+			return []uint64{d}, false
+		}, `input $0 : f64[2]
+%0 = mul $0 2.0 : f64[2] region 1 live
+%1 = mul %0 3.0 : f64[2] region 1 live
+%2 = mul %1 4.0 : f64[2] live
+%3 = mul %2 5.0 : f64[2] region 2 live
+%4 = mul %3 6.0 : f64[2] region 3 live
+`},
 		{"two bases", func(r *rig) ([]uint64, bool) {
 			x, y := r.vector(1), r.vector(2)
 			r.mulIn(x, 2)

@@ -15,7 +15,8 @@ import (
 func CanFuse(p *op.Prim, attr []int64) bool { return elements[p.NameFor(attr)] != nil }
 
 // lowerGroup lowers a fusion group: one map that loads the group's operands, evaluates its members, and stores those
-// that have an output. A member reads another one's value as a store and a load would give it. A group with members
+// that have an output. A member reads another one's value as a store and a load would give it. In a compiled region it
+// reads the value before it is rounded to a half, unless the other member converts to that half. A group with members
 // that work rows is a rowGroup.
 func lowerGroup(p *program) {
 	n := p.n
@@ -40,7 +41,7 @@ func lowerGroup(p *program) {
 	}
 	k := p.kernel(groupName(n), n.Out[0].Layout.Shape, nil, 0, append(args, outs...)...)
 	k.Map()
-	values := make([]int, len(n.Members))
+	values, exact := make([]int, len(n.Members)), make([]bool, len(n.Members))
 	for i := range n.Members {
 		m := &n.Members[i]
 		v := m.Values[0]
@@ -49,13 +50,17 @@ func lowerGroup(p *program) {
 			switch {
 			case from < 0:
 				o.types[j] = n.Members[^from].Values[0].DType
-				o.x[j] = k.reload(o.types[j], values[^from])
+				o.x[j] = values[^from]
+				if !exact[^from] || m.Region != n.Members[^from].Region {
+					o.x[j] = k.reload(o.types[j], values[^from])
+				}
 			case !n.In[from].Scalar:
 				o.types[j], o.x[j] = n.In[from].DType, k.load(loads[from])
 			default:
 				o.types[j] = n.In[from].DType
 			}
 		}
+		exact[i] = m.Region != 0 && v.DType.IsFloat() && slices.Contains(o.types, v.DType)
 		values[i] = k.Cast(v.DType, elements[m.Prim.NameFor(m.Attr)](o))
 		if v.Out >= 0 {
 			k.store(outs[v.Out], values[i])

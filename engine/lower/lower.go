@@ -64,6 +64,8 @@ type Member struct {
 	In     []int
 	Layout *ir.Layout // dense, of the value; for a primitive that works rows, of its main operand
 	Values []Value    // in the order of Prim's outputs
+	// Region is the compiled region that the member is in, 0 for none.
+	Region uint8
 }
 
 // Value is a value of a member.

@@ -14,6 +14,7 @@
 //	draws 1                                 how many offsets of the random generator a call takes
 //	%0 = add $0 2.0 : f32[2,3] live         node: primitive, operands, dtype and shape of its result, what else holds it
 //	%1 = sum{0} %0[3,2](1,3)+0 : f32[2]     attributes in braces; a view: sizes, strides where they are not dense, offset
+//	%2 = exp %1 : f32[2] region 1                recorded in the window's first compiled region
 //	%2 = extremum_dim{max_dim,0} $0 : f32[3]
 //	%3 = result{1} %2 : i64[3]              the further results of a primitive
 //	store %0 over $0 base 0 last exclusive  a write, in order

@@ -300,6 +300,9 @@ func (s *scanner) node() {
 	}
 	numbers := s.operands(&n)
 	n.Aval = s.aval()
+	if s.keyword("region") {
+		n.Region = uint8(s.index(MaxRegions))
+	}
 	if s.keyword("live") {
 		n.Live = LiveOutside
 	}
@@ -408,7 +411,7 @@ func (s *scanner) numbers(i int, texts []string) {
 	if err != nil {
 		s.fail("%v", err)
 	}
-	n.Outputs = uint16(len(outs))
+	n.Outputs = uint8(len(outs))
 }
 
 // scalarTypes is ScalarTypes for a node that may have the wrong operands.

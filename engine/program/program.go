@@ -35,7 +35,8 @@ func (r Ref) Index() int {
 type Node struct {
 	Op       uint16 // number of the primitive; ir.OpProj for a further result
 	Operands uint16
-	Outputs  uint16 // number of results of the primitive, held or not; 1 for a further result
+	Outputs  uint8 // number of results of the primitive, held or not; 1 for a further result
+	Region   uint8 // compiled region, 0 for none: neighbours with one number are in one region; see MaxRegions
 	Live     Live
 	// SameView is set on a node that writes a value through a view of its first operand. Bit j: operand j of the node
 	// that makes the value reads the first operand through that same view. See Program.Relate.
@@ -45,6 +46,9 @@ type Node struct {
 	Edge     uint32 // its first operand in Program.Edges and Program.Offsets
 	Scalar   uint32 // its first number in Program.Scalars
 }
+
+// MaxRegions bounds Node.Region. After the last number the first one comes again.
+const MaxRegions = 255
 
 // IsPrim reports a primitive, as opposed to a further result of one.
 func (n *Node) IsPrim() bool { return n.Op < ir.OpProj }

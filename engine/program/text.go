@@ -154,6 +154,9 @@ func (w *printer) node(i int) {
 		w.operand(e.Value, e.Layout, offs[j])
 	}
 	w.aval(n.Aval)
+	if n.Region != 0 {
+		w.WriteString(" region " + strconv.Itoa(int(n.Region)))
+	}
 	if n.Live == LiveOutside {
 		w.WriteString(" live")
 	}

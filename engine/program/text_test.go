@@ -34,6 +34,8 @@ draws 2
 %11 = strided_scatter{[2](3)} $2 %2 1 : f32[2,3] live
 %12 = compare{lt} $0[] Inf : bool[]
 %13 = cat{0} $1 $1[0]+6 : f32[6]
+%14 = neg %13 : f32[6] region 1
+%15 = neg %14 : f32[6] region 2 live
 store %10 over $2 base 0 into $2
 store %11 over $2 base 0 last exclusive into $2
 store $0 base 1 last

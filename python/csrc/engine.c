@@ -6,6 +6,7 @@
 #include "flush.h"
 #include "process.h"
 #include "tensor.h"
+#include "tensor_read.h"
 #include "torchlette.h"
 #include "turn.h"
 #include "wait.h"
@@ -30,7 +31,7 @@ static PyObject *py_realize(PyObject *self, PyObject *list) {
         }
         handles[i] = ((Tensor *)t)->handle;
     }
-    if (drop_flush() == 0) {
+    if (read_allowed() == 0 && drop_flush() == 0) {
         SLICED(status, tl_realize(handles, (int32_t)n, TL_SLICE_NS));
     }
 done:
@@ -43,7 +44,7 @@ done:
 static PyObject *py_mark_step(PyObject *self, PyObject *ignored) {
     (void)self, (void)ignored;
     int32_t status;
-    if (drop_flush() < 0) {
+    if (read_allowed() < 0 || drop_flush() < 0) {
         return NULL;
     }
     SLICED(status, tl_mark_step(TL_SLICE_NS));

@@ -27,6 +27,7 @@ int drop_flush(void) {
     if (process.forked) {
         return 0;
     }
+    free_programs();
     do {
         if (check_status(queue_flush()) < 0) {
             return -1;

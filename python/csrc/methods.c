@@ -124,10 +124,14 @@ static PyObject *is_contiguous(PyObject *self, PyObject *args, PyObject *kwargs)
     return meta_flag(self, TL_CONTIGUOUS);
 }
 
-/* Whether two handles name the same elements of the same base. */
+/* Whether two handles name the same elements of the same base. a may have been made in a capture, and be gone. */
 static int same_tensor(uint64_t a, uint64_t b) {
     tl_meta x, y;
-    if (check_status(tl_meta_of(a, &x)) < 0 || check_status(tl_meta_of(b, &y)) < 0) {
+    int32_t status = tl_meta_of(a, &x);
+    if (status == TL_TRACE_ESCAPE) {
+        return 0;
+    }
+    if (check_status(status) < 0 || check_status(tl_meta_of(b, &y)) < 0) {
         return -1;
     }
     size_t n = x.rank * sizeof *x.shape;

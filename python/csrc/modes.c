@@ -118,6 +118,45 @@ static PyObject *py_set_autocast(PyObject *self, PyObject *args) {
     return old != 0 ? dtype_object((uint8_t)old) : Py_NewRef(Py_None);
 }
 
+/* The state of compiled functions in the calling thread, as a number: the engine's region above current.compile. Gives
+ * the old state; NULL on failure. */
+static PyObject *swap_compile(int64_t region, int compile) {
+    int64_t old;
+    if (set_mode(TL_MODE_REGION, region, &old) < 0) {
+        return NULL;
+    }
+    old = old << COMPILE_BITS | current.compile;
+    current.compile = (uint8_t)compile;
+    return PyLong_FromLongLong(old);
+}
+
+/* _enter_compiled(mark, refuse_reads): a compiled function begins. With mark, what it records is in a region: a new
+ * one, unless one is open. Gives the state for _set_compiled at its end. */
+static PyObject *py_enter_compiled(PyObject *self, PyObject *args) {
+    (void)self;
+    int mark, refuse;
+    if (!PyArg_ParseTuple(args, "pp:_enter_compiled", &mark, &refuse) || thread_here() < 0) {
+        return NULL;
+    }
+    int was = current.compile, now = was | COMPILING | (refuse ? REFUSES_READS : 0) | (mark ? MARKED : 0);
+    return swap_compile((now & ~was & MARKED) ? TL_NEW_REGION : TL_MODE_QUERY, now);
+}
+
+/* _set_compiled(state): 0 is the state outside of all compiled functions. Gives the old state. */
+static PyObject *py_set_compiled(PyObject *self, PyObject *state) {
+    (void)self;
+    int64_t next = PyLong_AsLongLong(state);
+    if ((next == -1 && PyErr_Occurred()) || thread_here() < 0) {
+        return NULL;
+    }
+    return swap_compile(next >> COMPILE_BITS, (int)(next & ((1 << COMPILE_BITS) - 1)));
+}
+
+static PyObject *py_compile_state(PyObject *self, PyObject *ignored) {
+    (void)self, (void)ignored;
+    return thread_here() < 0 ? NULL : PyLong_FromLong(current.compile);
+}
+
 static PyObject *py_set_default_dtype(PyObject *self, PyObject *d) {
     (void)self;
     uint8_t id;
@@ -172,6 +211,9 @@ PyMethodDef mode_functions[] = {
         "Let all code wait while another thread computes, not only that of torchlette.torch; gives the former."},
     {"_set_autocast", py_set_autocast, METH_VARARGS,
         "Cast operands on the CPU or on GPUs to a dtype; gives the old one."},
+    {"_enter_compiled", py_enter_compiled, METH_VARARGS, "Begin a compiled function; gives the state to return to."},
+    {"_set_compiled", py_set_compiled, METH_O, "Set the state of compiled functions, 0 for none; gives the old one."},
+    {"_compile_state", py_compile_state, METH_NOARGS, "Bits: in a compiled function, no reads, in a region."},
     {"_set_default_dtype", py_set_default_dtype, METH_O, "Set the default dtype; gives the old one."},
     {"get_default_dtype", py_get_default_dtype, METH_NOARGS,
         "get_default_dtype()\n--\n\nThe dtype of floating point tensors made without one."},

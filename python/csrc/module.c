@@ -1,6 +1,7 @@
 /* torchlette._C: the module. */
 #include "autograd.h"
 #include "call.h"
+#include "captured.h"
 #include "bindings.h"
 #include "coercion.h"
 #include "cpython.h"
@@ -39,6 +40,11 @@ static PyObject *py_site_string(PyObject *self, PyObject *source_loc) {
     return PyUnicode_DecodeUTF8(where, (Py_ssize_t)strlen(where), "replace");
 }
 
+static PyObject *py_called_from_facade(PyObject *self, PyObject *ignored) {
+    (void)self, (void)ignored;
+    return PyBool_FromLong(creation_api() == TL_API_TORCH);
+}
+
 static PyObject *py_in_facade(PyObject *self, PyObject *globals) {
     (void)self;
     if (!PyDict_Check(globals)) {
@@ -56,6 +62,8 @@ static PyObject *py_coercion_error(PyObject *self, PyObject *what) {
 }
 
 static PyMethodDef functions[] = {
+    {"_called_from_facade", py_called_from_facade, METH_NOARGS,
+        "Whether the code that called this package imported torchlette.torch."},
     {"_in_facade", py_in_facade, METH_O, "Whether the module with these globals imported torchlette.torch."},
     {"_coercion_error", py_coercion_error, METH_O, "The error of a silent conversion to a Python number."},
     {"_put_at", py_put_at, METH_VARARGS, "Write, or add, values at indices; gives the tensor."},
@@ -118,7 +126,8 @@ static struct PyModuleDef definition = {
 
 static int add_functions(PyObject *module) {
     PyMethodDef *const tables[] = {
-        mode_functions, call_functions, engine_functions, autograd_functions, hook_functions, numbers_functions};
+        mode_functions, call_functions,     engine_functions, autograd_functions,
+        captured_functions, hook_functions, numbers_functions};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         if (PyModule_AddFunctions(module, tables[i]) < 0) {
             return -1;

@@ -7,7 +7,7 @@
 
 enum { N_TABLES = 3, N_HOOKS = 4 };
 static PyObject *tables[N_TABLES], *hooks[N_HOOKS];
-static PyObject *name_forward, *name_with_hooks;
+static PyObject *name_forward, *name_with_hooks, *name_compiled;
 
 /* Tables of the hooks that run with the call of any module: a tuple of dicts. */
 static PyObject *every_module;
@@ -54,18 +54,21 @@ static PyObject *set_module_hooks(PyObject *module, PyObject *dicts) {
     Py_RETURN_NONE;
 }
 
-/* Whether a hook runs with the call of self. */
-static int has_hooks(PyObject *self) {
-    for (Py_ssize_t i = 0; every_module != NULL && i < PyTuple_Size(every_module); i++) {
-        if (PyDict_Size(PyTuple_GetItem(every_module, i)) > 0) {
-            return 1;
-        }
-    }
+/* Whether a call of self does more than forward: hooks run, or compile() was called; compiled is then what it made. */
+static int has_more(PyObject *self, PyObject **compiled) {
     PyObject *dict = PyObject_GenericGetDict(self, NULL);
     if (dict == NULL) {
         return -1;
     }
-    int found = 0;
+    *compiled = PyDict_GetItemWithError(dict, name_compiled);
+    if (*compiled == Py_None) {
+        *compiled = NULL;
+    }
+    Py_XINCREF(*compiled);
+    int found = *compiled != NULL ? 1 : PyErr_Occurred() ? -1 : 0;
+    for (Py_ssize_t i = 0; every_module != NULL && found == 0 && i < PyTuple_Size(every_module); i++) {
+        found = PyDict_Size(PyTuple_GetItem(every_module, i)) > 0;
+    }
     for (int i = 0; i < N_HOOKS && found == 0; i++) {
         PyObject *table = PyDict_GetItemWithError(dict, hooks[i]);
         if (table == NULL) {
@@ -79,9 +82,15 @@ static int has_hooks(PyObject *self) {
 }
 
 static PyObject *module_call(PyObject *self, PyObject *args, PyObject *kwargs) {
-    int hooked = has_hooks(self);
+    PyObject *compiled = NULL;
+    int hooked = has_more(self, &compiled);
     if (hooked < 0) {
         return NULL;
+    }
+    if (compiled != NULL) {
+        PyObject *r = PyObject_Call(compiled, args, kwargs);
+        Py_DECREF(compiled);
+        return r;
     }
     if (hooked > 0) {
         PyObject *none = kwargs == NULL ? PyDict_New() : Py_NewRef(kwargs);
@@ -125,14 +134,15 @@ int nnmodule_init(PyObject *module) {
     static const char *const table_names[N_TABLES] = {"_parameters", "_buffers", "_modules"};
     static const char *const hook_names[N_HOOKS] = {
         "_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks"};
-    static const char *const others[2] = {"forward", "_call_with_hooks"};
-    PyObject *names[2];
+    static const char *const others[3] = {"forward", "_call_with_hooks", "_compiled_call_impl"};
+    PyObject *names[3];
     if (intern_all(tables, table_names, N_TABLES) < 0 || intern_all(hooks, hook_names, N_HOOKS) < 0 ||
-        intern_all(names, others, 2) < 0) {
+        intern_all(names, others, 3) < 0) {
         return -1;
     }
     name_forward = names[0];
     name_with_hooks = names[1];
+    name_compiled = names[2];
     PyType_Spec spec = {
         .name = "torchlette._C._ModuleBase",
         .basicsize = sizeof(PyObject),

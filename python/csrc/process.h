@@ -17,4 +17,8 @@ void drop_handle(uint64_t handle);
 int32_t dropped_count(void);
 const uint64_t *dropped_take(int32_t *n); /* empties the list; valid until the next drop_handle */
 
+/* Programs of dead captured functions collect likewise. free_programs enters the engine. */
+void drop_program(uint64_t id);
+void free_programs(void);
+
 #endif

@@ -5,14 +5,26 @@
 #include "errors.h"
 #include "flush.h"
 #include "tensor.h"
+#include "threads.h"
 #include "torchlette.h"
 #include "turn.h"
 #include "types.h"
 #include "wait.h"
 
+int read_allowed(void) {
+    if (thread_here() < 0) {
+        return -1;
+    }
+    return current.compile & REFUSES_READS
+        ? set_error(TL_HOST_READ,
+              "a value is read inside of a compiled function: return the tensor and read it outside, or call the code "
+              "that reads through torchlette.compiler.disable")
+        : 0;
+}
+
 int force_value(uint64_t handle) {
     int32_t status;
-    if (drop_flush() < 0) {
+    if (read_allowed() < 0 || drop_flush() < 0) {
         return -1;
     }
     SLICED(status, tl_force(handle, TL_SLICE_NS));
@@ -22,7 +34,7 @@ int force_value(uint64_t handle) {
 /* Computes a value and copies its elements: one call of the engine for a value that is soon computed. */
 static int copy_value(uint64_t handle, void *dst, size_t bytes) {
     int32_t status;
-    if (drop_flush() < 0) {
+    if (read_allowed() < 0 || drop_flush() < 0) {
         return -1;
     }
     SLICED(status, tl_read_within(handle, dst, bytes, TL_SLICE_NS));

@@ -5,6 +5,7 @@
 #include "cpython.h"
 #include "tensor.h"
 
+int read_allowed(void); /* -1 with an error in a compiled function that refuses reads */
 int force_value(uint64_t handle); /* computes it; to be called in a turn */
 int tensor_read(Tensor *t, void *dst, size_t bytes);
 void *tensor_read_all(Tensor *t, size_t *bytes); /* freed by PyMem_Free */

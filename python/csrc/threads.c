@@ -15,6 +15,7 @@ typedef struct modes {
     uint64_t id; /* the thread's number for tl_thread */
     uint64_t modes;
     int default_device;
+    uint8_t compile;
     PyObject *packer;
 } modes;
 
@@ -94,12 +95,13 @@ int thread_switch(void) {
     }
     threads.n_ended = 0;
     if (threads.now != NULL) {
-        *threads.now = (modes){threads.now->id, current.modes, current.default_device, current.packer};
+        *threads.now = (modes){threads.now->id, current.modes, current.default_device, current.compile, current.packer};
     }
     /* These two modes belong to the process. */
     uint64_t shared = (uint64_t)0xFF << 8 * TL_MODE_DEFAULT_DTYPE | (uint64_t)0xFF << 8 * TL_MODE_DETERMINISTIC;
     current.modes = (current.modes & shared) | (mine->modes & ~shared);
     current.default_device = mine->default_device;
+    current.compile = mine->compile;
     current.packer = mine->packer;
     threads.now = mine;
     current.thread = PyThreadState_Get();

@@ -8,6 +8,9 @@
 #include "errors.h"
 #include "wait.h"
 
+/* current.compile: in a compiled function; which refuses reads; whose operators are marked as a region */
+enum { COMPILING = 1, REFUSES_READS = 2, MARKED = 4, COMPILE_BITS = 3 };
+
 extern struct current_modes {
     PyThreadState *thread; /* whose modes these are */
     uint64_t modes;        /* a byte for each mode that was set */
@@ -15,6 +18,7 @@ extern struct current_modes {
     PyObject *packer;      /* takes saved values; NULL without hooks of saved values */
     uint8_t default_dtype; /* of the process */
     bool refuse_draws;     /* of the process: calls that may draw enter the engine at once */
+    uint8_t compile;
 } current;
 
 int threads_init(void);

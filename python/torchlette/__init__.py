@@ -72,6 +72,7 @@ from torchlette._runtime.settings import *  # noqa: E402, F403
 
 # Submodules imported at their first use: this halves the package's import time.
 _LAZY_MODULES = (
+    "_dynamo",
     "amp",
     "backends",
     "compiler",

@@ -626,6 +626,7 @@ from torchlette._runtime.api import set_num_threads as set_num_threads
 from torchlette._runtime.api import set_rng_state as set_rng_state
 from torchlette._runtime.api import stats as stats
 from torchlette._runtime.api import tidy as tidy
+from torchlette._runtime.errors import AsyncInCompileError as AsyncInCompileError
 from torchlette._runtime.errors import BackwardGraphFreedError as BackwardGraphFreedError
 from torchlette._runtime.errors import CheckpointError as CheckpointError
 from torchlette._runtime.errors import CheckpointImpureRegionError as CheckpointImpureRegionError
@@ -635,9 +636,11 @@ from torchlette._runtime.errors import DtypeError as DtypeError
 from torchlette._runtime.errors import EngineBusyError as EngineBusyError
 from torchlette._runtime.errors import ExecutionError as ExecutionError
 from torchlette._runtime.errors import GradcheckError as GradcheckError
+from torchlette._runtime.errors import HostReadInCompileError as HostReadInCompileError
 from torchlette._runtime.errors import IndexRangeError as IndexRangeError
 from torchlette._runtime.errors import InternalError as InternalError
 from torchlette._runtime.errors import InvalidHandleError as InvalidHandleError
+from torchlette._runtime.errors import InvalidTraceTensorEscapeError as InvalidTraceTensorEscapeError
 from torchlette._runtime.errors import InvalidValueError as InvalidValueError
 from torchlette._runtime.errors import KernelExecutionError as KernelExecutionError
 from torchlette._runtime.errors import LeakError as LeakError

@@ -44,20 +44,6 @@ def test_data_parallel() -> None:
         lib.nn.Linear(2, 1).load_state_dict(state)
 
 
-def test_compile_is_the_function() -> None:
-    """``compile`` as a call, a decorator and a decorator with options."""
-
-    def double(x: Any) -> Any:
-        return x * 2
-
-    layer = facade.nn.Linear(1, 1)
-    assert facade.compile(layer) is layer
-    assert facade.compile(double) is double
-    assert facade.compile(mode="max-autotune", fullgraph=True)(double) is double
-    assert not facade.compiler.is_compiling()
-    assert facade.compiler.disable(double) is double
-
-
 def test_script_and_trace_are_the_function() -> None:
     """Decorated functions, classes and traced modules run as they are."""
     layer = facade.nn.Linear(1, 1)

@@ -7,6 +7,7 @@ Each derives from :class:`TorchletteError` and from the built-in class that PyTo
 from __future__ import annotations
 
 __all__ = [
+    "AsyncInCompileError",
     "BackwardGraphFreedError",
     "CheckpointError",
     "CheckpointImpureRegionError",
@@ -16,9 +17,11 @@ __all__ = [
     "EngineBusyError",
     "ExecutionError",
     "GradcheckError",
+    "HostReadInCompileError",
     "IndexRangeError",
     "InternalError",
     "InvalidHandleError",
+    "InvalidTraceTensorEscapeError",
     "InvalidValueError",
     "KernelExecutionError",
     "LeakError",
@@ -128,6 +131,30 @@ class CheckpointImpureRegionError(CheckpointError):
     """The second run of a checkpointed function writes to an older tensor: it would repeat the first run's write."""
 
 
+class TorchDynamoException(TorchletteError, RuntimeError):
+    """Base of the errors of compiled functions; PyTorch's name for it."""
+
+
+class InvalidBackend(TorchDynamoException):
+    """There is no such backend of :func:`torchlette.compile`."""
+
+
+class Unsupported(TorchDynamoException):
+    """A compiled function does what a graph cannot contain."""
+
+
+class HostReadInCompileError(Unsupported):
+    """A value is read in a compiled function that allows no reads."""
+
+
+class InvalidTraceTensorEscapeError(TorchletteError, RuntimeError):
+    """A tensor is used that a captured function made in its capture and did not return."""
+
+
+class AsyncInCompileError(Unsupported):
+    """A coroutine function cannot be compiled."""
+
+
 class GradcheckError(TorchletteError, RuntimeError):
     """The analytic and the numeric gradient differ."""
 
@@ -163,4 +190,6 @@ BY_CODE: dict[int, type[TorchletteError]] = {
     20: InternalError,
     21: KernelExecutionError,
     22: ValueOverflowError,
+    23: HostReadInCompileError,
+    24: InvalidTraceTensorEscapeError,
 }

@@ -74,7 +74,7 @@ GROUPS: dict[str, tuple[str, str, str]] = {
     ),
     "Compilers and exporters": (
         "the engine records, plans and merges kernels by itself: call the function as it is",
-        "fx export package _dynamo classes cond while_loop",
+        "fx export package classes cond while_loop",
         "",
     ),
     "Several processes and devices": (

@@ -19,6 +19,7 @@ HalfTensor: _TensorType
 IntTensor: _TensorType
 LongTensor: _TensorType
 ShortTensor: _TensorType
+from torchlette import AsyncInCompileError as AsyncInCompileError
 from torchlette import BackwardGraphFreedError as BackwardGraphFreedError
 from torchlette import CheckpointError as CheckpointError
 from torchlette import CheckpointImpureRegionError as CheckpointImpureRegionError
@@ -30,9 +31,11 @@ from torchlette import ExecutionError as ExecutionError
 from torchlette import Generator as Generator
 from torchlette import GradScaler as GradScaler
 from torchlette import GradcheckError as GradcheckError
+from torchlette import HostReadInCompileError as HostReadInCompileError
 from torchlette import IndexRangeError as IndexRangeError
 from torchlette import InternalError as InternalError
 from torchlette import InvalidHandleError as InvalidHandleError
+from torchlette import InvalidTraceTensorEscapeError as InvalidTraceTensorEscapeError
 from torchlette import InvalidValueError as InvalidValueError
 from torchlette import KernelExecutionError as KernelExecutionError
 from torchlette import LeakError as LeakError

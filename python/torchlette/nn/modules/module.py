@@ -102,6 +102,20 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
             self._run_always_called(called, args, kwargs)
             raise
 
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call_with_hooks(args, kwargs)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Make calls of this module compiled regions, in place; arguments are those of :func:`torchlette.compile`."""
+        from torchlette._compat.compiler import compile
+
+        self._compiled_call_impl = compile(self._call_impl, *args, **kwargs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        state.pop("_compiled_call_impl", None)  # it calls this module
+        return state
+
     def _run_forward_pre_hooks(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -1,0 +1,45 @@
+package main
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import "unsafe"
+
+//export tlgo_trace_begin
+func tlgo_trace_begin(args *C.uint64_t, n C.int32_t, placeholders *C.tl_out) (st C.int32_t) {
+	defer guard("capture", 0, &st)
+	return failed(instance().BeginTrace(view[uint64](unsafe.Pointer(args), n),
+		view[result](unsafe.Pointer(placeholders), n)))
+}
+
+//export tlgo_trace_end
+func tlgo_trace_end(keep C.int32_t, results *C.uint64_t, n C.int32_t, made *C.uint8_t, flushes *C.int32_t,
+	id *C.uint64_t) (st C.int32_t) {
+	defer guard("capture", 0, &st)
+	k, flush, err := instance().EndTrace(keep != 0, view[uint64](unsafe.Pointer(results), n),
+		view[bool](unsafe.Pointer(made), n))
+	*id, *flushes = C.uint64_t(k), 0
+	if flush {
+		*flushes = 1
+	}
+	return failed(err)
+}
+
+//export tlgo_captured_call
+func tlgo_captured_call(id C.uint64_t, args *C.uint64_t, n C.int32_t, sourceLoc C.uint32_t, outs *C.tl_out,
+	limit C.int32_t, count *C.int32_t) (st C.int32_t) {
+	defer guard("captured function", 0, &st)
+	k, err := instance().CallCaptured(uint64(id), view[uint64](unsafe.Pointer(args), n), uint32(sourceLoc),
+		view[result](unsafe.Pointer(outs), limit))
+	*count = C.int32_t(k)
+	return failed(err)
+}
+
+//export tlgo_captured_free
+func tlgo_captured_free(id C.uint64_t) (st C.int32_t) {
+	defer guard("captured function", 0, &st)
+	instance().ForgetCaptured(uint64(id))
+	return 0
+}

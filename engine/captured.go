@@ -1,0 +1,157 @@
+package engine
+
+import (
+	"github.com/torchlette/torchlette/engine/lazy"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// captures holds the captured functions, and the trace in progress.
+type captures struct {
+	programs map[uint64]*capturedFunction
+	tracing  bool
+	mixed    bool // another thread came in between
+	flushed  bool // the function asked for a flush, as an optimizer's step does
+}
+
+// capturedFunction is a function that is called without running its code.
+type capturedFunction struct {
+	c       *lazy.Captured
+	grads   []lazy.CapturedGrad
+	results int // without the gradients
+}
+
+// Results of CallCaptured besides the number of results.
+const CapturedMisfit = -1 // the program was captured for other gradients or aliases
+
+// BeginTrace starts the capture of a function with arguments like args. outs are the placeholders, on which the caller
+// runs the function before EndTrace. Until then nothing is computed.
+func (e *Engine) BeginTrace(args []uint64, outs []Out) (err *ir.Error) {
+	defer e.leave(&err)
+	e.enter()
+	if err := e.failures.poisoned(); err != nil {
+		return err
+	}
+	if e.captures.tracing || e.backward.open > 0 {
+		return ir.Errorf(ir.ErrRuntime, "a function cannot be captured inside of another capture or of a backward walk")
+	}
+	var like []op.Val
+	for _, h := range args {
+		v, err := e.session.Resolve(h)
+		if err != nil {
+			return err
+		}
+		like = append(like, v)
+	}
+	t, err := e.session.BeginTrace(like)
+	if err != nil {
+		return err
+	}
+	e.captures.tracing, e.captures.mixed, e.captures.flushed = true, false, false
+	e.fences.list = append(e.fences.list, fence{kind: FenceTrace, thread: threadID(), mark: e.session.Births()})
+	e.session.SetFence(&e.fences)
+	for i, h := range t.Args {
+		e.describe(h, &outs[i])
+	}
+	return nil
+}
+
+// EndTrace ends the trace. With keep it captures the function: made tells which of results the function made; the
+// others are older tensors or placeholders, which the caller returns by itself. flushes: the caller is to flush after
+// each call, as the function does. What the function did to older tensors is undone.
+func (e *Engine) EndTrace(keep bool, results []uint64, made []bool) (id uint64, flushes bool, err *ir.Error) {
+	defer e.leave(&err)
+	e.enter()
+	if !e.captures.tracing {
+		return 0, false, ir.Errorf(ir.ErrRuntime, "no function is being captured")
+	}
+	e.captures.tracing = false
+	e.endFence(FenceTrace)
+	defer e.session.EndTrace(!e.captures.mixed)
+	if !keep {
+		return 0, false, nil
+	}
+	if e.captures.mixed {
+		return 0, false, ir.Errorf(ir.ErrRuntime, "another thread used the library while a function was captured")
+	}
+	var vals []op.Val
+	for i, h := range results {
+		if made[i] = e.session.Made(h); !made[i] {
+			continue
+		}
+		v, err := e.session.Resolve(h)
+		if err != nil {
+			return 0, false, err
+		}
+		vals = append(vals, v)
+	}
+	c, grads, err := e.session.CaptureTrace(vals)
+	if err != nil {
+		return 0, false, err
+	}
+	id = e.newID()
+	e.captures.programs[id] = &capturedFunction{c: c, grads: grads, results: len(vals)}
+	return id, e.captures.flushed, nil
+}
+
+// CallCaptured records the function's program on other arguments, and writes its results to outs. n is their number, or
+// CapturedMisfit.
+func (e *Engine) CallCaptured(id uint64, args []uint64, sourceLoc uint32, outs []Out) (n int, err *ir.Error) {
+	defer e.leaveOp(sourceLoc, &err)
+	e.enter()
+	n, err = e.callCaptured(id, args, sourceLoc, outs)
+	e.recorded()
+	return n, err
+}
+
+func (e *Engine) callCaptured(id uint64, args []uint64, sourceLoc uint32, outs []Out) (int, *ir.Error) {
+	f, s := e.captures.programs[id], e.session
+	if err := e.failures.poisoned(); err != nil {
+		return 0, err
+	}
+	if f == nil {
+		return 0, ir.Errorf(ir.ErrHandle, "captured function %d is unknown", id)
+	}
+	if !s.Fits(f.c, f.grads, args) {
+		return CapturedMisfit, nil
+	}
+	if len(outs) < f.results {
+		return 0, ir.Errorf(ir.ErrValue, "captured function: results: got room for %d, want %d", len(outs), f.results)
+	}
+	var in []op.Val
+	for _, h := range args {
+		v, err := s.Resolve(h)
+		if err != nil {
+			return 0, err
+		}
+		in = append(in, v)
+	}
+	e.at(sourceLoc)
+	s.TapeUserCalls()
+	vals := e.inline(f.c, in)
+	if err := s.InlineGrads(f.grads, args, vals); err != nil {
+		return 0, err
+	}
+	for i := range vals[:f.results] {
+		e.describe(s.Wrap(&vals[i], args), &outs[i])
+	}
+	return f.results, nil
+}
+
+// inline records the program. Its steps on the tape are one function of autograd's graph.
+func (e *Engine) inline(c *lazy.Captured, in []op.Val) []op.Val {
+	e.recorder.begin("CompiledFunctionBackward")
+	defer e.recorder.end()
+	e.tape.From = e.recorder.labels[len(e.recorder.labels)-1]
+	return e.session.Inline(c, in)
+}
+
+// ForgetCaptured releases a captured function; unknown ones are ignored.
+func (e *Engine) ForgetCaptured(id uint64) {
+	defer e.leave(nil)
+	e.enter()
+	if f := e.captures.programs[id]; f != nil {
+		delete(e.captures.programs, id)
+		e.session.Forget(f.c)
+	}
+}

@@ -1,0 +1,146 @@
+#include "captured.h"
+
+#include "cpython.h"
+#include "errors.h"
+#include "flush.h"
+#include "process.h"
+#include "source_loc.h"
+#include "tensor.h"
+#include "threads.h"
+#include "torchlette.h"
+
+enum { FEW = 16 };
+
+/* A list of the tensors of n results. */
+static PyObject *wrapped(const tl_out *outs, int32_t n, uint8_t api) {
+    PyObject *list = PyList_New(n);
+    for (int32_t i = 0; i < n; i++) {
+        PyObject *t = tensor_wrap(&outs[i], api); /* drops the handle when it fails */
+        if (t == NULL || list == NULL || PyList_SetItem(list, i, t) < 0) {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
+
+/* _trace_begin(tensors): the placeholders on which a function is to be captured. */
+static PyObject *py_trace_begin(PyObject *self, PyObject *tensors) {
+    (void)self;
+    Py_ssize_t n;
+    uint64_t *hs = handles_of(tensors, &n, false);
+    tl_out *outs = PyMem_Calloc((size_t)n + 1, sizeof *outs);
+    PyObject *list = NULL;
+    if (hs != NULL && outs == NULL) {
+        PyErr_NoMemory();
+    } else if (hs != NULL && check_status(tl_trace_begin(hs, (int32_t)n, outs)) == 0) {
+        list = wrapped(outs, (int32_t)n, creation_api());
+    }
+    PyMem_Free(hs);
+    PyMem_Free(outs);
+    return list;
+}
+
+/* _trace_end(results): ends a capture; without results nothing is captured. Gives the program's number, whether the
+ * function made each of the results, and whether it flushes. */
+static PyObject *py_trace_end(PyObject *self, PyObject *results) {
+    (void)self;
+    Py_ssize_t n;
+    int32_t flushes = 0;
+    uint64_t id = 0, *hs = handles_of(results == Py_None ? NULL : results, &n, false);
+    uint8_t *made = PyMem_Calloc((size_t)n + 1, 1);
+    PyObject *r = NULL;
+    if (hs != NULL && made == NULL) {
+        PyErr_NoMemory();
+    } else if (hs != NULL) {
+        int keep = results != Py_None && drop_flush() == 0;
+        if (!keep) {
+            queue_flush(); /* the trace must end, even if a call fails */
+        }
+        int32_t status = tl_trace_end(keep, hs, (int32_t)n, made, &flushes, &id);
+        process.epoch++; /* the tensors that the function made are gone */
+        if (PyErr_Occurred() == NULL && check_status(status) == 0) {
+            r = Py_BuildValue("(Ky#N)", (unsigned long long)id, (char *)made, n, PyBool_FromLong(flushes));
+        }
+    }
+    PyMem_Free(hs);
+    PyMem_Free(made);
+    return r;
+}
+
+/* _captured_call(id, tensors, results, torch): the results that the program makes; None where it does not fit. */
+static PyObject *py_captured_call(PyObject *self, PyObject *args) {
+    (void)self;
+    unsigned long long id;
+    PyObject *tensors, *r = NULL;
+    int max, torch, count = 0;
+    Py_ssize_t n;
+    if (!PyArg_ParseTuple(args, "KOip:_captured_call", &id, &tensors, &max, &torch)) {
+        return NULL;
+    }
+    tl_out few[FEW], *outs = max <= FEW ? few : PyMem_Malloc((size_t)max * sizeof *outs);
+    uint64_t *hs = outs != NULL ? handles_of(tensors, &n, false) : (uint64_t *)PyErr_NoMemory();
+    if (hs != NULL &&
+        check_status(tl_captured_call(id, hs, (int32_t)n, call_source_loc(), outs, max, &count)) == 0) {
+        r = count < 0 ? Py_NewRef(Py_None) : wrapped(outs, count, torch ? TL_API_TORCH : TL_API_CORE);
+    }
+    PyMem_Free(hs);
+    if (outs != few) {
+        PyMem_Free(outs);
+    }
+    return r;
+}
+
+/* _captured_free(id): a finalizer calls it, and must not enter the engine. */
+static PyObject *py_captured_free(PyObject *self, PyObject *id) {
+    (void)self;
+    unsigned long long number = PyLong_AsUnsignedLongLong(id);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    drop_program(number);
+    Py_RETURN_NONE;
+}
+
+/* _signature(tensors): the thread's modes, and each tensor's dtype, device, layout and need of a gradient, as bytes.
+ * None where the layout of a tensor is not known before it is computed. */
+static PyObject *py_signature(PyObject *self, PyObject *tensors) {
+    (void)self;
+    Py_ssize_t n = PyList_Size(tensors);
+    if (n < 0 || thread_here() < 0) {
+        return NULL;
+    }
+    uint64_t few[FEW + 2], *words = n <= FEW ? few : PyMem_Malloc(((size_t)n + 2) * sizeof *words);
+    if (words == NULL) {
+        return PyErr_NoMemory();
+    }
+    words[0] = current.modes;
+    words[1] = (uint64_t)(uint32_t)current.default_device << 8 | current.default_dtype;
+    PyObject *key = NULL;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        Tensor *t = (Tensor *)PyList_GetItem(tensors, i);
+        if (!is_tensor((PyObject *)t)) {
+            raise_text(TL_TYPE, "_signature(): expected tensors, got %R", (PyObject *)Py_TYPE((PyObject *)t));
+            goto done;
+        }
+        if (t->layout == 0) {
+            key = Py_NewRef(Py_None);
+            goto done;
+        }
+        words[i + 2] = (uint64_t)t->layout << 32 | (uint64_t)t->dtype << 16 | (uint64_t)t->device << 8 | t->flags;
+    }
+    key = PyBytes_FromStringAndSize((char *)words, (n + 2) * (Py_ssize_t)sizeof *words);
+done:
+    if (words != few) {
+        PyMem_Free(words);
+    }
+    return key;
+}
+
+PyMethodDef captured_functions[] = {
+    {"_trace_begin", py_trace_begin, METH_O, "Start a capture; gives placeholders of tensors."},
+    {"_trace_end", py_trace_end, METH_O, "End a capture with these results, or None; gives (number, made, flushes)."},
+    {"_captured_call", py_captured_call, METH_VARARGS, "Call a captured function."},
+    {"_captured_free", py_captured_free, METH_O, "Forget a captured function at the next call that waits."},
+    {"_signature", py_signature, METH_O, "What a captured function depends on of a list of tensors, and the modes."},
+    {0},
+};

@@ -1,0 +1,7 @@
+"""The errors of compiled functions, under PyTorch's path."""
+
+from __future__ import annotations
+
+from torchlette._runtime.errors import InvalidBackend, TorchDynamoException, Unsupported
+
+__all__ = ["InvalidBackend", "TorchDynamoException", "Unsupported"]

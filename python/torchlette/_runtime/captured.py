@@ -1,0 +1,331 @@
+"""Functions that are captured and called again without running their Python code.
+
+A call belongs to a *family* by its arguments without their elements, and in the family to a signature: the tensors'
+dtypes, devices, layouts and need of gradients, the thread's modes, and all Python numbers, words and flags that the
+function can reach through its closure, its globals, and the objects and modules there. The first call of a signature
+runs the function. The second captures it. Later ones record the captured program.
+docs/internals/captured-functions.md says more.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import operator
+import struct
+import types
+from collections.abc import Callable
+from typing import Any
+
+from torchlette import _C
+from torchlette._runtime.errors import AsyncInCompileError, InvalidHandleError, Unsupported
+from torchlette._runtime.nested import replaced
+from torchlette._runtime.regions import Context, Stance, is_async, like
+
+__all__ = ["CapturingContext", "forget_all"]
+
+#: Programs of one function, PyTorch's limit of recompilations. Calls of further signatures run the function.
+MAX_PROGRAMS = 8
+#: Kinds of arguments, and signatures of one kind, that are remembered.
+MAX_FAMILIES = 64
+#: How far, and in how long containers, numbers are looked for.
+MAX_DEPTH, MAX_ITEMS = 4, 4096
+
+_CONSTANTS = (bool, int, float, str, bytes, type(None), _C.dtype, _C.device)
+_PLAIN = frozenset((bool, int, str, bytes, type(None), _C.dtype, _C.device, _C.Size))
+
+
+class _Capturing:
+    """Whether a capture is in progress, and how often all programs were forgotten."""
+
+    now = False
+    generation = 0
+
+
+def forget_all() -> None:
+    """Forget all programs: every function starts anew."""
+    _Capturing.generation += 1
+
+
+class _Slot:
+    """The place of a tensor in a captured result."""
+
+    __slots__ = ("index", "is_argument")
+
+    def __init__(self, is_argument: bool, index: int) -> None:
+        self.is_argument, self.index = is_argument, index
+
+
+class _Program:
+    """A captured function of one signature."""
+
+    def __init__(self, number: int, result: Any, made: int, flushes: bool) -> None:
+        self.number, self.result, self.made, self.flushes = number, result, made, flushes
+        self.single = type(result) is _Slot and not result.is_argument
+
+    def __del__(self, free: Callable[[int], None] = _C._captured_free) -> None:
+        free(self.number)
+
+    def call(self, tensors: list[_C.Tensor], torch: bool) -> tuple[bool, Any]:
+        """Record the program; return whether it fits the tensors, and the result."""
+        outs = _C._captured_call(self.number, tensors, self.made, torch)
+        if outs is None:
+            return False, None
+        if self.flushes:
+            _C.flush()
+        if self.single:
+            return True, outs[0]
+        return True, replaced(self.result, _Slot, lambda s: (tensors if s.is_argument else outs)[s.index])
+
+
+class _Signature:
+    """What is known of one signature."""
+
+    def __init__(self) -> None:
+        self.programs: list[_Program] = []
+        self.staged = False  # no program ever fits
+
+
+class _Uncapturable(Exception):
+    """An argument whose contents are in no key."""
+
+
+def _content(cell: types.CellType) -> tuple[Any]:
+    return (cell.cell_contents,)
+
+
+def _needs_grad(t: _C.Tensor) -> tuple[bool]:
+    return (t.requires_grad,)
+
+
+class _Family:
+    """The calls whose arguments differ in their tensors only, and what the function reaches in them."""
+
+    def __init__(self, roots: list[Any]) -> None:
+        self.signatures: dict[Any, _Signature] = {}
+        self._readers: list[Callable[[], tuple[Any, ...]]] = []
+        self._slots: list[tuple[dict[Any, Any], Any, Any]] = []
+        self._sizes: list[tuple[dict[Any, Any], int]] = []
+        self._seen: dict[int, Any] = {}  # holds the objects, whose identity is in the key
+        for root in roots:
+            self._reach(root, 0)
+
+    def state(self) -> Any:
+        """Return the numbers, words and flags that the function reaches; None where it reaches other objects now."""
+        try:
+            flat = list(itertools.chain.from_iterable([read() for read in self._readers]))
+        except (KeyError, ValueError):
+            return None
+        if not all(len(table) == size for table, size in self._sizes):
+            return None
+        if not all(table.get(name) is value for table, name, value in self._slots):
+            return None
+        bits = [struct.pack("<d", v) for v in flat if type(v) is float]
+        return tuple(flat), tuple(map(type, flat)), tuple(bits)
+
+    def _reach(self, value: Any, depth: int) -> None:
+        """Watch what a call can read of ``value``."""
+        from torchlette.nn.modules.module import Module
+        from torchlette.optim.optimizer import Optimizer
+
+        if id(value) in self._seen or depth > MAX_DEPTH:
+            return
+        self._seen[id(value)] = value
+        if isinstance(value, types.MethodType | types.MethodWrapperType):
+            self._reach(value.__self__, depth)
+            self._reach(getattr(value, "__func__", None), depth)
+        elif isinstance(value, functools.partial):
+            self._all((value.func, value.args, value.keywords), depth)
+        elif isinstance(value, types.FunctionType):
+            self._function(value, depth)
+        elif isinstance(value, Module):
+            for module in value.modules():
+                self._watch(vars(module))
+                self._tensors(module._parameters)
+                self._tensors(module._buffers)
+        elif isinstance(value, Optimizer):
+            self._all(value.param_groups, depth)
+            self._tensors(value.state)
+            for entry in value.state.values():
+                self._tensors(entry)
+        elif isinstance(value, (list, tuple, set)):
+            self._all(value, depth)
+        elif isinstance(value, dict):
+            self._watch(value)
+            self._all(value.values(), depth)
+        elif hasattr(value, "__dict__") and not isinstance(value, (type, types.ModuleType, _C.Tensor)):
+            self._reach(vars(value), depth)
+
+    def _all(self, values: Any, depth: int) -> None:
+        for value in values if len(values) <= MAX_ITEMS else ():
+            self._reach(value, depth + 1)
+
+    def _function(self, fn: types.FunctionType, depth: int) -> None:
+        self._reach(getattr(fn, "__wrapped__", None), depth)
+        for cell in fn.__closure__ or ():
+            try:
+                value = cell.cell_contents
+            except ValueError:  # not assigned yet
+                continue
+            if isinstance(value, _CONSTANTS):
+                self._readers.append(functools.partial(_content, cell))
+            else:
+                self._reach(value, depth + 1)
+        names = [name for name in fn.__code__.co_names if name in fn.__globals__]
+        self._watch(fn.__globals__, names)
+        self._all([fn.__globals__[name] for name in names], depth)
+        self._all((fn.__defaults__ or (), fn.__kwdefaults__ or {}), depth)
+
+    def _tensors(self, table: dict[Any, Any]) -> None:
+        """Watch that a table of parameters, buffers or state has the same entries."""
+        self._sizes.append((table, len(table)))
+        for name, tensor in table.items():
+            self._slots.append((table, name, tensor))
+            if isinstance(tensor, _C.Tensor):
+                self._readers.append(functools.partial(_needs_grad, tensor))
+
+    def _watch(self, table: dict[Any, Any], names: Any = None) -> None:
+        """Watch the numbers, words and flags of a table."""
+        found = [n for n in (table if names is None else names) if isinstance(table[n], _CONSTANTS)]
+        if len(found) == 1:
+            self._readers.append(lambda: (table[found[0]],))
+        elif found:
+            get = operator.itemgetter(*found)
+            self._readers.append(lambda: get(table))
+
+
+def _flatten(value: Any, tensors: list[_C.Tensor], objects: list[Any]) -> Any:
+    """Return ``value`` as a key, and add its tensors and the objects that are in the key by identity."""
+    kind = type(value)
+    if isinstance(value, _C.Tensor):
+        for i, t in enumerate(tensors):
+            if t is value:
+                return i
+        tensors.append(value)
+        return len(tensors) - 1
+    if kind in _PLAIN:
+        return kind, value
+    if kind is float:
+        return kind, struct.pack("<d", value)
+    if isinstance(value, (list, tuple)):
+        return kind, tuple([_flatten(v, tensors, objects) for v in value])
+    if isinstance(value, dict):
+        return kind, tuple(value), tuple([_flatten(v, tensors, objects) for v in value.values()])
+    if hasattr(kind, "__array_interface__") or isinstance(value, (bytearray, memoryview)):
+        raise _Uncapturable
+    objects.append(value)
+    return kind, id(value)
+
+
+class _Function:
+    """The programs of one function."""
+
+    def __init__(self, fn: Callable[..., Any], context: Context) -> None:
+        if context.strict and is_async(fn) or is_async(getattr(fn, "__self__", fn)):
+            raise AsyncInCompileError("a coroutine function cannot be captured: its body runs after the call")
+        if inspect.isgeneratorfunction(fn):
+            raise Unsupported("a generator function cannot be captured: its body runs after the call")
+        self.fn, self.context, self.torch = fn, context, not context.strict
+        self.run = context.marked(fn)
+        self.families: dict[Any, _Family] = {}
+        self.programs, self.generation = 0, _Capturing.generation
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the function: its program where there is one."""
+        if Stance.eager or _Capturing.now:
+            return self.run(*args, **kwargs)
+        if self.generation != _Capturing.generation:
+            self.families, self.programs, self.generation = {}, 0, _Capturing.generation
+        tensors: list[_C.Tensor] = []
+        objects: list[Any] = []
+        try:
+            structure = _flatten((args, kwargs), tensors, objects)
+        except _Uncapturable:
+            return self.run(*args, **kwargs)
+        family = self.families.get(structure)
+        state = family.state() if family is not None else None
+        if family is None or state is None:
+            self._forget(structure)
+            if len(self.families) < MAX_FAMILIES:
+                family = self.families[structure] = _Family([self.fn, *objects])
+                state = family.state()
+        layouts = _C._signature(tensors)
+        if family is None or state is None or layouts is None:
+            return self.run(*args, **kwargs)
+        key = layouts, state
+        known = family.signatures.get(key)
+        if known is None:
+            if len(family.signatures) < MAX_FAMILIES:
+                family.signatures[key] = _Signature()
+            return self.run(*args, **kwargs)
+        for program in known.programs:
+            try:
+                fits, result = self._replay(program, tensors)
+            except InvalidHandleError:  # the engine was reset
+                self._forget(structure)
+                return self.run(*args, **kwargs)
+            if fits:
+                return result
+        if known.staged or self.programs >= MAX_PROGRAMS or not all(t.is_contiguous() for t in tensors):
+            return self.run(*args, **kwargs)
+        program = self._capture(args, kwargs, tensors)
+        fits, result = self._replay(program, tensors)
+        if not fits:
+            known.staged = True
+            return self.run(*args, **kwargs)
+        known.programs.append(program)
+        self.programs += 1
+        return result
+
+    def _forget(self, structure: Any) -> None:
+        family = self.families.pop(structure, None)
+        if family is not None:
+            self.programs -= sum(len(known.programs) for known in family.signatures.values())
+
+    def _replay(self, program: _Program, tensors: list[_C.Tensor]) -> tuple[bool, Any]:
+        if not self.context.mark:
+            return program.call(tensors, self.torch)
+        before = _C._enter_compiled(True, False)
+        try:
+            return program.call(tensors, self.torch)
+        finally:
+            _C._set_compiled(before)
+
+    def _capture(self, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[_C.Tensor]) -> _Program:
+        """Run the function on placeholders, and capture what it records."""
+        stand_ins = _C._trace_begin(tensors)
+        by_id = {id(t): stand_in for t, stand_in in zip(tensors, stand_ins, strict=True)}
+        leaves: list[_C.Tensor] = []
+        _Capturing.now = True
+        before = _C._enter_compiled(self.context.mark, True)
+        try:
+            inner_args, inner_kwargs = replaced((args, kwargs), _C.Tensor, lambda t: by_id[id(t)])
+            result = self.fn(*inner_args, **inner_kwargs)
+            replaced(result, _C.Tensor, leaves.append)
+        except BaseException:
+            _C._trace_end(None)
+            raise
+        finally:
+            _C._set_compiled(before)
+            _Capturing.now = False
+        number, made, flushes = _C._trace_end(leaves)
+        places = {id(t): _Slot(True, i) for i, t in enumerate(stand_ins)}
+        count = itertools.count()
+        for t, was_made in zip(leaves, made, strict=True):
+            if was_made:
+                places[id(t)] = _Slot(False, next(count))
+        return _Program(number, replaced(result, _C.Tensor, lambda t: places.get(id(t), t)), next(count), flushes)
+
+
+class CapturingContext(Context):
+    """How functions are captured."""
+
+    def function(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that calls ``fn``, or its program."""
+        function = _Function(fn, self)
+
+        def captured(*args: Any, **kwargs: Any) -> Any:
+            return function.call(args, kwargs)
+
+        return like(captured, fn)
