@@ -171,7 +171,8 @@ func (b *Builder) joinsMap(g *mapGrowing, i int) bool {
 	if len(reads) > g.caps.GemmOperands {
 		return false
 	}
-	g.nodes, g.unread, g.reads = append(g.nodes, i), append(unread, b.uses.count[i]), reads
+	unread = append(unread, b.uses.count[i])
+	g.nodes, g.unread, g.reads = append(g.nodes, i), unread, reads
 	return true
 }
 

@@ -180,16 +180,29 @@ func (s split) over(a *arg, l Level) *arg {
 	return s.full(a)
 }
 
+// in is operand i as an argument.
+func (g *rowGroup) in(i int) *arg {
+	a := g.p.in(i)
+	if g.p.n.In[i].Whole {
+		a.offset = device.Param{}
+	}
+	return a
+}
+
+// twin is operand i as an argument that is addressed by computed indices, along the kept dims.
+func (g *rowGroup) twin(i int) *arg {
+	a := g.in(i)
+	a.computed = true
+	var kept []int64
+	for _, d := range g.s.kept {
+		kept = append(kept, a.stride[d])
+	}
+	return g.s.once(a.over(kept))
+}
+
 // bind makes the arguments.
 func (g *rowGroup) bind() (list []*arg) {
 	p, n := g.p, g.p.n
-	in := func(i int) *arg {
-		a := p.in(i)
-		if n.In[i].Whole {
-			a.offset = device.Param{}
-		}
-		return a
-	}
 	for i := range g.members {
 		m := &g.members[i]
 		for j, from := range m.In {
@@ -198,17 +211,11 @@ func (g *rowGroup) bind() (list []*arg) {
 			}
 			at := place{from, g.operandLevel(m, j)}
 			if g.args[at] == nil {
-				g.args[at] = g.s.over(in(from), at.level)
+				g.args[at] = g.s.over(g.in(from), at.level)
 				list = append(list, g.args[at])
 			}
 			if g.picks && at.level == Full && g.twins[from] == nil {
-				twin := in(from)
-				twin.computed = true
-				var kept []int64
-				for _, d := range g.s.kept {
-					kept = append(kept, twin.stride[d])
-				}
-				g.twins[from] = g.s.once(twin.over(kept))
+				g.twins[from] = g.twin(from)
 				list = append(list, g.twins[from])
 			}
 		}
