@@ -15,15 +15,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from measure import THREADS, Row, record, seconds
+from measure import THREADS, Row, record, seconds, settle
 
 import torchlette
 import torchlette.torch
 from torchlette.testing.holding import disabled
 
 Call = Callable[[], Any]
-#: Untimed calls of a turn: a GPU fuses on the third run of a window.
-WARM = 4
 TURN_SECONDS = 0.05
 
 
@@ -92,8 +90,7 @@ def operands(t: Any, shapes: dict[str, tuple[int, ...]], device: str) -> dict[st
 
 def turn(call: Call) -> float:
     """Return the seconds of the shortest call."""
-    for _ in range(WARM):
-        call()
+    settle(call)
     begin = time.perf_counter()
     samples: list[float] = []
     while len(samples) < 3 or time.perf_counter() - begin < TURN_SECONDS:
@@ -109,8 +106,6 @@ def sides(f: Callable[[Any, Any], Any], shapes: dict[str, tuple[int, ...]], opti
     def mine() -> None:
         out = f(torchlette.torch, ours)
         torchlette.realize(*(out if isinstance(out, list) else [out]))
-        if device != "cpu":
-            torchlette.synchronize()
 
     made: dict[str, Call] = {"fused": mine, "apart": mine}
     rival = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
