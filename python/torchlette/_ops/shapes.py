@@ -6,6 +6,7 @@ Engine operators return new tensors. The methods here change the view that an ex
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from math import prod
@@ -13,7 +14,6 @@ from math import prod
 from torchlette import _C
 from torchlette._ops import indexing
 from torchlette._ops.memory_format import channels_last, channels_last_3d, contiguous_format, strided
-from torchlette._runtime.casts import autocast_inputs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,7 +105,6 @@ def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = F
     return _C._put_at(input, tuple(indices), values, accumulate)
 
 
-@autocast_inputs(gpu="widest")
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """Return a copy of ``input`` after :func:`index_put_`.
 
@@ -115,7 +114,18 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
         values: Values that broadcast to what is indexed.
         accumulate: Whether to add to what is there.
     """
-    return index_put_(input.clone(), indices, values, accumulate)
+    return _cast_index_put()(input, indices, values, accumulate)
+
+
+@functools.cache
+def _cast_index_put() -> Callable[..., Tensor]:
+    from torchlette._runtime.casts import autocast_inputs  # noqa: PLC0415  (import torchlette stays light)
+
+    @autocast_inputs(gpu="widest")
+    def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool) -> Tensor:
+        return index_put_(input.clone(), indices, values, accumulate)
+
+    return index_put
 
 
 def repeat_interleave(
