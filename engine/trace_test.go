@@ -96,7 +96,7 @@ func TestACapturedFunctionDoesNotFitOtherAliases(t *testing.T) {
 	}
 }
 
-// What a traced function does to tensors from outside is undone, and what it made is gone.
+// Ending a capture undoes the writes of the traced function to older tensors, and frees the tensors that it made.
 func TestACaptureIsUndone(t *testing.T) {
 	r := newRig(t)
 	w, state := r.grad(r.floats(nil, 1, 2)), r.floats(nil, 3, 4)

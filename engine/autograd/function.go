@@ -78,9 +78,9 @@ func (t *Tape) Next(e uint32) []uint32 {
 	return found
 }
 
-// Leaves lists the leaf handles in the history of edges. The order is depth first, first operand first.
-func (t *Tape) Leaves(edges []uint32) []uint64 {
-	var found []uint64
+// walk calls enter once for each step in the history of edges, depth first, first operand first. It goes on to the
+// operands of a step if enter returns true.
+func (t *Tape) walk(edges []uint32, enter func(n *Node) bool) {
 	seen := map[uint32]bool{}
 	work := slices.Clone(edges)
 	slices.Reverse(work)
@@ -92,13 +92,24 @@ func (t *Tape) Leaves(edges []uint32) []uint64 {
 		}
 		seen[id] = true
 		n := t.nodes[id]
-		if n.Kind == KindLeaf {
-			found = append(found, n.Leaf)
+		if !enter(n) {
+			continue
 		}
 		for i := len(n.In) - 1; i >= 0; i-- {
 			work = append(work, n.In[i].Val.Tape)
 		}
 	}
+}
+
+// Leaves lists the leaf handles in the history of edges, in the order of walk.
+func (t *Tape) Leaves(edges []uint32) []uint64 {
+	var found []uint64
+	t.walk(edges, func(n *Node) bool {
+		if n.Kind == KindLeaf {
+			found = append(found, n.Leaf)
+		}
+		return true
+	})
 	return found
 }
 
@@ -106,41 +117,31 @@ func (t *Tape) Leaves(edges []uint32) []uint64 {
 type History struct {
 	Now   uint64 // the number of the newest step
 	Saved int
-	Hash  uint64 // of the dtypes, devices and shapes of saved values, in the order of the walk
+	Hash  uint64 // of the dtypes, devices and shapes of saved values, in the order of walk
 }
 
-// History walks from edges through the steps after since, depth first, first operand first.
+// History walks from edges through the steps after since.
 func (t *Tape) History(edges []uint32, since uint64) History {
-	h := History{Now: t.seq, Hash: 14695981039346656037} // FNV-1a
-	add := func(x uint64) { h.Hash = (h.Hash ^ x) * 1099511628211 }
+	h := History{Now: t.seq}
 	note := func(list []Saved) {
 		for i := range list {
 			if v := &list[i].Val; list[i].Held && v.IsTensor() {
 				h.Saved++
-				add(uint64(v.DType()) | uint64(v.Device())<<32)
+				h.Hash = op.HashWord(h.Hash, uint64(v.DType())|uint64(v.Device())<<32)
 				for _, n := range v.Shape() {
-					add(uint64(n))
+					h.Hash = op.HashWord(h.Hash, uint64(n))
 				}
 			}
 		}
 	}
-	seen := map[uint32]bool{}
-	work := slices.Clone(edges)
-	slices.Reverse(work)
-	for len(work) > 0 {
-		id := work[len(work)-1] >> 4
-		work = work[:len(work)-1]
-		if id == 0 || seen[id] || t.nodes[id].Seq <= since {
-			continue
+	t.walk(edges, func(n *Node) bool {
+		if n.Seq <= since {
+			return false
 		}
-		seen[id] = true
-		n := t.nodes[id]
 		note(n.In)
 		note(n.Out)
-		for i := len(n.In) - 1; i >= 0; i-- {
-			work = append(work, n.In[i].Val.Tape)
-		}
-	}
+		return true
+	})
 	return h
 }
 

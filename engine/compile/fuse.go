@@ -131,8 +131,8 @@ func (b *Builder) fusible(i int) bool {
 	return !view && b.aval(i).Layout.Numel > 0
 }
 
-// alike reports that node i may be in one kernel with the members of g: it has their shape, or that of their rows, and
-// their device.
+// alike reports that node i has the device and the shape that a member of g needs. A group with rows also takes nodes
+// that have one element for each row.
 func (b *Builder) alike(g *growing, i int) bool {
 	av := b.aval(i)
 	if g.sealed || av.Device != g.device || !b.fusible(i) {

@@ -146,7 +146,7 @@ func (b *Builder) groupNode(g *group, stored []int) *lower.Node {
 	return ln
 }
 
-// member describes node m to the lowering, and adds its operands from outside to those of the group.
+// member describes node m of a group to the lowering. It appends operands that no member makes to the group's operands.
 func (b *Builder) member(g *group, m int, stored []int, numbers map[int]int) lower.Member {
 	w, p := &b.lowering, b.Program
 	l := lower.Member{Prim: p.Prim(m), Attr: p.Attrs(m), Layout: b.aval(m).Layout, Region: p.Nodes[m].Region}
@@ -182,7 +182,7 @@ func (b *Builder) member(g *group, m int, stored []int, numbers map[int]int) low
 	return l
 }
 
-// outsideOperand returns the number of operand j of node m among those of the group that is being lowered.
+// outsideOperand appends operand j of node m to the group's operands, if they lack it, and returns its index there.
 func (b *Builder) outsideOperand(m, j int, e program.Edge) int {
 	w, p := &b.lowering, b.Program
 	in := lower.Operand{DType: p.Aval(e.Value).DType, Layout: ir.LayoutOf(e.Layout), Buf: b.local(b.slotOf(e.Value)),

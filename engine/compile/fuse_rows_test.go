@@ -16,10 +16,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/reference"
 )
 
-var rowFusions = []struct {
-	name, text string
-	want       [][]int
-}{
+var rowFusions = []fusion{
 	{"a chain before a sum", `input $0 : f32[3,5]
 %0 = mul $0 0.3 : f32[3,5]
 %1 = tanh %0 : f32[3,5]
@@ -176,22 +173,7 @@ input $1 : f32[3]
 }
 
 // Groups of rows are what the rules say, and the bits are those without the pass.
-func TestRowFusionGroups(t *testing.T) {
-	c, err := cpu.New(cpu.Options{Threads: 2})
-	require.NoError(t, err)
-	t.Cleanup(c.Close)
-	for _, f := range rowFusions {
-		t.Run(f.name, func(t *testing.T) {
-			p := program.MustParse(f.text)
-			for _, d := range []device.Device{reference.New(), c} {
-				with, without := build(t, d, p), build(t, d, p, "fuse")
-				assert.Equal(t, f.want, groupsOf(with))
-				assert.Equal(t, run(t, d, without), run(t, d, with))
-				assert.LessOrEqual(t, bytesOf(with), bytesOf(without), "memory")
-			}
-		})
-	}
-}
+func TestRowFusionGroups(t *testing.T) { checkGroups(t, rowFusions, 2) }
 
 // A store waits for the passes that read what it overwrites, and a group binds no more buffers than the device has.
 func TestRowGroupsSplitAtTheDevicesLimits(t *testing.T) {

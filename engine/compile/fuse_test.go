@@ -39,10 +39,13 @@ func cast(dtype string) string {
 	return fmt.Sprintf("cast{%d}", numbers[dtype])
 }
 
-var fusions = []struct {
+// fusion is a program's text with the members of its groups.
+type fusion struct {
 	name, text string
 	want       [][]int
-}{
+}
+
+var fusions = []fusion{
 	{"broadcast, transposed and cut operands", `input $0 : f32[3,4]
 input $1 : f32[4,3]
 %0 = add $0 $0[3,4](0,1) : f32[3,4]
@@ -143,12 +146,17 @@ store %1 over $0 base 0 last exclusive
 `, [][]int{{2, 3}}},
 }
 
-// Groups are what the rules say, and the bits are those without the pass, on an interpreter and on the CPU.
-func TestFusionGroups(t *testing.T) {
-	c, err := cpu.New(cpu.Options{Threads: 1})
+// Groups are what the rules say, and the bits are those without the pass.
+func TestFusionGroups(t *testing.T) { checkGroups(t, fusions, 1) }
+
+// checkGroups compares the groups of texts with what they should be, and the values and the memory of their plans with
+// those of plans without the pass, on an interpreter and on the CPU.
+func checkGroups(t *testing.T, texts []fusion, threads int) {
+	t.Helper()
+	c, err := cpu.New(cpu.Options{Threads: threads})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
-	for _, f := range fusions {
+	for _, f := range texts {
 		t.Run(f.name, func(t *testing.T) {
 			p := program.MustParse(f.text)
 			for _, d := range []device.Device{reference.New(), c} {

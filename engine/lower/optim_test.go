@@ -11,8 +11,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// An overflowed step keeps every bit of the parameter and of its state, though the gradient is infinite or NaN. A step
-// without overflow is that of the form that takes none.
+// An overflowed step keeps every bit of the parameter and of its state, though the gradient is infinite or NaN. If the
+// overflow operand is 0, the step gives the same bits as a step without this operand.
 func TestAnOverflowedStepWritesNothing(t *testing.T) {
 	w, g := []float64{1, -2, 0.5}, []float64{0.3, 0.1, -0.2}
 	bad := []float64{math.Inf(1), math.NaN(), 0}

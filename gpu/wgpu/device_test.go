@@ -36,6 +36,21 @@ func open(t *testing.T, o gpu.Options) *gpu.Device {
 	return d
 }
 
+// openContext opens the first adapter without a gpu.Device; a machine without one skips.
+func openContext(t *testing.T) gpu.Context {
+	t.Helper()
+	driver := &wgpu.Driver{}
+	list, err := gpu.Adapters(driver)
+	require.NoError(t, err)
+	if len(list) == 0 {
+		t.Skip("no adapter")
+	}
+	ctx, err := driver.Open(list[0].Index, false)
+	require.NoError(t, err)
+	t.Cleanup(ctx.Close)
+	return ctx
+}
+
 func TestConformance(t *testing.T) {
 	devicetest.Run(t, func() device.Device { return open(t, gpu.Options{Merge: 8}) })
 }
@@ -59,15 +74,7 @@ func TestConformanceEight(t *testing.T) {
 // TestInvalidShader: an invalid text is an error that names the kernel, and the
 // device goes on.
 func TestInvalidShader(t *testing.T) {
-	driver := &wgpu.Driver{}
-	list, err := gpu.Adapters(driver)
-	require.NoError(t, err)
-	if len(list) == 0 {
-		t.Skip("no adapter")
-	}
-	ctx, err := driver.Open(list[0].Index, false)
-	require.NoError(t, err)
-	defer ctx.Close()
+	ctx := openContext(t)
 	good := "@compute @workgroup_size(1) fn main() {}"
 	for _, text := range []string{"fn main( {", "@compute @workgroup_size(1) fn main() { let x: u32 = 1.0; }",
 		"@compute @workgroup_size(1) fn other() {}"} {
@@ -260,15 +267,7 @@ func TestProfile(t *testing.T) {
 
 // Pipelines are made in several threads beside other calls, and each call gets its own error.
 func TestPipelinesAreMadeInSeveralThreads(t *testing.T) {
-	driver := &wgpu.Driver{}
-	list, err := gpu.Adapters(driver)
-	require.NoError(t, err)
-	if len(list) == 0 {
-		t.Skip("no adapter")
-	}
-	ctx, err := driver.Open(list[0].Index, false)
-	require.NoError(t, err)
-	defer ctx.Close()
+	ctx := openContext(t)
 	if !ctx.Features().Threads {
 		t.Skip("this driver takes pipelines from one thread")
 	}

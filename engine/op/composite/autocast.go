@@ -48,7 +48,7 @@ func setAutocast() {
 	}
 }
 
-// lowered casts a factor of a product of matrices inside an operator as autocast would cast that of the product.
+// lowered casts x, which an operator multiplies as a matrix, to the dtype that autocast gives operands of matmul.
 func lowered(a *op.Args, x op.Val) op.Val {
 	to := a.Lower[min(int(x.Device()), 1)]
 	if to == ir.InvalidDType || !x.DType().IsFloat() || x.DType() == ir.F64 {
