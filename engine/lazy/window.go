@@ -80,7 +80,7 @@ func (w *Window) close(need int) {
 			continue
 		}
 		need--
-		w.visit(p.ID, &need)
+		w.visit(p.ID, n, &need)
 	}
 	if need != 0 {
 		panic("BUG: the closure reaches a node that is not pending")
@@ -88,9 +88,8 @@ func (w *Window) close(need int) {
 }
 
 // visit appends a node, after those of its further outputs that are held but not requested.
-func (w *Window) visit(id uint32, need *int) {
+func (w *Window) visit(id uint32, n *ir.Node, need *int) {
 	g := w.s.graph
-	n := g.Node(id)
 	pr := g.Projs(n)
 	for k := len(pr) - 1; k >= 0; k-- {
 		if v := pr[k].Value; v != 0 {
@@ -213,7 +212,11 @@ func (w *Window) number() {
 			edges = append(edges, program.Edge{Value: program.Ref(m.Mark), Layout: e.Layout})
 			offsets = append(offsets, e.Offset)
 		}
-		scalars = append(scalars, g.Scalars(n)...)
+		if nums := g.Scalars(n); len(nums) == 1 { // the usual case; cheaper than a call that copies
+			scalars = append(scalars, nums[0])
+		} else if len(nums) > 0 {
+			scalars = append(scalars, nums...)
+		}
 		if n.Op == viewWriter {
 			p.Nodes, p.Edges, p.Offsets, p.Scalars = nodes[:i+1], edges, offsets, scalars
 			x.SameView = p.Relate(i)

@@ -107,17 +107,22 @@ class Adam(Optimizer):
             lr, eps, decay = as_number(group["lr"]), group["eps"], group["weight_decay"]
             beta1, beta2 = (as_number(beta) for beta in group["betas"])
             decoupled, amsgrad, maximize = group["decoupled_weight_decay"], group["amsgrad"], group["maximize"]
-            state = self.state
-            ready = [(p, g, state[p] or self._start(p, group)) for p in group["params"] if (g := p.grad) is not None]
+            state, ready, entries = self.state, [], []
+            for p in group["params"]:
+                if (grad := p.grad) is not None:
+                    ready.append((p, grad, entry := state[p] or self._start(p, group)))
+                    entries.append(entry)
             if overflow is not None:
                 self._select_group(group, ready, overflow)
                 continue
-            for (p, grad, entry), step in zip(ready, count_steps([entry for _, _, entry in ready]), strict=True):
+            adam_step, counted, bias1, bias2 = _C._adam_step, None, 0.0, 0.0
+            for (p, grad, entry), step in zip(ready, count_steps(entries), strict=True):
+                if step != counted:  # all parameters of a group mostly share one count
+                    counted, bias1, bias2 = step, 1 - beta1**step, 1 - beta2**step
                 largest = entry["max_exp_avg_sq"] if amsgrad else None
-                _C._adam_step(
+                adam_step(
                     p, grad, entry["exp_avg"], entry["exp_avg_sq"], largest,
-                    lr, beta1, beta2, eps, decay, 1 - beta1**step, 1 - beta2**step,
-                    decoupled, amsgrad, maximize,
+                    lr, beta1, beta2, eps, decay, bias1, bias2, decoupled, amsgrad, maximize,
                 )  # fmt: skip
 
     def _select_group(self, group: dict[str, Any], ready: list[Any], overflow: Overflow) -> None:
