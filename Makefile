@@ -12,7 +12,9 @@ JOBS ?= 2
 PIP = $(VENV)/bin/pip --disable-pip-version-check --quiet
 PY = $(VENV)/bin/python
 GO_TOOLS = $(abspath $(VENV))/bin
-export GO
+# With -trimpath the wheel's build, the tests and the copies of ci/ablate share compiled packages.
+GOFLAGS ?= -trimpath
+export GO GOFLAGS
 
 .PHONY: all build demo develop inplace lint lint-go lint-python lint-stubs test test-go test-arm64 test-ablate test-c test-wheel test-python generate profile bench bench-gpu wheel system clean
 

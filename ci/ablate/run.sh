@@ -4,49 +4,72 @@
 #   Mechanism: what is switched off
 #   Package: Go package of the test, such as ./engine
 #   Test: name of the test that must then fail
-# Each runs in a copy of the sources. Usage: ci/ablate/run.sh [patch ...]
+# Each runs in a copy of the sources, two at a time. Usage: ci/ablate/run.sh [patch ...]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 patches=("$@")
 [ ${#patches[@]} -gt 0 ] || patches=(ci/ablate/*.patch)
-copy=$(mktemp -d)
-trap 'rm -rf "$copy"' EXIT
+workers=2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export work GO="${GO:-go}"
+# With -trimpath the copies share the build cache of the checkout.
+export GOFLAGS="${GOFLAGS:--trimpath}"
+
 field() { sed -n "s/^$2: //p" "$1" | head -n 1; }
-fresh() {
-  rm -rf "${copy:?}/"*
-  git ls-files -z --cached --others --exclude-standard -- go.mod go.sum ir engine kernels gpu capi cmd |
-    while IFS= read -r -d '' f; do [ ! -f "$f" ] || printf '%s\0' "$f"; done |
-    tar --null --files-from=- --create --file=- | tar --extract --directory="$copy" --file=-
+say() { printf '%-18s %s\n' "$1" "$2"; }
+
+# without PATCH: whether the patch's test fails once the patch is applied to this worker's copy.
+without() {
+  local p=$1 name package test
+  name=$(basename "$p" .patch) package=$(field "$p" Package) test=$(field "$p" Test)
+  cd "$work/copy$XARGS_SLOT"
+  if ! git apply <"$p"; then
+    say "$name" "the patch no longer applies"
+    return 1
+  fi
+  local status=0
+  if ! "$GO" test -c -o "$work/$name.test" "$package" >/dev/null; then
+    say "$name" "does not compile with the patch"
+    status=1
+  elif (cd "$package" && timeout 120 "$work/$name.test" -test.run "^$test\$" >/dev/null 2>&1); then
+    say "$name" "NOT LOAD-BEARING: $test passes without: $(field "$p" Mechanism)"
+    status=1
+  else
+    say "$name" "$test fails without it, as it must"
+  fi
+  rm -f "$work/$name.test"
+  git apply -R <"$p" && return $status
 }
+export -f field say without
+
+# The tests must pass before the patches: all of a package at once.
 failed=0
-say() {
-  printf '%-18s %s\n' "$1" "$2"
-  failed=1
-}
+declare -A tests
 for p in "${patches[@]}"; do
-  name=$(basename "$p" .patch)
   package=$(field "$p" Package) test=$(field "$p" Test)
   if [ -z "$package" ] || [ -z "$test" ]; then
-    say "$name" "the patch names no package or test"
-    continue
+    say "$(basename "$p" .patch)" "the patch names no package or test"
+    exit 1
   fi
-  fresh
-  if ! out=$(cd "$copy" && "${GO:-go}" test -count=1 -run "^$test\$" -v "$package" 2>&1) || ! grep -q "^--- PASS: $test" <<<"$out"; then
-    say "$name" "$test does not pass before the patch"
-    continue
-  fi
-  if ! (cd "$copy" && git apply) <"$p"; then
-    say "$name" "the patch no longer applies"
-    continue
-  fi
-  if ! (cd "$copy" && "${GO:-go}" test -count=1 -run '^$' "$package" >/dev/null); then
-    say "$name" "does not compile with the patch"
-    continue
-  fi
-  if (cd "$copy" && timeout 120 "${GO:-go}" test -count=1 -run "^$test\$" "$package" >/dev/null 2>&1); then
-    say "$name" "NOT LOAD-BEARING: $test passes without: $(field "$p" Mechanism)"
-  else
-    printf '%-18s %s fails without it, as it must\n' "$name" "$test"
-  fi
+  tests[$package]+="${tests[$package]:+|}$test"
 done
+for package in "${!tests[@]}"; do
+  out=$("$GO" test -count=1 -run "^(${tests[$package]})\$" -v "$package" 2>&1) || true
+  for test in ${tests[$package]//|/ }; do
+    if ! grep -q "^--- PASS: $test " <<<"$out"; then
+      say "$test" "does not pass before the patches"
+      failed=1
+    fi
+  done
+done
+
+for slot in $(seq $workers); do
+  mkdir "$work/copy$slot"
+  git ls-files -z --cached --others --exclude-standard -- go.mod go.sum ir engine kernels gpu capi cmd |
+    while IFS= read -r -d '' f; do [ ! -f "$f" ] || printf '%s\0' "$f"; done |
+    tar --null --files-from=- --create --file=- | tar --extract --directory="$work/copy$slot" --file=-
+done
+printf '%s\0' "${patches[@]}" | xargs -0 realpath -z -- |
+  xargs -0 -n 1 -P $workers --process-slot-var=SLOT bash -c 'XARGS_SLOT=$((SLOT + 1)) without "$1"' ablate || failed=1
 exit $failed
