@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+import sys
 from collections.abc import Iterator
 
 # Before the engine looks for adapters: tests run on the software adapter unless the caller names another.
@@ -26,10 +27,21 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "keeps_tensors(reason): leaves engine objects behind by design; says why")
 
 
+_frozen_modules = 0
+
+
+def _freeze_imports() -> None:
+    """Freeze the objects of modules imported since the last call: the collection after a test then skips them."""
+    global _frozen_modules
+    if len(sys.modules) != _frozen_modules:
+        gc.collect()
+        gc.freeze()
+        _frozen_modules = len(sys.modules)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Freeze the imports' objects for the collector: a collection after each test is then cheap."""
-    gc.collect()
-    gc.freeze()
+    """Freeze what the collection of the tests imported."""
+    _freeze_imports()
 
 
 def _wgpu_missing() -> str | None:
@@ -86,3 +98,4 @@ def _clean(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.node.stash.get(PASSED, False) and not request.node.get_closest_marker("keeps_tensors"):
         rose = counters.leaked(before, counters.levels(collect=False)) and counters.leaked(before, counters.levels())
         assert not rose, f"the test left behind: {rose}"
+        _freeze_imports()

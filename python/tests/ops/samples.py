@@ -73,30 +73,30 @@ class Call:
 
     def map(self, f: Callable[[Operand], Any]) -> Call:
         """Return the call with every operand replaced by ``f(operand)``."""
-
-        def walk(x: Any) -> Any:
-            if isinstance(x, Operand):
-                return f(x)
-            if isinstance(x, (list, tuple)):
-                return type(x)(walk(y) for y in x)
-            return x
-
-        return Call(tuple(walk(a) for a in self.args), {k: walk(v) for k, v in self.kwargs.items()})
+        return self._changed(lambda x: f(x) if isinstance(x, Operand) else x)
 
     def bind(self, lib: Any, device: str) -> Call:
         """Return the call with dtypes and literal tensors of ``lib``."""
+        return self._changed(lambda x: _bound(x, lib, device))
 
-        def walk(x: Any) -> Any:
-            if isinstance(x, DTypeName):
-                return getattr(lib, x.name)
-            if isinstance(x, Literal):
-                kwargs = {k: walk(v) for k, v in x.kwargs}
-                return getattr(lib, x.function)(*(walk(a) for a in x.args), **kwargs, device=device)
-            if isinstance(x, (list, tuple)):
-                return type(x)(walk(y) for y in x)
-            return x
+    def _changed(self, leaf: Callable[[Any], Any]) -> Call:
+        return Call(tuple(_walk(a, leaf) for a in self.args), {k: _walk(v, leaf) for k, v in self.kwargs.items()})
 
-        return Call(tuple(walk(a) for a in self.args), {k: walk(v) for k, v in self.kwargs.items()})
+
+# Functions of the module, since a closure that calls itself is a cycle: it would keep the operands until a collection.
+def _walk(x: Any, leaf: Callable[[Any], Any]) -> Any:
+    """Replace the leaves of nested lists and tuples."""
+    return type(x)(_walk(y, leaf) for y in x) if isinstance(x, (list, tuple)) else leaf(x)
+
+
+def _bound(x: Any, lib: Any, device: str) -> Any:
+    if isinstance(x, DTypeName):
+        return getattr(lib, x.name)
+    if isinstance(x, Literal):
+        args = _walk(list(x.args), lambda y: _bound(y, lib, device))
+        kwargs = {k: _walk(v, lambda y: _bound(y, lib, device)) for k, v in x.kwargs}
+        return getattr(lib, x.function)(*args, **kwargs, device=device)
+    return x
 
 
 @dataclass(frozen=True)

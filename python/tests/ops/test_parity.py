@@ -74,13 +74,13 @@ def tolerance(op: samples.Op) -> dict[str, float | None]:
 
 
 def attempt(f: Callable[..., Any], call: samples.Call) -> tuple[Any, Exception | None]:
-    """Call ``f``; return its result or its exception."""
+    """Call ``f``; return its result, or its exception without the traceback, whose frames would hold the exception."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             return f(*call.args, **call.kwargs), None
         except Exception as error:
-            return None, error
+            return None, error.with_traceback(None)
 
 
 def form(lib: Any, op: samples.Op, suffix: str = "") -> Callable[..., Any]:
@@ -223,8 +223,11 @@ def float_results(result: Any) -> list[Any]:
 def gradients(side: samples.Side, op: samples.Op, seed: int, device: str, dtype: str = "") -> list[Any] | None:
     """Run backward from every result with fixed cotangents, of ``dtype`` if given; return the leaves' gradients."""
     result, error = attempt(form(side.lib, op), side.call)
-    if error is not None:
-        raise error
+    try:
+        if error is not None:
+            raise error
+    finally:
+        error = None  # else its traceback, through this frame, would hold it and the operands until a collection
     outs = [r for r in float_results(result) if r.requires_grad]
     if not outs:
         return None
