@@ -301,11 +301,16 @@ int64_t tl_run_group(tl_step *, tl_pool *, int64_t *times, int64_t *tile);
 int64_t tl_run_gemm(const tl_gemm *, tl_pool *, int isa, char **buf, const int64_t *par);
 int64_t tl_run_attention(const tl_attention *, tl_pool *, int isa, char **buf, const int64_t *par);
 int64_t tl_run_factor(const tl_factor *, tl_pool *, int isa, char **buf, const int64_t *par, tl_fault *);
-// c = a b in double; rows of c are cm apart. With parallel the pool shares the product, else the worker works alone.
-// Returns as tl_run.
-int64_t tl_gemm_f64(tl_pool *, int isa, int worker, int parallel, int64_t M, int64_t N, int64_t K, const double *a,
-	int64_t am, int64_t ak,
-	const double *b, int64_t bk, int64_t bn, double *c, int64_t cm);
+// A dense product of one type, TLK_F32 or TLK_F64: C = A B, or C += A B with add. Rows of C are contiguous, cm apart.
+typedef struct {
+	int32_t type, add;
+	int64_t M, N, K, am, ak, bk, bn, cm;
+	const void *a, *b;
+	void *c;
+} tl_dense;
+
+// With parallel the pool shares the product, else the worker works alone. Returns as tl_run.
+int64_t tl_gemm_dense(tl_pool *, int isa, int worker, int parallel, const tl_dense *);
 int64_t tl_run_sort(const tl_sort *, tl_pool *, char **buf, const int64_t *par);
 
 float tl_widen_f16(uint16_t);
@@ -351,6 +356,9 @@ typedef struct {
 	void (*bias64)(double *c, const double *bias, int64_t biasn, int64_t n);
 	void (*dot32)(int64_t n, int64_t k, const float *a, int64_t ak, const float *b, int64_t bn, float *c, int64_t cn);
 	void (*dot64)(int64_t n, int64_t k, const double *a, int64_t ak, const double *b, int64_t bn, double *c, int64_t cn);
+	// axpy: c = a B of a row a. addrows: c += a B.
+	void (*addrows32)(int64_t n, int64_t k, const float *a, int64_t ak, const float *b, int64_t bk, float *c);
+	void (*addrows64)(int64_t n, int64_t k, const double *a, int64_t ak, const double *b, int64_t bk, double *c);
 	void (*axpy32)(int64_t n, int64_t k, const float *a, int64_t ak, const float *b, int64_t bk, float *c);
 	void (*axpy64)(int64_t n, int64_t k, const double *a, int64_t ak, const double *b, int64_t bk, double *c);
 	void (*attention_softmax)(int64_t rows, int64_t n, float *s, int64_t ld, float *top, float *sum, float *out,

@@ -66,6 +66,7 @@ typedef struct {
 	int transposed;      // C' = B' A' is computed: M and N, the operands and their strides are exchanged
 	char **buf;
 	const int64_t *par;
+	int add;   // C += A B, of plain products
 	int watch; // requests to stop are polled
 	volatile int64_t oom;
 } gemm;
@@ -250,13 +251,10 @@ static void batch_job(void *arg, int worker, int64_t begin, int64_t end) {
 
 static void half_gemm(gemm *x, int64_t n);
 
-int64_t tl_gemm_f64(tl_pool *pool, int isa, int worker, int parallel, int64_t M, int64_t N, int64_t K, const double *a,
-	int64_t am, int64_t ak,
-	const double *b, int64_t bk, int64_t bn, double *c, int64_t cm) {
-	static const tl_gemm plain = {.type = TLK_F64};
-	gemm x = {.t = tl_isa_tables(isa), .g = &plain, .pool = pool, .M = M, .N = N, .K = K, .a = (const char *)a,
-		.b = (const char *)b, .c = (char *)c,
-		.am = am, .ak = ak, .bk = bk, .bn = bn, .cm = cm, .cn = 1};
+int64_t tl_gemm_dense(tl_pool *pool, int isa, int worker, int parallel, const tl_dense *d) {
+	tl_gemm plain = {.type = d->type};
+	gemm x = {.t = tl_isa_tables(isa), .g = &plain, .pool = pool, .add = d->add, .M = d->M, .N = d->N, .K = d->K,
+		.a = d->a, .b = d->b, .c = d->c, .am = d->am, .ak = d->ak, .bk = d->bk, .bn = d->bn, .cm = d->cm, .cn = 1};
 	one(&x, worker, parallel);
 	return x.oom;
 }

@@ -69,7 +69,7 @@ static void SUF(panel)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t nn, 
 	const REAL *a = (const REAL *)x->a + k0 * x->ak;
 	int64_t as = packed ? 1 : x->am, ak = packed ? x->mr : x->ak;
 	REAL *c = (REAL *)x->c;
-	int nr = x->nr, first = k0 == 0, most = ak == 1 && as != 1 && bk == nr ? x->t->along : x->mr, rows;
+	int nr = x->nr, first = k0 == 0 && !x->add, most = ak == 1 && as != 1 && bk == nr ? x->t->along : x->mr, rows;
 	for (int64_t m = m0; m < m1; m += rows) {
 		rows = SUF(height)(most, m, m1);
 		const REAL *am = packed ? packed : a + m * x->am;
@@ -353,7 +353,7 @@ static void SUF(run)(gemm *x, int worker, int parallel) {
 	x->mr = x->t->SUF(mr);
 	x->nr = x->t->SUF(nr);
 	x->mb = (MB + x->mr - 1) / x->mr * x->mr;
-	if (!x->nn && (x->M == 1 || x->N == 1) && SUF(vector)(x, worker, parallel)) return;
+	if (!x->nn && !x->add && (x->M == 1 || x->N == 1) && SUF(vector)(x, worker, parallel)) return;
 	if (!x->nn && x->bk == 1 && x->bn != 1 && x->M <= TRANSPOSE_ROWS && x->N > 4 * MB && x->K > 0) {
 		gemm y = SUF(transpose)(x);
 		SUF(blocks)(&y, worker, parallel);

@@ -202,8 +202,7 @@ typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_al
 		} \
 	} \
 	/* c[j] (+)= sum over k of a[k * ak] b[k * bk + j] */ \
-	static void axpy##s(int64_t n, int64_t kk, const T *a, int64_t ak, const T *b, int64_t bk, T *c) { \
-		for (int64_t j = 0; j < n; j++) c[j] = 0; \
+	static void addrows##s(int64_t n, int64_t kk, const T *a, int64_t ak, const T *b, int64_t bk, T *c) { \
 		int64_t k = 0; \
 		for (; k + 4 <= kk; k += 4, b += 4 * bk, a += 4 * ak) { \
 			T w = a[0], x = a[ak], y = a[2 * ak], z = a[3 * ak]; \
@@ -214,6 +213,10 @@ typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_al
 			T w = *a; \
 			TLK_VEC for (int64_t j = 0; j < n; j++) c[j] += w * b[j]; \
 		} \
+	} \
+	static void axpy##s(int64_t n, int64_t kk, const T *a, int64_t ak, const T *b, int64_t bk, T *c) { \
+		for (int64_t j = 0; j < n; j++) c[j] = 0; \
+		addrows##s(n, kk, a, ak, b, bk, c); \
 	}
 
 #define TLK_ROW(s, m) case m: tile##s(m, kc, a, am, ak, b, bk, row, c, cm, first); break;

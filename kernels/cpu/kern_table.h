@@ -100,6 +100,7 @@ const tl_isa_table TLK_TABLE = {
 		.gemmrows64 = gemmrows64, .putruns32 = putruns32, .putruns64 = putruns64,
 	.packruns32 = packruns32, .packruns64 = packruns64,
 	.packtrans32 = packtrans32, .packtrans64 = packtrans64, .packa32 = packa32, .packa64 = packa64,
-	.bias32 = bias32, .bias64 = bias64, .dot32 = dot32, .dot64 = dot64, .axpy32 = axpy32, .axpy64 = axpy64,
+	.bias32 = bias32, .bias64 = bias64, .dot32 = dot32, .dot64 = dot64, .axpy32 = axpy32, .axpy64 = axpy64, .addrows32 = addrows32,
+		.addrows64 = addrows64,
 	.attention_softmax = attention_softmax, .attention_weights = attention_weights,
 };

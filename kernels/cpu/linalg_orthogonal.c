@@ -1,4 +1,4 @@
-// QR, symmetric eigenvalues and singular values of one matrix: linalg.h says what each function gives. "Golub and Van
+// Symmetric eigenvalues and singular values of one matrix: linalg.h says what each function gives. "Golub and Van
 // Loan" is their book Matrix Computations, fourth edition.
 #include <float.h>
 #include <math.h>
@@ -55,24 +55,6 @@ static void reflect(double *a, int64_t lda, int64_t rows, int64_t n, const doubl
 	for (int64_t i = 1; i < rows; i++) axpy(v[(i - 1) * vstep], a + i * lda, w, n);
 	axpy(-tau, w, a, n);
 	for (int64_t i = 1; i < rows; i++) axpy(-tau * v[(i - 1) * vstep], w, a + i * lda, n);
-}
-
-// Householder QR: Golub and Van Loan, section 5.2.
-void la_qr(double *a, int64_t m, int64_t n, double *tau, double *work) {
-	for (int64_t j = 0; j < m && j < n; j++) {
-		double *d = a + j * n + j;
-		tau[j] = reflector(d, d + n, m - j - 1, n);
-		if (j + 1 < n) reflect(d + 1, n, m - j, n - j - 1, d + n, n, tau[j], work);
-	}
-}
-
-// Q = H_1 .. H_k applied to the first columns of the identity, from the last reflector back.
-void la_form_q(const double *a, int64_t lda, int64_t m, int64_t k, const double *tau, double *to, int64_t q,
-	double *work) {
-	memset(to, 0, (size_t)(m * q) * sizeof(double));
-	for (int64_t i = 0; i < q; i++) to[i * q + i] = 1;
-	for (int64_t j = k - 1; j >= 0; j--) reflect(to + j * q + j, q, m - j, q - j, a + (j + 1) * lda + j, lda, tau[j],
-		work);
 }
 
 // Householder reduction of a symmetric matrix to tridiagonal form (Golub and Van Loan, section 8.3): d is the diagonal,
@@ -217,14 +199,13 @@ static void complete(double *v, int64_t n, int64_t i, double *best) {
 	memcpy(x, best, (size_t)n * sizeof(double));
 }
 
-int64_t la_svd_room(int64_t m, int64_t n) { return n * n + 2 * m; }
+int64_t la_svd_room(int64_t m, int64_t n, int64_t q) { return n * n + m + la_qr_room(m, n, q); }
 
 // QR first, then one-sided Jacobi on the rows of R (Golub and Van Loan, section 8.6): J R = diag(s) Vt with J
 // orthogonal, so A = Q J' diag(s) Vt, and U = Q J'.
-void la_svd(double *a, int64_t m, int64_t n, double *u, int64_t q, double *s, double *vt, double *work) {
-	double *j = work, *tau = j + n * n, *w = tau + m, top = 0;
-	la_qr(a, m, n, tau, w);
-	la_form_q(a, n, m, n, tau, u, q, w);
+void la_svd(la_place *p, double *a, int64_t m, int64_t n, double *u, int64_t q, double *s, double *vt, double *work) {
+	double *j = work, *w = j + n * n, top = 0;
+	la_qr(p, a, m, n, u, q, w + m);
 	memset(j, 0, (size_t)(n * n) * sizeof(double));
 	for (int64_t i = 0; i < n; i++) {
 		j[i * n + i] = 1;

@@ -169,14 +169,33 @@ func TestFactors(t *testing.T) {
 				}
 			}
 		}
-		cases = append(cases, newFactor(r, launch.Factor{Op: launch.FactorSolve, Type: d}, 1, 170, 170, 20, 4),
-			newFactor(r, launch.Factor{Op: launch.FactorCholesky, Type: d}, 1, 170, 170, 0, 600))
+		// Several panels and blocks, in float too.
+		large := func(o launch.FactorOp, option, m, n, k int64, heavy float64) {
+			cases = append(cases, newFactor(r, launch.Factor{Op: o, Type: d, Option: option}, 1, m, n, k, heavy))
+		}
+		large(launch.FactorSolve, 0, 170, 170, 20, 4)
+		large(launch.FactorSolve, 0, 100, 100, 200, 4)
+		large(launch.FactorCholesky, 0, 170, 170, 0, 600)
+		large(launch.FactorCholesky, 0, 530, 530, 0, 2000) // wide panels
+		large(launch.FactorLU, 0, 530, 520, 0, 3)
+		for option := range int64(4) {
+			large(launch.FactorTriangular, option, 170, 170, 1, 600)
+			large(launch.FactorTriangular, option, 130, 130, 90, 600)
+		}
+		for _, size := range [][2]int64{{170, 90}, {90, 170}, {100, 100}} {
+			large(launch.FactorLU, 0, size[0], size[1], 0, 3)
+			large(launch.FactorQR, 0, size[0], size[1], 0, 3)
+		}
+	}
+	wants := make([][][]byte, len(cases))
+	for i, c := range cases {
+		wants[i] = c.results()
+		_, err := launch.InterpretFactor(&c.f, c.params(), append(append([][]byte{}, c.in...), wants[i]...))
+		require.NoError(t, err)
 	}
 	each(t, func(t *testing.T, d *cpu.Device) {
-		for _, c := range cases {
-			want := c.results()
-			_, err := launch.InterpretFactor(&c.f, c.params(), append(append([][]byte{}, c.in...), want...))
-			require.NoError(t, err)
+		for i, c := range cases {
+			want := wants[i]
 			got, _, _ := c.onDevice(t, d)
 			for i := range want {
 				if c.outTypes[i] == ir.I32 {

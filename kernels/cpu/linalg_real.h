@@ -1,0 +1,443 @@
+// Factorisations of one dense row-major matrix in one type. linalg.c includes this file twice: REAL float with the
+// suffix 32 (SUF) and the type TYPE, then double with 64.
+//
+// All are blocked: a panel of columns is factored by vector operations, the rest is updated by products (Golub and Van
+// Loan, sections 3.2, 4.2 and 5.2). A panel is packed transposed, so that its columns are contiguous. Products add, so
+// factors of updates are kept negated. The columns of an update are shared among the threads.
+
+// Computes c = a b, or c += a b with add.
+static void SUF(product)(la_place *p, int worker, int parallel, int add, int64_t M, int64_t N, int64_t K, const REAL *a,
+	int64_t am, int64_t ak, const REAL *b, int64_t bk, int64_t bn, REAL *c, int64_t cm) {
+	if (M <= 0 || N <= 0 || K <= 0) return;
+	tl_dense d = {.type = TYPE, .add = add, .M = M, .N = N, .K = K, .am = am, .ak = ak, .bk = bk, .bn = bn, .cm = cm,
+		.a = a, .b = b, .c = c};
+	int64_t oom = tl_gemm_dense(p->pool, p->isa, worker, parallel, &d);
+	if (oom) p->oom = oom;
+}
+
+// Writes the transpose of m rows of n elements: to[j*tm + i] = a[i*am + j].
+static void SUF(turn)(const REAL *a, int64_t am, int64_t m, int64_t n, REAL *to, int64_t tm) {
+	for (int64_t i0 = 0; i0 < m; i0 += 16) {
+		int64_t i1 = i0 + 16 < m ? i0 + 16 : m;
+		for (int64_t j = 0; j < n; j++)
+			for (int64_t i = i0; i < i1; i++) to[j * tm + i] = a[i * am + j];
+	}
+}
+
+static void SUF(negate)(const REAL *a, int64_t n, REAL *to) {
+	for (int64_t i = 0; i < n; i++) to[i] = -a[i];
+}
+
+// Solves T X = B in place of b, whose n rows of k columns are ldb apart. neg holds -T with strides tr and tc, of which
+// one triangle is read. Large systems are halved, so that most of the work is products.
+static void SUF(solve)(la_place *p, int worker, const REAL *neg, int64_t tr, int64_t tc, int64_t n, int option, REAL *b,
+	int64_t ldb, int64_t k) {
+	const tl_isa_table *t = tl_isa_tables(p->isa);
+	int upper = option & UPPER;
+	if (n > SMALL && k > 1) {
+		int64_t h = (n / 2 + SMALL - 1) / SMALL * SMALL, r = n - h;
+		const REAL *low = neg + h * (tr + tc);
+		if (upper) SUF(solve)(p, worker, low, tr, tc, r, option, b + h * ldb, ldb, k);
+		else SUF(solve)(p, worker, neg, tr, tc, h, option, b, ldb, k);
+		if (upper) SUF(product)(p, worker, 0, 1, h, k, r, neg + h * tc, tr, tc, b + h * ldb, ldb, 1, b, ldb);
+		else SUF(product)(p, worker, 0, 1, r, k, h, neg + h * tr, tr, tc, b, ldb, 1, b + h * ldb, ldb);
+		if (upper) SUF(solve)(p, worker, neg, tr, tc, h, option, b, ldb, k);
+		else SUF(solve)(p, worker, low, tr, tc, r, option, b + h * ldb, ldb, k);
+		return;
+	}
+	for (int64_t j = 0; j < k; j += CHUNK) {
+		int64_t w = k - j < CHUNK ? k - j : CHUNK;
+		for (int64_t s = 0; s < n; s++) {
+			int64_t i = upper ? n - 1 - s : s, c = upper ? i + 1 : 0;
+			REAL *row = b + i * ldb + j, d = -neg[i * (tr + tc)];
+			const REAL *f = neg + i * tr + c * tc, *x = b + c * ldb + j;
+			if (k == 1 && tc == 1 && ldb == 1) { // a column: its elements are contiguous
+				REAL sum;
+				t->SUF(dot)(1, s, f, 1, x, s, &sum, 1);
+				*row += sum;
+			} else {
+				t->SUF(addrows)(w, s, f, tc, x, ldb, row);
+			}
+			for (int64_t q = 0; !(option & UNIT) && q < w; q++) row[q] /= d;
+		}
+	}
+}
+
+// A system's solution for some columns of the right-hand side.
+typedef struct {
+	la_place *p;
+	const REAL *neg;
+	int64_t n, k;
+	int first, second; // options of the triangular systems to solve in turn; second is -1 for one system
+	REAL *b;
+} SUF(system);
+
+static void SUF(system_job)(void *arg, int worker, int64_t begin, int64_t end) {
+	SUF(system) *s = arg;
+	int64_t j0 = begin * COLUMNS, j1 = end * COLUMNS < s->k ? end * COLUMNS : s->k;
+	SUF(solve)(s->p, worker, s->neg, s->n, 1, s->n, s->first, s->b + j0, s->k, j1 - j0);
+	if (s->second >= 0) SUF(solve)(s->p, worker, s->neg, s->n, 1, s->n, s->second, s->b + j0, s->k, j1 - j0);
+}
+
+// Runs the job over n items: by all threads, or in this worker alone.
+static void SUF(share)(la_place *p, int64_t n, int64_t grain, tl_job job, void *arg) {
+	if (n <= 0) return;
+	if (p->parallel) tl_parallel(p->pool, n, grain, job, arg);
+	else job(arg, p->worker, 0, n);
+}
+
+static void SUF(systems)(la_place *p, const REAL *neg, int64_t n, int first, int second, REAL *b, int64_t k) {
+	SUF(system) s = {p, neg, n, k, first, second, b};
+	int64_t items = (k + COLUMNS - 1) / COLUMNS, each = p->parallel ? items / (2 * tl_pool_threads(p->pool)) : 0;
+	SUF(share)(p, items, each > 1 ? each : 1, SUF(system_job), &s);
+}
+
+// Returns the place of the element of largest magnitude, the first of equals.
+static int64_t SUF(largest)(const REAL *x, int64_t n) {
+	REAL most[16], best = -1;
+	int64_t i = 0;
+	if (isnan(x[0])) return 0;
+	for (int l = 0; l < 16; l++) most[l] = -1;
+	for (; i + 16 <= n; i += 16)
+		for (int l = 0; l < 16; l++) {
+			REAL v = x[i + l] < 0 ? -x[i + l] : x[i + l];
+			most[l] = v > most[l] ? v : most[l];
+		}
+	for (int l = 0; l < 16; l++) best = most[l] > best ? most[l] : best;
+	for (; i < n; i++) {
+		REAL v = x[i] < 0 ? -x[i] : x[i];
+		best = v > best ? v : best;
+	}
+	for (i = 0; i < n; i++)
+		if (x[i] == best || x[i] == -best) return i;
+	return 0;
+}
+
+// An update of the columns right of a panel of LU.
+typedef struct {
+	la_place *p;
+	REAL *a; // the row at the panel's top
+	int64_t lda, rows, nb, from, to, width;
+	const REAL *neg; // the panel's -L: column c at c*rows
+	const int32_t *pivot;
+	int64_t top;
+} SUF(lu_update);
+
+static void SUF(swap_rows)(REAL *a, REAL *b, int64_t n) {
+	for (int64_t i = 0; i < n; i++) {
+		REAL t = a[i];
+		a[i] = b[i];
+		b[i] = t;
+	}
+}
+
+static void SUF(lu_job)(void *arg, int worker, int64_t begin, int64_t end) {
+	const SUF(lu_update) *u = arg;
+	int64_t j0 = u->from + begin * u->width, j1 = u->from + end * u->width < u->to ? u->from + end * u->width : u->to;
+	for (int64_t r = 0; r < u->nb; r++) {
+		int64_t other = u->pivot[r] - 1 - u->top;
+		if (other != r) SUF(swap_rows)(u->a + r * u->lda + j0, u->a + other * u->lda + j0, j1 - j0);
+	}
+	SUF(solve)(u->p, worker, u->neg, 1, u->rows, u->nb, UNIT, u->a + j0, u->lda, j1 - j0);
+	SUF(product)(u->p, worker, 0, 1, u->rows - u->nb, j1 - j0, u->nb, u->neg + u->nb, 1, u->rows, u->a + j0, u->lda, 1,
+		u->a + u->nb * u->lda + j0, u->lda);
+}
+
+// Factors a packed panel of nb columns, each of `rows` elements, with partial pivoting. STRIP columns at a time are
+// applied to those right of them. The first zero pivot, counted from 1, is added to first and stored in *zero if that
+// is 0.
+static void SUF(lu_panel)(la_place *p, REAL *c, int64_t rows, int64_t nb, int64_t first, int32_t *pivot, int64_t *zero) {
+	const tl_isa_table *t = tl_isa_tables(p->isa);
+	for (int64_t b0 = 0; b0 < nb; b0 += STRIP) {
+		int64_t b1 = b0 + STRIP < nb ? b0 + STRIP : nb;
+		for (int64_t j = b0; j < b1; j++) {
+			REAL *x = c + j * rows, f;
+			int64_t top = j + SUF(largest)(x + j, rows - j);
+			pivot[j] = (int32_t)(first + top + 1);
+			for (int64_t i = 0; top != j && i < nb; i++) SUF(swap_rows)(c + i * rows + j, c + i * rows + top, 1);
+			if (x[j] == 0) {
+				if (!*zero) *zero = first + j + 1;
+				continue;
+			}
+			for (int64_t i = j + 1; i < rows; i++) x[i] /= x[j];
+			for (int64_t i = j + 1; i < b1; i++) {
+				f = -c[i * rows + j];
+				t->SUF(addrows)(rows - j - 1, 1, &f, 1, x + j + 1, rows, c + i * rows + j + 1);
+			}
+		}
+		for (int64_t i = b1; i < nb; i++) {
+			REAL f[STRIP], *y = c + i * rows;
+			for (int64_t j = b0; j < b1; j++) { // the triangular system of the strip
+				for (int64_t d = b0; d < j; d++) y[j] += f[d - b0] * c[d * rows + j];
+				f[j - b0] = -y[j];
+			}
+			t->SUF(addrows)(rows - b1, b1 - b0, f, 1, c + b0 * rows + b1, rows, y + b1);
+		}
+	}
+}
+
+// P A = L U with partial pivoting, in place, right-looking. Pivots count from 1, as in LAPACK's getrf. Returns the
+// number of the first zero pivot, or 0. room holds a panel.
+static int64_t SUF(lu)(la_place *p, REAL *a, int64_t m, int64_t n, int32_t *pivot, REAL *room) {
+	int64_t zero = 0, least = m < n ? m : n, width = least > WIDE_FROM ? WIDE : NARROW;
+	for (int64_t j0 = 0; j0 < least && !tl_stop_asked(p->pool); j0 += width) {
+		int64_t nb = least - j0 < width ? least - j0 : width, rows = m - j0;
+		REAL *d = a + j0 * n + j0;
+		SUF(turn)(d, n, rows, nb, room, rows);
+		SUF(lu_panel)(p, room, rows, nb, j0, pivot + j0, &zero);
+		SUF(turn)(room, rows, nb, rows, d, n);
+		for (int64_t r = 0; r < nb; r++) {
+			int64_t other = pivot[j0 + r] - 1;
+			if (other != j0 + r) SUF(swap_rows)(a + (j0 + r) * n, a + other * n, j0);
+		}
+		SUF(negate)(room, rows * nb, room);
+		SUF(lu_update) u = {p, a + j0 * n, n, rows, nb, j0 + nb, n, COLUMNS, room, pivot + j0, j0};
+		int64_t items = (n - j0 - nb + COLUMNS - 1) / COLUMNS, each = items / (2 * tl_pool_threads(p->pool));
+		SUF(share)(p, items, each > 1 ? each : 1, SUF(lu_job), &u);
+	}
+	return zero;
+}
+
+// A step of Cholesky's factorisation: rows from j1 on.
+typedef struct {
+	la_place *p;
+	REAL *a, *c, *neg; // c: the packed panel, column j at j*ld; neg: -L by rows of nb
+	int64_t n, j0, nb, ld;
+} SUF(chol_step);
+
+// Makes the rows of L in the panel's columns: packs them transposed, solves with the diagonal block, stores them back.
+static void SUF(chol_rows)(void *arg, int worker, int64_t begin, int64_t end) {
+	SUF(chol_step) *s = arg;
+	const tl_isa_table *t = tl_isa_tables(s->p->isa);
+	int64_t i0 = s->nb + begin * COLUMNS, i1 = s->nb + end * COLUMNS < s->ld ? s->nb + end * COLUMNS : s->ld;
+	REAL *from = s->a + (s->j0 + i0) * s->n + s->j0;
+	(void)worker;
+	SUF(turn)(from, s->n, i1 - i0, s->nb, s->c + i0, s->ld);
+	for (int64_t i = i0; i < i1; i += CHUNK) {
+		int64_t w = i1 - i < CHUNK ? i1 - i : CHUNK;
+		for (int64_t j = 0; j < s->nb; j++) {
+			REAL f[WIDE], *y = s->c + j * s->ld + i, d = s->c[j * s->ld + j];
+			for (int64_t c = 0; c < j; c++) f[c] = -s->c[c * s->ld + j];
+			t->SUF(addrows)(w, j, f, 1, s->c + i, s->ld, y);
+			for (int64_t q = 0; q < w; q++) y[q] /= d;
+		}
+	}
+	SUF(turn)(s->c + i0, s->ld, s->nb, i1 - i0, from, s->n);
+	for (int64_t i = i0; i < i1; i++) SUF(negate)(s->a + (s->j0 + i) * s->n + s->j0, s->nb, s->neg + i * s->nb);
+}
+
+// Subtracts L L' from rows of the rest, up to the diagonal. Tasks count from the last row back: they shrink.
+static void SUF(chol_rest)(void *arg, int worker, int64_t begin, int64_t end) {
+	SUF(chol_step) *s = arg;
+	int64_t tasks = (s->ld - s->nb + COLUMNS - 1) / COLUMNS;
+	for (int64_t k = begin; k < end; k++) {
+		int64_t i0 = s->nb + (tasks - 1 - k) * COLUMNS, i1 = i0 + COLUMNS < s->ld ? i0 + COLUMNS : s->ld;
+		SUF(product)(s->p, worker, 0, 1, i1 - i0, i1 - s->nb, s->nb, s->neg + i0 * s->nb, s->nb, 1, s->c + s->nb, s->ld,
+			1, s->a + (s->j0 + i0) * s->n + s->j0 + s->nb, s->n);
+	}
+}
+
+// A = L L', in place: reads the lower triangle and writes zeros above it; right-looking. Returns 0; or the order of the
+// first leading minor that is not positive, where the factorisation ends. room holds two panels.
+static int64_t SUF(cholesky)(la_place *p, REAL *a, int64_t n, REAL *room) {
+	const tl_isa_table *t = tl_isa_tables(p->isa);
+	int64_t bad = 0, width = n > WIDE_FROM ? WIDE : NARROW;
+	for (int64_t j0 = 0; j0 < n && !bad && !tl_stop_asked(p->pool); j0 += width) {
+		int64_t nb = n - j0 < width ? n - j0 : width, ld = n - j0;
+		SUF(chol_step) s = {p, a, room, room + ld * nb, n, j0, nb, ld};
+		SUF(turn)(a + j0 * n + j0, n, nb, nb, s.c, ld);
+		for (int64_t j = 0; j < nb; j++) {
+			REAL f[WIDE], *y = s.c + j * ld;
+			for (int64_t c = 0; c < j; c++) f[c] = -s.c[c * ld + j];
+			t->SUF(addrows)(nb - j, j, f, 1, s.c + j, ld, y + j);
+			if (!(y[j] > 0)) {
+				bad = j0 + j + 1;
+				break;
+			}
+			y[j] = (REAL)sqrt(y[j]);
+			for (int64_t i = j + 1; i < nb; i++) y[i] /= y[j];
+		}
+		SUF(turn)(s.c, ld, nb, nb, a + j0 * n + j0, n);
+		if (bad) break;
+		int64_t tasks = (ld - nb + COLUMNS - 1) / COLUMNS;
+		SUF(share)(p, tasks, 1, SUF(chol_rows), &s);
+		SUF(share)(p, tasks, 1, SUF(chol_rest), &s);
+	}
+	for (int64_t i = 0; i < n; i++) memset(a + i * n + i + 1, 0, (size_t)(n - i - 1) * sizeof(REAL));
+	return bad;
+}
+
+// A = Q R by blocks of reflectors: Q = (I - V1 T1 V1') (I - V2 T2 V2') ... in the compact WY form (Schreiber and Van
+// Loan, 1989). Block j0 has its reflectors as rows of v, column j at v + j*m, zero before place j; t holds -T by rows of
+// PANEL.
+typedef struct {
+	la_place *p;
+	REAL *a; // what the reflectors are applied to: rows of lda
+	int64_t lda, m, from, to, count, block; // count reflectors; block: the one to apply, or their number
+	int turned;                             // Q' is applied instead of Q
+	const REAL *v, *t;
+	REAL *w; // 2*PANEL numbers a column
+} SUF(reflection);
+
+// Applies one block to columns [j0, j1): A += V ((-T) (V' A)), with T' for Q'.
+static void SUF(apply)(const SUF(reflection) *r, int worker, int64_t block, int64_t j0, int64_t j1) {
+	int64_t row = block * PANEL, nb = r->count - row < PANEL ? r->count - row : PANEL, n = j1 - j0, rows = r->m - row;
+	const REAL *v = r->v + row * r->m + row, *t = r->t + row * PANEL;
+	REAL *a = r->a + row * r->lda + j0, *w = r->w + 2 * PANEL * j0, *tw = w + PANEL * n;
+	SUF(product)(r->p, worker, 0, 0, nb, n, rows, v, r->m, 1, a, r->lda, 1, w, n);
+	SUF(product)(r->p, worker, 0, 0, nb, n, nb, t, r->turned ? 1 : PANEL, r->turned ? PANEL : 1, w, n, 1, tw, n);
+	SUF(product)(r->p, worker, 0, 1, rows, n, nb, v, 1, r->m, tw, n, 1, a, r->lda);
+}
+
+// Q' A of one block, for some columns.
+static void SUF(reflect_job)(void *arg, int worker, int64_t begin, int64_t end) {
+	const SUF(reflection) *r = arg;
+	int64_t j0 = r->from + begin * COLUMNS, j1 = r->from + end * COLUMNS < r->to ? r->from + end * COLUMNS : r->to;
+	SUF(apply)(r, worker, r->block, j0, j1);
+}
+
+// Q times the identity, for some columns: the last block first. A block leaves the columns before its own as they are.
+static void SUF(form_job)(void *arg, int worker, int64_t begin, int64_t end) {
+	const SUF(reflection) *r = arg;
+	int64_t j0 = begin * COLUMNS, j1 = end * COLUMNS < r->to ? end * COLUMNS : r->to;
+	for (int64_t b = r->block - 1; b >= 0; b--) {
+		int64_t from = j0 > b * PANEL ? j0 : b * PANEL;
+		if (from < j1) SUF(apply)(r, worker, b, from, j1);
+	}
+}
+
+// The reflector H = I - tau (1,v)(1,v)' with H (*alpha, x) = (beta, 0), as LAPACK's larfg. x becomes v, *alpha beta;
+// returns tau.
+static REAL SUF(reflector)(const tl_isa_table *t, REAL *alpha, REAL *x, int64_t n) {
+	REAL squares, top = 0;
+	double rest;
+	t->SUF(dot)(1, n, x, 1, x, n, &squares, 1);
+	rest = sqrt(squares);
+	if (!(squares > SQUARE_LEAST && squares < SQUARE_MOST)) { // scaled, so that no square overflows or underflows
+		for (int64_t i = 0; i < n; i++) top = fabs(x[i]) > top ? (REAL)fabs(x[i]) : top;
+		double sum = 0;
+		for (int64_t i = 0; i < n && top > 0; i++) sum += ((double)x[i] / top) * ((double)x[i] / top);
+		rest = isnan(squares) ? squares : top * sqrt(sum);
+	}
+	if (rest == 0) return 0;
+	double beta = -copysign(hypot(*alpha, rest), *alpha), first = *alpha;
+	for (int64_t i = 0; i < n; i++) x[i] /= (REAL)(first - beta);
+	*alpha = (REAL)beta;
+	return (REAL)((beta - first) / beta);
+}
+
+// Factors a packed panel: nb columns of `rows` elements, m apart. Each becomes R above its diagonal, and its reflector
+// below. t becomes -T.
+static void SUF(qr_panel)(la_place *p, REAL *c, int64_t m, int64_t rows, int64_t nb, REAL *t) {
+	const tl_isa_table *table = tl_isa_tables(p->isa);
+	for (int64_t j = 0; j < nb; j++) {
+		REAL *x = c + j * m + j, *v = x + 1, w[PANEL], f, tau;
+		int64_t n = rows - j - 1;
+		tau = SUF(reflector)(table, x, v, n);
+		// One pass gives the products of v with the columns on both sides: the right ones are reflected, the left make T.
+		table->SUF(dot)(nb, n, v, 1, c + j + 1, m, w, 1);
+		for (int64_t i = j + 1; i < nb; i++) {
+			REAL *y = c + i * m + j;
+			f = -tau * (w[i] + y[0]);
+			y[0] += f;
+			table->SUF(addrows)(n, 1, &f, 1, v, m, y + 1);
+		}
+		for (int64_t i = 0; i < j; i++) w[i] += c[i * m + j]; // v begins with a one
+		for (int64_t i = 0; i < nb; i++) {
+			REAL sum = 0; // -T[:j, j] = tau T[:j, :j] (V' v)
+			for (int64_t k = i; k < j; k++) sum -= t[i * PANEL + k] * w[k];
+			t[i * PANEL + j] = i == j ? -tau : i < j ? tau * sum : 0;
+		}
+	}
+}
+
+// Overwrites a (m x n) with R above its diagonal, and writes the first q columns of Q to `to`. room holds la_qr_room numbers.
+static void SUF(qr)(la_place *p, REAL *a, int64_t m, int64_t n, REAL *to, int64_t q, REAL *room) {
+	int64_t least = m < n ? m : n;
+	REAL *v = room, *t = v + least * m, *w = t + (least + PANEL) * PANEL;
+	SUF(reflection) r = {.p = p, .a = a, .lda = n, .m = m, .to = n, .count = least, .turned = 1, .v = v, .t = t, .w = w};
+	memset(v, 0, (size_t)(least * m) * sizeof(REAL));
+	for (int64_t j0 = 0; j0 < least && !tl_stop_asked(p->pool); j0 += PANEL) {
+		int64_t nb = least - j0 < PANEL ? least - j0 : PANEL, rows = m - j0;
+		REAL *d = a + j0 * n + j0, *c = v + j0 * m + j0;
+		SUF(turn)(d, n, rows, nb, c, m);
+		SUF(qr_panel)(p, c, m, rows, nb, t + j0 * PANEL);
+		SUF(turn)(c, m, nb, nb, d, n);
+		for (int64_t j = 0; j < nb; j++) {
+			memset(c + j * m, 0, (size_t)j * sizeof(REAL));
+			c[j * m + j] = 1;
+		}
+		r.block = j0 / PANEL;
+		r.from = j0 + nb;
+		SUF(share)(p, (n - r.from + COLUMNS - 1) / COLUMNS, 1, SUF(reflect_job), &r);
+	}
+	memset(to, 0, (size_t)(m * q) * sizeof(REAL));
+	for (int64_t i = 0; i < q && i < m; i++) to[i * q + i] = 1;
+	r.a = to, r.lda = q, r.to = q, r.turned = 0, r.block = (least + PANEL - 1) / PANEL;
+	SUF(share)(p, (q + COLUMNS - 1) / COLUMNS, 1, SUF(form_job), &r);
+}
+
+// Reads matrix i, of count elements, of an input.
+static void SUF(in)(const factor *x, int which, int64_t i, int64_t count, REAL *to) {
+	int64_t at = x->par[4 + which] + i * count;
+	if (x->f->type == TYPE) memcpy(to, (const REAL *)x->buf[which] + at, (size_t)count * sizeof(REAL));
+	else for (int64_t c = 0; c < count; c++) to[c] = ((const float *)x->buf[which])[at + c];
+}
+
+static void SUF(out)(const factor *x, int which, int64_t i, int64_t count, const REAL *from) {
+	char *b = x->buf[x->f->nin + which];
+	if (x->f->type == TYPE) memcpy((REAL *)b + i * count, from, (size_t)count * sizeof(REAL));
+	else for (int64_t c = 0; c < count; c++) ((float *)b)[i * count + c] = (float)from[c];
+}
+
+static void SUF(systems_of)(factor *x, la_place *at, int64_t i, REAL *a, REAL *b, REAL *neg) {
+	int64_t n = x->n, k = x->k;
+	SUF(in)(x, 0, i, n * n, a);
+	SUF(in)(x, 1, i, n * k, b);
+	if (x->f->op == TRIANGULAR) {
+		SUF(negate)(a, n * n, a);
+		SUF(systems)(at, a, n, x->f->option, -1, b, k);
+		SUF(out)(x, 0, i, n * k, b);
+		return;
+	}
+	int32_t *pivot = ints(x, 2, i * n);
+	int64_t zero = SUF(lu)(at, a, n, n, pivot, neg);
+	*ints(x, 3, i) = (int32_t)zero;
+	report(x, i, zero);
+	for (int64_t r = 0; r < n; r++)
+		if (pivot[r] != r + 1) SUF(swap_rows)(b + r * k, b + (pivot[r] - 1) * k, k);
+	SUF(negate)(a, n * n, neg);
+	SUF(systems)(at, neg, n, UNIT, UPPER, b, k);
+	SUF(out)(x, 0, i, n * k, b);
+	SUF(out)(x, 1, i, n * n, a);
+}
+
+static void SUF(factor_one)(factor *x, la_place *at, int64_t i, REAL *a) {
+	int64_t m = x->m, n = x->n, k = x->least, q = x->f->option & FULL ? m : k, bad;
+	REAL *room = a + m * n;
+	switch (x->f->op) {
+	case CHOLESKY:
+		SUF(in)(x, 0, i, n * n, a);
+		bad = SUF(cholesky)(at, a, n, room);
+		*ints(x, 1, i) = (int32_t)bad;
+		report(x, i, bad);
+		break;
+	case LU:
+		SUF(in)(x, 0, i, m * n, a);
+		bad = SUF(lu)(at, a, m, n, ints(x, 1, i * k), room);
+		*ints(x, 2, i) = (int32_t)bad;
+		report(x, i, bad);
+		break;
+	case QR:
+		SUF(in)(x, 0, i, m * n, a);
+		SUF(qr)(at, a, m, n, room, q, room + m * q);
+		SUF(out)(x, 0, i, m * q, room);
+		for (int64_t r = 0; r < m; r++) memset(a + r * n, 0, (size_t)(r < n ? r : n) * sizeof(REAL));
+		SUF(out)(x, 1, i, q * n, a);
+		return;
+	default:
+		SUF(systems_of)(x, at, i, a, room, room + n * x->k);
+		return;
+	}
+	SUF(out)(x, 0, i, m * n, a);
+}
