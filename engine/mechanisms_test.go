@@ -223,7 +223,7 @@ func TestAWeightIsCastOnceForAWindow(t *testing.T) {
 	assert.Equal(t, []float32{42, 66, 54, 78}, r.gradOf(w))
 }
 
-// The zeros that an optimizer's state begins with are overwritten by the first update: they take no memory of their own.
+// The zeros that an optimizer's state begins with are overwritten by the first update, so they take no memory.
 func TestAVersionMadeAndReplacedInOneWindowTakesNoMemory(t *testing.T) {
 	r := newRig(t)
 	const n = 1 << 18

@@ -21,9 +21,9 @@ import (
 // read the fields of the Device that are set once by Open, call Context.CreatePipeline, which is made for several
 // threads, and use the compiler, whose lock guards it. A kernel's result is read after its channel done is closed.
 
-// brief is how kernels are chosen for a program that a run waits for. Their texts are short, so they compile soon: inner
-// loops of attention hold one step, and few launches share a dispatch. Bits are those of the long texts, which run
-// faster and take their place when the engine calls Device.Compile.
+// brief is how kernels are chosen for a program that a run waits for. Their texts are short, so they compile soon:
+// inner loops of attention hold one step, and few launches share a dispatch. Bits are those of the long texts, which
+// run faster and take their place when the engine calls Device.Compile.
 type brief struct {
 	on     bool
 	chosen bool // a short text was taken in place of a long one

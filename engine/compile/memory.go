@@ -160,8 +160,8 @@ func (b *Builder) firstUses() []int {
 // sharedBytes is the size from which temporaries share buffers by placeLarge.
 const sharedBytes = 64 << 10
 
-// sharedBuffer is a buffer with the spans of nodes in which it is taken, in order. An output is taken from the node that
-// first writes it; before that, temporaries may use its buffer.
+// sharedBuffer is a buffer with the spans of nodes in which it is taken, in order. An output is taken from the node
+// that first writes it; before that, temporaries may use its buffer.
 type sharedBuffer struct {
 	slot int
 	busy []span
@@ -205,9 +205,9 @@ func (b *Builder) placeLarge(p *placement, temps []temporary) {
 	}
 }
 
-// idle returns a buffer of the smallest class from k on that is idle while t lives, and the place of t in its spans. On an
-// asynchronous device it is the one idle for longest, so that steps that share no buffer can overlap or be merged; else
-// the one used last, which is most likely in a cache.
+// idle returns a buffer of the smallest class from k on that is idle while t lives, and the place of t in its spans. On
+// an asynchronous device it is the one idle for longest, so that steps that share no buffer can overlap or be merged;
+// else the one used last, which is most likely in a cache.
 func (p *placement) idle(k freeKey, t temporary, longest bool) (found *sharedBuffer, place int) {
 	sizes := p.sizes[k.dev]
 	from, _ := slices.BinarySearch(sizes, k.bytes)

@@ -289,8 +289,8 @@ func (w *Window) liveness() {
 	}
 }
 
-// countCommitted counts as uses the references of locs to versions that the window makes and replaces, such as the zeros
-// that an optimizer's state begins with. With the window's first store to a loc that reference ends.
+// countCommitted counts as uses the references of locs to versions that the window makes and replaces, such as the
+// zeros that an optimizer's state begins with. With the window's first store to a loc that reference ends.
 func (w *Window) countCommitted() {
 	var seen []uint32
 	for i, at := range w.stored {

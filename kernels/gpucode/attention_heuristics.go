@@ -115,8 +115,8 @@ func ChooseAttention(a *launch.Attention, params []uint64, caps Caps) AttentionO
 	return chooseAttention(a, params, caps, attentionTiles[a.Pass])
 }
 
-// BriefAttention is a tile with a short text, which compiles soon, and with the bits of ChooseAttention's. Blocks change
-// the bits of the forward pass only, so that one keeps its tile. Texts, and the time to compile them on an H100:
+// BriefAttention is a tile with a short text, which compiles soon, and with the bits of ChooseAttention's. Blocks
+// change the bits of the forward pass only, so that one keeps its tile. Texts, and the time to compile them on an H100:
 //
 //	pass           of ChooseAttention   brief
 //	forward        88 KB, 695 ms        41 KB, 346 ms

@@ -219,8 +219,8 @@ func TestBriefAttentionHasTheBitsOfTheChosenTile(t *testing.T) {
 		caps := Caps{MaxWorkgroupBytes: 48 << 10, MaxThreads: 256, Units: 1 + int(seed/4%2)*1000}
 		var bits [2][][]byte
 		var texts [2]int
-		for i, o := range []AttentionOptions{ChooseAttention(c.Attention, c.Params, caps), BriefAttention(c.Attention, c.Params,
-			caps)} {
+		for i, choose := range []func(*launch.Attention, []uint64, Caps) AttentionOptions{ChooseAttention, BriefAttention} {
+			o := choose(c.Attention, c.Params, caps)
 			p, err := FromAttention(c.Attention, o)
 			require.NoError(t, err)
 			got := c.Copy()
