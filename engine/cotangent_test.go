@@ -55,3 +55,15 @@ func TestOverlappingWriteIsNoSum(t *testing.T) {
 	value, ones := r.floats([]int64{2, 2}, 3, 3, 3, 3), r.floats(nil, 1, 1, 1, 1)
 	require.Equal(t, []float32{1, 4, 4, 4}, r.added(r.val(ones), r.written(r.zeros(4), value, []int64{1, 1}, 1)))
 }
+
+// The cotangent of an alias is that of its input: it is not copied into zeros.
+func TestTheCotangentOfAnAliasIsNotCopied(t *testing.T) {
+	r := newRig(t)
+	s := r.e.session
+	x := r.val(r.floats([]int64{2, 3}, 1, 2, 3, 4, 5, 6))
+	whole, column := ir.DenseLayout([]int64{2, 3}), ir.InternLayout([]int64{2, 1}, []int64{3, 1})
+	step := op.ViewOp{Kind: op.ViewStrided}
+	require.Equal(t, x, prim.ViewVJP(s, step, x, whole, whole, 0, 0))
+	shifted := prim.ViewVJP(s, step, r.val(r.floats([]int64{2, 1}, 7, 8)), whole, column, 0, 1)
+	require.Equal(t, []float32{0, 7, 0, 0, 8, 0}, r.read(T(s.Wrap(&shifted, nil))))
+}

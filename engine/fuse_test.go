@@ -104,7 +104,7 @@ func gatedGPU(t *testing.T) (r *rig, d *fake.Driver, gate *atomic.Pointer[chan s
 			}
 		}
 	}
-	dev, err := gpu.Open(d, gpu.Options{AllowSoftware: true, CacheDir: "-"})
+	dev, err := gpu.Open(d, gpu.Options{AllowSoftware: true, CacheDir: "-", Merge: 8})
 	require.NoError(t, err)
 	t.Cleanup(dev.Close)
 	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return dev, nil }})
@@ -223,4 +223,31 @@ func TestPassesAreDisabledByAnOption(t *testing.T) {
 	err := r.e.SetOption("disable_passes", "memory")
 	require.NotNil(t, err)
 	assert.Contains(t, err.Error(), `pass "memory" cannot be left out`)
+}
+
+// The first runs of a window take kernels that compile soon. The third begins to make those that run fast.
+func TestKernelsThatCompileSoonAreReplaced(t *testing.T) {
+	r, _, _ := gatedGPU(t)
+	var xs []T
+	for i := range 8 {
+		xs = append(xs, r.floats(nil, 1, float32(i+2)))
+	}
+	var dispatches []int64
+	var values [][]float32
+	for run := 0; r.stat("plans_fused") == 0 && run < 5000; run++ {
+		before := r.stat("device_dispatches")
+		var ys []T
+		for _, x := range xs { // nothing to fuse
+			ys = append(ys, r.do("digamma", x))
+		}
+		require.Nil(t, r.realize(ys...))
+		dispatches = append(dispatches, r.stat("device_dispatches")-before)
+		values = append(values, r.read(ys[7]))
+		r.drop(ys...)
+		time.Sleep(time.Millisecond)
+	}
+	n := len(dispatches) - 1
+	assert.GreaterOrEqual(t, n, 2)
+	assert.Less(t, dispatches[n], dispatches[0])
+	assert.Equal(t, values[0], values[n])
 }

@@ -222,3 +222,33 @@ func TestAWeightIsCastOnceForAWindow(t *testing.T) {
 	assert.Equal(t, 1, casts())
 	assert.Equal(t, []float32{42, 66, 54, 78}, r.gradOf(w))
 }
+
+// The zeros that an optimizer's state begins with are overwritten by the first update, so they take no memory.
+func TestAVersionMadeAndReplacedInOneWindowTakesNoMemory(t *testing.T) {
+	r := newRig(t)
+	const n = 1 << 18
+	require.Nil(t, r.realize(r.floats(nil, 1))) // opens the device
+	var values [2][]float32
+	for i, look := range []bool{false, true} {
+		state := r.do("zeros", []int64{n})
+		old := state
+		if look {
+			old = r.do("mul", state, 1.0) // a reader is no obstacle
+		}
+		r.inplace("add", state, 2.0)
+		r.e.runtime.ResetPeak()
+		before := r.e.runtime.Devices[0].Pool.Live
+		require.Nil(t, r.realize(state))
+		peak := r.e.runtime.Devices[0].Pool.Peak - before
+		if !look {
+			assert.LessOrEqual(t, peak, int64(4*n+1024))
+		}
+		values[i] = r.read(state)[:2]
+		r.drop(state)
+		if look {
+			assert.Equal(t, []float32{0, 0}, r.read(old)[:2])
+			r.drop(old)
+		}
+	}
+	assert.Equal(t, [2][]float32{{2, 2}, {2, 2}}, values)
+}

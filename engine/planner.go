@@ -117,13 +117,13 @@ func (e *Engine) build() (*compile.Plan, error) {
 // runs use kernels that many windows share. A window that comes again gets a plan with kernels of its own; p runs on
 // until the device has compiled them. A failure to make them leaves p as it is.
 func (e *Engine) fused(p *compile.Plan) *compile.Plan {
-	if p.Fusible == 0 || p.Runs+1 < fuseFrom {
+	if p.Fusible == 0 && !p.Brief || p.Runs+1 < fuseFrom {
 		return p
 	}
 	ok, err := e.compiled(p)
 	switch {
 	case err != nil:
-		p.Fusible, p.Next = 0, nil
+		p.Fusible, p.Brief, p.Next = 0, false, nil
 		p.Cause += fmt.Sprintf("; its fusion groups are left out: %v", err)
 		e.stats.unfused++
 		return p

@@ -39,8 +39,9 @@ type program struct {
 	last         []*Buffer
 	epoch        uint64 // epoch of the group cache when groups were last looked up
 	checks       bool
-	timed, waves int // dispatches, and waves of them, which barriers separate
-	multiPass    int // number of steps that pass results from pass to pass
+	brief        bool // see brief
+	timed, waves int  // dispatches, and waves of them, which barriers separate
+	multiPass    int  // number of steps that pass results from pass to pass
 	// Scratch of a run.
 	bufs    []*Buffer
 	changed []bool
@@ -94,7 +95,9 @@ type building struct {
 
 // Build implements device.Device.
 func (d *Device) Build(steps []device.Step, slots int) (device.Program, error) {
+	d.brief.on = d.feat.Threads && d.caps.CostlyKernels
 	b, err := d.begin(steps, slots)
+	d.brief.on = false
 	if err != nil {
 		return nil, err
 	}
@@ -122,6 +125,7 @@ func (d *Device) begin(steps []device.Step, slots int) (*building, error) {
 		return nil, d.lost
 	}
 	p := &program{dev: d, slots: slots, last: make([]*Buffer, slots), changed: make([]bool, slots), epoch: math.MaxUint64}
+	d.brief.chosen = false
 	list := make([]step, 0, len(steps))
 	for i := range steps {
 		parts, err := d.prepare(p, i, steps[i])
@@ -131,6 +135,7 @@ func (d *Device) begin(steps []device.Step, slots int) (*building, error) {
 		list = append(list, parts...)
 	}
 	p.steps, p.waves = d.schedule(list, slots)
+	p.brief = d.brief.chosen
 	b := &building{p: p, kernels: make([]*kernel, len(p.steps))}
 	for i := range p.steps {
 		if s := &p.steps[i]; s.launches() {
@@ -145,6 +150,9 @@ func (d *Device) begin(steps []device.Step, slots int) (*building, error) {
 	}
 	return b, nil
 }
+
+// Brief implements device.BriefProgram.
+func (p *program) Brief() bool { return p.brief }
 
 // Done implements device.Compilation.
 func (b *building) Done() bool {

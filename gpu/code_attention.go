@@ -14,7 +14,13 @@ type attentionCode struct {
 }
 
 func (c attentionCode) options(params []uint64) any {
-	return gpucode.ChooseAttention(c.a, params, c.d.tile)
+	o := gpucode.ChooseAttention(c.a, params, c.d.tile)
+	if c.d.brief.on {
+		if short := gpucode.BriefAttention(c.a, params, c.d.tile); short != o {
+			c.d.brief.chosen, o = true, short
+		}
+	}
+	return o
 }
 
 func (c attentionCode) programs(o any) ([]*gpuir.Program, error) {

@@ -60,6 +60,7 @@ type Device struct {
 	faults      faultState
 	profile     profiler
 	tune        autotuner
+	brief       brief
 	scratch     []Record        // reused by send
 	bindings    []BufferBinding // reused by bindGroup
 	stats       counters

@@ -1,9 +1,11 @@
 package gpu
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -18,6 +20,14 @@ import (
 // Threads. Only the device's goroutine (see device.Device) touches the Device. Other goroutines are given kernels: they
 // read the fields of the Device that are set once by Open, call Context.CreatePipeline, which is made for several
 // threads, and use the compiler, whose lock guards it. A kernel's result is read after its channel done is closed.
+
+// brief is how kernels are chosen for a program that a run waits for. Their texts are short, so they compile soon:
+// inner loops of attention hold one step, and few launches share a dispatch. Bits are those of the long texts, which
+// run faster and take their place when the engine calls Device.Compile.
+type brief struct {
+	on     bool
+	chosen bool // a short text was taken in place of a long one
+}
 
 // maxCompiling bounds the goroutines that compile for a program that is waited for. Those that compile beside runs are
 // at most a quarter of the processors: the others record and submit.
@@ -44,6 +54,9 @@ type kernel struct {
 	pipe    *pipeline
 	err     error
 }
+
+// statements measures the text.
+func (k *kernel) statements() int { return statements(k.proc.Body) * max(1, k.members) }
 
 // ended reports that pipe or err is set.
 func (k *kernel) ended() bool {
@@ -73,8 +86,11 @@ type compiler struct {
 	made, hits int64
 }
 
-// compileAll makes the kernels of a list and waits for them. A kernel that another goroutine has begun is waited for.
+// compileAll makes the kernels of a list, those of the longest texts first, and waits for them. A kernel that another
+// goroutine has begun is waited for.
 func (d *Device) compileAll(list []*kernel) {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b *kernel) int { return cmp.Compare(b.statements(), a.statements()) })
 	var next atomic.Int64
 	work := func() {
 		for i := next.Add(1) - 1; int(i) < len(list); i = next.Add(1) - 1 {

@@ -3,6 +3,7 @@ package gpu_test
 import (
 	"fmt"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -188,4 +189,63 @@ func TestCloseStopsCompiling(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Errorf("%d goroutines, before Compile %d", runtime.NumGoroutine(), before)
+}
+
+// long is a step on a slot whose kernel has many statements.
+func long(slot int) device.Step {
+	b := loopir.NewBuilder("long", 1, 0)
+	at := b.Linear(b.Buf(ir.F32, loopir.ReadWrite), -1)
+	b.Map()
+	x := b.Load(at)
+	for i := range 60 {
+		x = b.Add(b.Mul(x, b.Float(ir.F32, 0.5)), b.Float(ir.F32, float64(i)))
+	}
+	b.Store(at, x)
+	return device.Step{Op: b.Kernel(), Bufs: []int{slot}, Params: []device.Param{device.Const(4)}}
+}
+
+// A program that a run waits for has short texts. Compile makes the long ones, which need fewer dispatches.
+func TestAProgramThatIsWaitedForHasShortTexts(t *testing.T) {
+	longest := 0
+	d := fake.New()
+	var mu sync.Mutex
+	d.Compile = func(s *gpu.Shader) {
+		mu.Lock()
+		defer mu.Unlock()
+		longest = max(longest, len(s.Text))
+	}
+	dev := open(t, d, gpu.Options{})
+	var steps []device.Step
+	bind := &device.Binding{}
+	for i := range 8 {
+		steps, bind.Bufs = append(steps, long(i)), append(bind.Bufs, zeros(t, dev, 4))
+	}
+	var dispatches [2]int64
+	var values [2][]float32
+	var texts [2]int
+	for i := range 2 {
+		p, err := dev.Build(steps, 8)
+		if i == 1 {
+			c, failed := dev.Compile(steps, 8)
+			require.NoError(t, failed)
+			require.Eventually(t, c.Done, 10*time.Second, time.Millisecond)
+			p, err = c.Program()
+		}
+		require.NoError(t, err)
+		assert.Equal(t, i == 0, p.(device.BriefProgram).Brief())
+		before := dev.Stats()["dispatches"]
+		for _, b := range bind.Bufs {
+			require.NoError(t, dev.Upload(b, ir.F32, 0, make([]byte, 16)))
+		}
+		_, err = dev.Run(p, bind)
+		require.NoError(t, err)
+		values[i] = floats(t, dev, bind.Bufs[7], 4)
+		dispatches[i], texts[i] = dev.Stats()["dispatches"]-before, longest
+	}
+	assert.Equal(t, values[0], values[1])
+	assert.Less(t, dispatches[1], dispatches[0])
+	assert.Less(t, 2*texts[0], texts[1])
+	p, err := dev.Build([]device.Step{increment(4)}, 1)
+	require.NoError(t, err)
+	assert.False(t, p.(device.BriefProgram).Brief(), "nothing was shortened")
 }

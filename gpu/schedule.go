@@ -197,19 +197,39 @@ func (s *scheduler) gather(i int) []int {
 	for 2*n <= len(b.members) {
 		n *= 2
 	}
+	if brief := s.brief(i); n > brief {
+		s.d.brief.chosen, n = true, brief
+	}
 	return b.members[:n]
 }
 
-// maxMergedStatements bounds the text of a merged program, since compiling takes time.
-const maxMergedStatements = 1536
+// maxMergedStatements bounds the text of a merged program, since compiling takes time; briefMerged does so for programs
+// that a run waits for.
+const (
+	maxMergedStatements = 1536
+	briefMerged         = 256
+)
 
 // most is the number of members that the device's limits allow where no buffer is shared.
 func (s *scheduler) most(i int) int {
 	st := &s.steps[i]
 	p := s.d.procs[st.variants[0]][0]
 	words := int64(4 * (2*len(p.Params) + 1)) // a 64-bit scalar takes two
-	n := min(s.d.opts.Merge, maxMergedStatements/max(1, statements(p.Body)))
-	return max(1, min(n, int(s.d.limits.MaxUniformBinding/words)))
+	text := max(1, statements(p.Body))
+	n := min(s.d.opts.Merge, maxMergedStatements/text, int(s.d.limits.MaxUniformBinding/words))
+	return max(1, n)
+}
+
+// brief is the number of members, a power of two, that a program has at most whose kernels are waited for.
+func (s *scheduler) brief(i int) int {
+	if !s.d.brief.on {
+		return math.MaxInt
+	}
+	n := 1
+	for p := s.d.procs[s.steps[i].variants[0]][0]; 2*n*statements(p.Body) <= briefMerged; {
+		n *= 2
+	}
+	return n
 }
 
 func statements(body []gpuir.Stmt) int {

@@ -1,10 +1,13 @@
 package compile
 
 import (
+	"cmp"
 	"fmt"
-	"github.com/torchlette/torchlette/kernels/device"
+	"math"
+	"slices"
 
 	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
 )
 
 // temporary is a slot that does not outlive the plan, with the node that makes it and the last node that reads it.
@@ -78,8 +81,10 @@ type placement struct {
 	slots []Slot
 	to    []int
 	temps int
-	free  map[freeKey][]int // dead buffers
+	free  map[freeKey][]int // dead small buffers
 	made  map[freeKey]int
+	large map[freeKey][]*sharedBuffer
+	sizes map[ir.DeviceID][]int64 // the classes in large, in order
 }
 
 type freeKey struct {
@@ -89,36 +94,39 @@ type freeKey struct {
 
 func (b *Builder) key(s *Slot) freeKey { return freeKey{s.Dev, device.SizeClass(s.Bytes)} }
 
-// share walks the nodes and assigns a buffer to each temporary not in inner. A temporary gets its buffer where it is
-// born, and frees it after the node where it dies, or after the node in until for that node.
+// share assigns a buffer to each temporary not in inner. A temporary gets its buffer where it is born, and frees it
+// after the node where it dies, or after the node in until for that node.
 func (b *Builder) share(inner []bool, until []int) *placement {
-	p := &placement{to: make([]int, len(b.p.Slots)), free: map[freeKey][]int{}, made: map[freeKey]int{}}
+	p := &placement{to: make([]int, len(b.p.Slots)), free: map[freeKey][]int{}, made: map[freeKey]int{},
+		large: map[freeKey][]*sharedBuffer{}, sizes: map[ir.DeviceID][]int64{}}
+	born := b.firstUses()
 	for n := range b.p.Slots {
-		if b.p.Slots[n].Kind != Temp {
-			p.to[n] = len(p.slots)
-			p.slots = append(p.slots, b.p.Slots[n])
+		s := &b.p.Slots[n]
+		if s.Kind == Temp {
+			continue
+		}
+		p.to[n] = len(p.slots)
+		if s.Kind == Output && s.Bytes >= sharedBytes && born[n] > 0 {
+			p.share(b.key(s), &sharedBuffer{slot: len(p.slots), busy: []span{{born[n], math.MaxInt}}})
+		}
+		p.slots = append(p.slots, *s)
+	}
+	var small, large []temporary
+	for _, t := range b.lowering.temps {
+		if inner != nil && inner[t.slot] {
+			continue
+		}
+		if until != nil {
+			t.dies = until[t.dies]
+		}
+		if b.p.Slots[t.slot].Bytes >= sharedBytes {
+			large = append(large, t)
+		} else {
+			small = append(small, t)
 		}
 	}
-	dead := make([][]int, len(b.Program.Nodes)) // by node: temporaries that are free after it
-	next := 0
-	for i := range b.Program.Nodes {
-		for ; next < len(b.lowering.temps) && b.lowering.temps[next].born == i; next++ {
-			t := b.lowering.temps[next]
-			if inner != nil && inner[t.slot] {
-				continue
-			}
-			end := t.dies
-			if until != nil {
-				end = until[end]
-			}
-			p.to[t.slot] = b.buffer(p, &b.p.Slots[t.slot])
-			dead[end] = append(dead[end], t.slot)
-		}
-		for _, n := range dead[i] {
-			k := b.key(&b.p.Slots[n])
-			p.free[k] = append(p.free[k], p.to[n])
-		}
-	}
+	b.placeLarge(p, large)
+	b.placeSmall(p, small)
 	last := len(p.slots)
 	for n, in := range inner {
 		if in {
@@ -127,6 +135,119 @@ func (b *Builder) share(inner []bool, until []int) *placement {
 		}
 	}
 	return p
+}
+
+// firstUses returns, by slot, the first node whose steps use it; the largest int for none.
+func (b *Builder) firstUses() []int {
+	first := make([]int, len(b.p.Slots))
+	for n := range first {
+		first[n] = math.MaxInt
+	}
+	for i := range b.p.Segments {
+		s := &b.p.Segments[i]
+		if s.Transfer {
+			first[s.To] = min(first[s.To], int(s.Event)-1)
+		}
+		for k := range s.Steps {
+			for _, n := range s.Steps[k].Bufs {
+				first[n] = min(first[n], int(s.Steps[k].Event)-1)
+			}
+		}
+	}
+	return first
+}
+
+// sharedBytes is the size from which temporaries share buffers by placeLarge.
+const sharedBytes = 64 << 10
+
+// sharedBuffer is a buffer with the spans of nodes in which it is taken, in order. An output is taken from the node
+// that first writes it; before that, temporaries may use its buffer.
+type sharedBuffer struct {
+	slot int
+	busy []span
+}
+
+type span struct{ begin, end int }
+
+// gap returns where the span from begin to end belongs in the busy ones, if it overlaps none, and the node after which
+// the buffer is idle, -1 if it is unused before.
+func (s *sharedBuffer) gap(begin, end int) (at, idle int, ok bool) {
+	at, _ = slices.BinarySearchFunc(s.busy, begin, func(x span, begin int) int { return cmp.Compare(x.begin, begin) })
+	if idle = -1; at > 0 {
+		idle = s.busy[at-1].end
+	}
+	return at, idle, idle < begin && (at == len(s.busy) || s.busy[at].begin > end)
+}
+
+func (p *placement) share(k freeKey, s *sharedBuffer) {
+	sizes := p.sizes[k.dev]
+	if at, found := slices.BinarySearch(sizes, k.bytes); !found {
+		p.sizes[k.dev] = slices.Insert(sizes, at, k.bytes)
+	}
+	p.large[k] = append(p.large[k], s)
+}
+
+// placeLarge assigns buffers by size, the largest temporary first. Each takes the smallest buffer that is idle while it
+// lives, so a later, smaller one fits into what the larger ones left.
+func (b *Builder) placeLarge(p *placement, temps []temporary) {
+	slices.SortStableFunc(temps, func(s, t temporary) int {
+		return cmp.Compare(device.SizeClass(b.p.Slots[t.slot].Bytes), device.SizeClass(b.p.Slots[s.slot].Bytes))
+	})
+	for _, t := range temps {
+		s := &b.p.Slots[t.slot]
+		shared, at := p.idle(b.key(s), t, b.Caps(s.Dev).Async)
+		if shared == nil {
+			shared = &sharedBuffer{slot: p.temporary(s)}
+			p.share(b.key(s), shared)
+		}
+		shared.busy = slices.Insert(shared.busy, at, span{t.born, t.dies})
+		p.to[t.slot] = shared.slot
+	}
+}
+
+// idle returns a buffer of the smallest class from k on that is idle while t lives, and the place of t in its spans. On
+// an asynchronous device it is the one idle for longest, so that steps that share no buffer can overlap or be merged;
+// else the one used last, which is most likely in a cache.
+func (p *placement) idle(k freeKey, t temporary, longest bool) (found *sharedBuffer, place int) {
+	sizes := p.sizes[k.dev]
+	from, _ := slices.BinarySearch(sizes, k.bytes)
+	for _, bytes := range sizes[from:] {
+		since := 0
+		for _, s := range p.large[freeKey{k.dev, bytes}] {
+			at, idle, ok := s.gap(t.born, t.dies)
+			if ok && (found == nil || longest == (idle < since) && idle != since) {
+				found, place, since = s, at, idle
+			}
+		}
+		if found != nil {
+			break
+		}
+	}
+	return found, place
+}
+
+// temporary makes a slot for a temporary like s.
+func (p *placement) temporary(s *Slot) int {
+	p.temps++
+	p.slots = append(p.slots, Slot{Kind: Temp, Index: p.temps - 1, Bytes: s.Bytes, Dev: s.Dev})
+	return len(p.slots) - 1
+}
+
+// placeSmall walks the nodes in order; a temporary takes a dead one's buffer of its size class.
+func (b *Builder) placeSmall(p *placement, temps []temporary) {
+	dead := make([][]int, len(b.Program.Nodes)) // by node: temporaries that are free after it
+	next := 0
+	for i := range b.Program.Nodes {
+		for ; next < len(temps) && temps[next].born == i; next++ {
+			t := temps[next]
+			p.to[t.slot] = b.buffer(p, &b.p.Slots[t.slot])
+			dead[t.dies] = append(dead[t.dies], t.slot)
+		}
+		for _, n := range dead[i] {
+			k := b.key(&b.p.Slots[n])
+			p.free[k] = append(p.free[k], p.to[n])
+		}
+	}
 }
 
 // buffer takes a dead buffer of the size class of s, or a new one.
@@ -143,13 +264,10 @@ func (b *Builder) buffer(p *placement, s *Slot) int {
 		}
 	}
 	p.made[k]++
-	p.temps++
-	p.slots = append(p.slots, Slot{Kind: Temp, Index: p.temps - 1, Bytes: s.Bytes, Dev: s.Dev})
-	return len(p.slots) - 1
+	return p.temporary(s)
 }
 
-// On an asynchronous device a temporary is reused as late as possible, and a small one only where its class has many.
-// Steps that share no buffer can overlap or be merged.
+// On an asynchronous device a small temporary is reused only where its class has many, and as late as possible.
 const (
 	smallTemp = 4 << 10
 	manySmall = 64

@@ -76,7 +76,10 @@ type Plan struct {
 	Often bool
 	// Fusible counts the fusion groups that the plan does without, because the device takes long to compile a kernel.
 	Fusible int
-	// Next is the plan with these groups, while its kernels are compiled: it will replace this one.
+	// Brief: a device has chosen kernels that compile soon but run longer.
+	Brief bool
+	// Next is the plan with these groups, and with kernels that run fast, while they are compiled: it will replace this
+	// one.
 	Next     *Plan
 	fused    map[int][]int // by the last member of a fusion group: its members
 	epilogue map[int][]int // by product or convolution: the nodes that it applies to its result

@@ -313,3 +313,56 @@ store %1 over $0 base 0 last exclusive
 	assert.Contains(t, last, "%0 = mul $0 2.0 : f32[4]  # last read by %1; done with %1\n")
 	assert.Contains(t, last, "  # in place of $0; fusion group %0 %1; steps: 1; input 0: 16 bytes")
 }
+
+// Temporaries share buffers with each other, whatever their sizes, and with outputs that nobody has written yet.
+func TestLargeTemporariesShareBuffers(t *testing.T) {
+	const n = 64 << 10 // floats
+	for name, c := range map[string]struct {
+		text string
+		want int64 // bytes of temporaries, in floats of a whole tensor
+		outs int
+	}{
+		"a later output": {`input $0 : f32[65536]
+%0 = mul $0 2.0 : f32[65536]
+%1 = sum{0} %0 : f32[]
+%2 = add $0 %1[65536](0) : f32[65536] live
+`, 0, 1},
+		"an earlier output": {`input $0 : f32[65536]
+%0 = add $0 1.0 : f32[65536] live
+%1 = mul $0 2.0 : f32[65536]
+%2 = sum{0} %1 : f32[] live
+`, n, 2},
+		"an output while it is written": {`input $0 : f32[65536]
+%0 = mul $0 2.0 : f32[65536]
+%1 = cat{0} %0 : f32[65536] live
+`, n, 1},
+		"a larger output": {`input $0 : f32[65536]
+%0 = mul $0 2.0 : f32[65536]
+%1 = sum{0} %0 : f32[]
+%2 = add %1 1.0 : f32[]
+%3 = cat{0} $0 $0 : f32[131072]
+%4 = add %3 %2[131072](0) : f32[131072] live
+`, 2 * n, 1}, // the first one is in the output, or in the last one
+		"a smaller one after a larger one": {`input $0 : f32[65536]
+%0 = cat{0} $0 $0 : f32[131072]
+%1 = sum{0} %0 : f32[]
+%2 = mul $0 %1[65536](0) : f32[65536]
+%3 = sum{0} %2 : f32[] live
+`, 2 * n, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := reference.New()
+			p := program.MustParse(c.text)
+			pl := build(t, d, p, "fuse", "donate")
+			var temps int64
+			for i := range pl.Slots {
+				if s := &pl.Slots[i]; s.Kind == compile.Temp && s.Bytes > 4 {
+					temps += s.Bytes
+				}
+			}
+			assert.Equal(t, 4*c.want, temps)
+			assert.Equal(t, c.outs, pl.Outputs)
+			assert.Equal(t, run(t, d, build(t, d, p)), run(t, d, pl))
+		})
+	}
+}

@@ -276,6 +276,7 @@ func (w *Window) liveness() {
 			p.Nodes[st.Value.Index()].Live = program.LiveOutside
 		}
 	}
+	w.countCommitted()
 	for i, id := range w.Nodes {
 		if n := g.Node(id); n.Refs > n.Uses {
 			p.Nodes[i].Live = program.LiveOutside
@@ -285,6 +286,22 @@ func (w *Window) liveness() {
 		if w.exclusive(i) {
 			p.Stores[i].Flags |= program.Exclusive
 		}
+	}
+}
+
+// countCommitted counts as uses the references of locs to versions that the window makes and replaces, such as the
+// zeros that an optimizer's state begins with. With the window's first store to a loc that reference ends.
+func (w *Window) countCommitted() {
+	var seen []uint32
+	for i, at := range w.stored {
+		e, prev := &w.s.effects.list[at], w.Program.Stores[i].Prev
+		if !prev.IsNode() || w.s.Loc(e.Loc).Committed != e.Prev || slices.Contains(seen, e.Loc) {
+			continue
+		}
+		if w.lastOf[e.Loc] != at {
+			seen = append(seen, e.Loc)
+		}
+		w.s.graph.Node(e.Prev).Uses++
 	}
 }
 

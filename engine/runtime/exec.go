@@ -182,6 +182,9 @@ func (x *Executor) wrap(pl *DeviceState, bytes int64, err error) error {
 func (x *Executor) Prepare(p *compile.Plan) error {
 	return x.prepare(p, func(s *compile.Segment) (err error) {
 		s.Program, err = x.Devices[s.Dev].Dev.Build(s.Steps, len(p.Slots))
+		if b, ok := s.Program.(device.BriefProgram); ok && err == nil {
+			p.Brief = p.Brief || b.Brief()
+		}
 		return err
 	})
 }

@@ -176,6 +176,10 @@ type Compiler interface {
 	Compile(steps []Step, slots int) (Compilation, error)
 }
 
+// BriefProgram is a program that may be made of kernels that compile soon but run longer. Compiler.Compile makes no
+// such program, and its results have the same bits.
+type BriefProgram interface{ Brief() bool }
+
 // Compilation is a program whose kernels are being compiled. Its methods count as the device's: one goroutine at a time
 // calls them. It holds nothing that must be released; its kernels stay in the device's cache.
 type Compilation interface {

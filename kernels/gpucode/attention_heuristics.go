@@ -112,9 +112,29 @@ var (
 // ChooseAttention picks the tile for a launched with params: the first that fits the device's workgroup memory and does
 // not widen heads beyond multiples of 32; where all widen them, the first that fits.
 func ChooseAttention(a *launch.Attention, params []uint64, caps Caps) AttentionOptions {
+	return chooseAttention(a, params, caps, attentionTiles[a.Pass])
+}
+
+// BriefAttention is a tile with a short text, which compiles soon, and with the bits of ChooseAttention's. Blocks
+// change the bits of the forward pass only, so that one keeps its tile. Texts, and the time to compile them on an H100:
+//
+//	pass           of ChooseAttention   brief
+//	forward        88 KB, 695 ms        41 KB, 346 ms
+//	dq             78 KB, 709 ms        the smallest tiles without chunks
+//	dk with dv     98 KB, 916 ms        likewise
+func BriefAttention(a *launch.Attention, params []uint64, caps Caps) AttentionOptions {
+	list := wholeGradientTiles
+	if a.Pass == launch.AttentionForward {
+		list = attentionTiles[a.Pass]
+	}
+	o := chooseAttention(a, params, caps, list)
+	o.Unroll, o.UnrollRows = 1, 0
+	return o
+}
+
+func chooseAttention(a *launch.Attention, params []uint64, caps Caps, list []attentionCandidate) AttentionOptions {
 	caps = caps.withDefaults()
 	l := a.Layout()
-	list := attentionTiles[a.Pass]
 	if caps.Software {
 		list = []attentionCandidate{{rolledAttention, false}}
 	}

@@ -206,3 +206,41 @@ func TestChooseAttentionFollowsTheMeasurements(t *testing.T) {
 		require.True(t, o.Vec && o.Exact)
 	}
 }
+
+// A run may change from the short text to the long one between two steps of a training loop.
+func TestBriefAttentionHasTheBitsOfTheChosenTile(t *testing.T) {
+	shorter := 0
+	for seed := range uint64(8) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		pass := attentionPasses[seed%4]
+		n := kerneltest.AttentionSize{Batch: 1, Heads: 2, Group: 1, Queries: 34 + r.Int64N(20), Keys: 34 + r.Int64N(20),
+			Width: 64, WidthV: 64, Aligned: true}
+		c := kerneltest.RandomAttention(r, ir.F32, pass, n)
+		caps := Caps{MaxWorkgroupBytes: 48 << 10, MaxThreads: 256, Units: 1 + int(seed/4%2)*1000}
+		var bits [2][][]byte
+		var texts [2]int
+		for i, choose := range []func(*launch.Attention, []uint64, Caps) AttentionOptions{ChooseAttention, BriefAttention} {
+			o := choose(c.Attention, c.Params, caps)
+			p, err := FromAttention(c.Attention, o)
+			require.NoError(t, err)
+			got := c.Copy()
+			_, err = gpuir.Interpret(p, got.Params, got.Bufs)
+			require.NoError(t, err)
+			bits[i], texts[i] = got.Bufs, statementsOf(p.Body)
+		}
+		require.Equal(t, bits[0], bits[1], "%+v %+v", *c.Attention, n)
+		require.LessOrEqual(t, texts[1], texts[0])
+		if 3*texts[1] <= 2*texts[0] {
+			shorter++
+		}
+	}
+	require.Greater(t, shorter, 3)
+}
+
+func statementsOf(body []gpuir.Stmt) int {
+	n := len(body)
+	for i := range body {
+		n += statementsOf(body[i].Body) + statementsOf(body[i].Else)
+	}
+	return n
+}

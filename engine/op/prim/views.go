@@ -244,6 +244,9 @@ func stridedVJP(b op.Builder, cot op.Val, in, out *ir.Layout, inOffset, outOffse
 	if in.Numel == 0 || out.Numel == 0 {
 		return Zeros(b, d, dev, in.Shape)
 	}
+	if in.ID == out.ID && inOffset == outOffset && !in.Overlap {
+		return cot // an alias of the input
+	}
 	if in.Dense && outOffset >= inOffset && outOffset+out.Span <= inOffset+in.Span {
 		return scatter(Zeros(b, d, dev, in.Shape), cot, out, outOffset-inOffset)
 	}
