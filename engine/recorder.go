@@ -103,7 +103,15 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 	}
 	e.session.TapeUserCalls()
 	e.tape.From = e.recorder.source(c)
-	vals := e.eval(c, d)
+	var vals []op.Val
+	if e.captures.tracing {
+		var err *ir.Error
+		if vals, err = e.suppliedCall(c, d); err != nil {
+			return 0, err
+		}
+	} else {
+		vals = e.eval(c, d)
+	}
 	switch {
 	case e.recorder.inPlace:
 		return e.storeInPlace(c, d, vals, outs)

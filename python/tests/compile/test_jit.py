@@ -13,8 +13,6 @@ import pytest
 import torchlette as tl
 from torchlette import nn
 
-captured = importlib.import_module("torchlette._runtime.captured")
-
 
 class Counted:
     """A function that counts the runs of its Python code. A list counts, for an attribute would be in the key."""
@@ -358,19 +356,25 @@ def test_a_missing_gradient_is_another_program() -> None:
     assert counted.runs <= 5
 
 
-def test_a_function_has_at_most_eight_programs() -> None:
-    """Further signatures run the function; ``compiler.reset`` forgets the programs."""
+@pytest.mark.parametrize("chosen", ["default", "recompile_limit", "cache_size_limit", "argument"])
+def test_a_function_has_at_most_eight_programs(chosen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Further signatures run the function; ``compiler.reset`` forgets the programs. PyTorch's names set the limit."""
+    limit = 8 if chosen == "default" else 3
+    if chosen.endswith("_limit"):
+        monkeypatch.setattr(importlib.import_module("torchlette.torch._dynamo.config"), chosen, limit)
     counted = Counted(lambda x, k: x * k)
     f = tl.jit(counted)
+    if chosen == "argument":
+        f = tl.compile(counted, reuse_trace=True, recompile_limit=limit)
     for k in range(12):
         for _ in range(4):
             assert f(tl.ones(2), k).tolist() == [k, k]
-    assert counted.runs == captured.MAX_PROGRAMS * 2 + 4 * 4
+    assert counted.runs == limit * 2 + 4 * (12 - limit)
     runs = counted.runs
-    f(tl.ones(2), 3)
+    f(tl.ones(2), 2)
     assert counted.runs == runs
     tl.compiler.reset()
-    f(tl.ones(2), 3)
+    f(tl.ones(2), 2)
     assert counted.runs == runs + 1
 
 
@@ -398,26 +402,6 @@ def test_what_cannot_be_captured_says_why(fn: Callable[..., Any], error: type[Ex
     assert bits([x, other, history]) == before
     history.sum().backward()
     assert w.grad.shape == (3,)
-
-
-def test_an_optimizer_with_step_counts_stays_outside() -> None:
-    """Adam counts its steps on the host, so that its step cannot be captured."""
-    w = tl.ones(3, requires_grad=True)
-    opt = tl.optim.Adam([w])
-
-    @tl.jit
-    def step(x: tl.Tensor) -> None:
-        w.grad = None
-        (w * x).sum().backward()
-        opt.step()
-
-    for _ in range(3):
-        with contextlib.suppress(tl.HostReadInCompileError):
-            step(tl.ones(3))
-    before = w.tolist()
-    with pytest.raises(tl.HostReadInCompileError, match="step count"):
-        step(tl.ones(3))
-    assert w.tolist() == before
 
 
 def test_tensors_of_a_capture_do_not_escape() -> None:

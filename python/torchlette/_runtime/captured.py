@@ -22,18 +22,25 @@ from torchlette import _C
 from torchlette._runtime.errors import AsyncInCompileError, InvalidHandleError, Unsupported
 from torchlette._runtime.nested import replaced
 from torchlette._runtime.regions import Context, Stance, is_async, like
+from torchlette._runtime.supplied import Supply
 
-__all__ = ["CapturingContext", "forget_all"]
+__all__ = ["CapturingContext", "Limit", "forget_all"]
 
-#: Programs of one function, PyTorch's limit of recompilations. Calls of further signatures run the function.
-MAX_PROGRAMS = 8
 #: Kinds of arguments, and signatures of one kind, that are remembered.
 MAX_FAMILIES = 64
 #: How far, and in how long containers, numbers are looked for.
 MAX_DEPTH, MAX_ITEMS = 4, 4096
 
 _CONSTANTS = (bool, int, float, str, bytes, type(None), _C.dtype, _C.device)
+#: Names by which code reads what an optimizer supplies at each call. A function that has one is guarded by the numbers.
+_READS_OPTIONS = frozenset(("param_groups", "defaults", "get_last_lr", "_last_lr", "get_lr", "state_dict"))
 _PLAIN = frozenset((bool, int, str, bytes, type(None), _C.dtype, _C.device, _C.Size))
+
+
+class Limit:
+    """``torch._dynamo.config.recompile_limit``: the programs that a function may have."""
+
+    programs = 8
 
 
 class _Capturing:
@@ -60,8 +67,8 @@ class _Slot:
 class _Program:
     """A captured function of one signature."""
 
-    def __init__(self, number: int, result: Any, made: int, flushes: bool) -> None:
-        self.number, self.result, self.made, self.flushes = number, result, made, flushes
+    def __init__(self, number: int, result: Any, made: int, flushes: bool, supply: Supply) -> None:
+        self.number, self.result, self.made, self.flushes, self.supply = number, result, made, flushes, supply
         self.single = type(result) is _Slot and not result.is_argument
 
     def __del__(self, free: Callable[[int], None] = _C._captured_free) -> None:
@@ -69,11 +76,16 @@ class _Program:
 
     def call(self, tensors: list[_C.Tensor], torch: bool) -> tuple[bool, Any]:
         """Record the program; return whether it fits the tensors, and the result."""
-        outs = _C._captured_call(self.number, tensors, self.made, torch)
+        evaluated = self.supply.evaluate()
+        if evaluated is None:
+            return False, None
+        values, numbers = evaluated
+        outs = _C._captured_call(self.number, tensors, numbers, self.made, torch)
         if outs is None:
             return False, None
         if self.flushes:
             _C.flush()
+        self.supply.commit(values)
         if self.single:
             return True, outs[0]
         return True, replaced(self.result, _Slot, lambda s: (tensors if s.is_argument else outs)[s.index])
@@ -95,6 +107,10 @@ def _content(cell: types.CellType) -> tuple[Any]:
     return (cell.cell_contents,)
 
 
+def _text(table: dict[Any, Any], name: Any) -> tuple[str]:
+    return (repr(table[name]),)
+
+
 def _needs_grad(t: _C.Tensor) -> tuple[bool]:
     return (t.requires_grad,)
 
@@ -106,10 +122,15 @@ class _Family:
         self.signatures: dict[Any, _Signature] = {}
         self._readers: list[Callable[[], tuple[Any, ...]]] = []
         self._slots: list[tuple[dict[Any, Any], Any, Any]] = []
-        self._sizes: list[tuple[dict[Any, Any], int]] = []
+        self._sizes: list[tuple[Any, int]] = []
         self._seen: dict[int, Any] = {}  # holds the objects, whose identity is in the key
+        self._names: set[str] = set()  # in the code of the functions
+        self._groups: list[tuple[dict[str, Any], frozenset[str]]] = []
         for root in roots:
             self._reach(root, 0)
+        for group, supplied in self._groups:
+            skip = supplied if not self._names & _READS_OPTIONS else ()
+            self._watch(group, [name for name in group if name not in skip])
 
     def state(self) -> Any:
         """Return the numbers, words and flags that the function reaches; None where it reaches other objects now."""
@@ -123,6 +144,15 @@ class _Family:
             return None
         bits = [struct.pack("<d", v) for v in flat if type(v) is float]
         return tuple(flat), tuple(map(type, flat)), tuple(bits)
+
+    def compute_options(self) -> None:
+        """Compute the options of optimizers that are tensors: a capture looks at their numbers."""
+        for group, _ in self._groups:
+            for value in group.values():
+                if isinstance(value, _C.Tensor):
+                    before = _C._set_compiled(0)
+                    value.tolist()
+                    _C._set_compiled(before)
 
     def _reach(self, value: Any, depth: int) -> None:
         """Watch what a call can read of ``value``."""
@@ -145,7 +175,11 @@ class _Family:
                 self._tensors(module._parameters)
                 self._tensors(module._buffers)
         elif isinstance(value, Optimizer):
-            self._all(value.param_groups, depth)
+            self._sizes.append((value.param_groups, len(value.param_groups)))
+            for group in value.param_groups:
+                self._seen[id(group)] = group
+                self._sizes.append((group["params"], len(group["params"])))
+                self._groups.append((group, value._supplied()))
             self._tensors(value.state)
             for entry in value.state.values():
                 self._tensors(entry)
@@ -172,6 +206,7 @@ class _Family:
                 self._readers.append(functools.partial(_content, cell))
             else:
                 self._reach(value, depth + 1)
+        self._names.update(fn.__code__.co_names)
         names = [name for name in fn.__code__.co_names if name in fn.__globals__]
         self._watch(fn.__globals__, names)
         self._all([fn.__globals__[name] for name in names], depth)
@@ -188,6 +223,9 @@ class _Family:
     def _watch(self, table: dict[Any, Any], names: Any = None) -> None:
         """Watch the numbers, words and flags of a table."""
         found = [n for n in (table if names is None else names) if isinstance(table[n], _CONSTANTS)]
+        for name in table if names is None else names:
+            if type(table[name]) is tuple and all(isinstance(v, _CONSTANTS) for v in table[name]):
+                self._readers.append(functools.partial(_text, table, name))
         if len(found) == 1:
             self._readers.append(lambda: (table[found[0]],))
         elif found:
@@ -221,7 +259,7 @@ def _flatten(value: Any, tensors: list[_C.Tensor], objects: list[Any]) -> Any:
 class _Function:
     """The programs of one function."""
 
-    def __init__(self, fn: Callable[..., Any], context: Context) -> None:
+    def __init__(self, fn: Callable[..., Any], context: CapturingContext) -> None:
         if context.strict and is_async(fn) or is_async(getattr(fn, "__self__", fn)):
             raise AsyncInCompileError("a coroutine function cannot be captured: its body runs after the call")
         if inspect.isgeneratorfunction(fn):
@@ -267,8 +305,9 @@ class _Function:
                 return self.run(*args, **kwargs)
             if fits:
                 return result
-        if known.staged or self.programs >= MAX_PROGRAMS or not all(t.is_contiguous() for t in tensors):
+        if known.staged or self.programs >= self.limit() or not all(t.is_contiguous() for t in tensors):
             return self.run(*args, **kwargs)
+        family.compute_options()
         program = self._capture(args, kwargs, tensors)
         fits, result = self._replay(program, tensors)
         if not fits:
@@ -277,6 +316,10 @@ class _Function:
         known.programs.append(program)
         self.programs += 1
         return result
+
+    def limit(self) -> int:
+        """Return how many programs the function may have."""
+        return Limit.programs if self.context.limit is None else self.context.limit
 
     def _forget(self, structure: Any) -> None:
         family = self.families.pop(structure, None)
@@ -297,6 +340,8 @@ class _Function:
         stand_ins = _C._trace_begin(tensors)
         by_id = {id(t): stand_in for t, stand_in in zip(tensors, stand_ins, strict=True)}
         leaves: list[_C.Tensor] = []
+        supply = Supply()
+        Supply.set_current(supply)
         _Capturing.now = True
         before = _C._enter_compiled(self.context.mark, True)
         try:
@@ -309,17 +354,22 @@ class _Function:
         finally:
             _C._set_compiled(before)
             _Capturing.now = False
+            Supply.set_current(None)
         number, made, flushes = _C._trace_end(leaves)
         places = {id(t): _Slot(True, i) for i, t in enumerate(stand_ins)}
         count = itertools.count()
         for t, was_made in zip(leaves, made, strict=True):
             if was_made:
                 places[id(t)] = _Slot(False, next(count))
-        return _Program(number, replaced(result, _C.Tensor, lambda t: places.get(id(t), t)), next(count), flushes)
+        shape = replaced(result, _C.Tensor, lambda t: places.get(id(t), t))
+        return _Program(number, shape, next(count), flushes, supply)
 
 
 class CapturingContext(Context):
     """How functions are captured."""
+
+    #: The number of programs that a function may have; None for ``torch._dynamo.config.recompile_limit``.
+    limit: int | None = None
 
     def function(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that calls ``fn``, or its program."""
