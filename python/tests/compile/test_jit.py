@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import importlib
+import types
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -14,18 +17,27 @@ import torchlette as tl
 from torchlette import nn
 
 
+class Hidden:
+    """Holds what is in no key: an object without attributes of its own."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
 class Counted:
-    """A function that counts the runs of its Python code. A list counts, for an attribute would be in the key."""
+    """A function that counts the runs of its Python code."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
-        self.fn, self._runs = fn, [0]
+        self.fn, self._runs = fn, Hidden(0)
 
     @property
     def runs(self) -> int:
-        return self._runs[0]
+        return self._runs.value
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self._runs[0] += 1
+        self._runs.value += 1
         return self.fn(*args, **kwargs)
 
 
@@ -262,6 +274,97 @@ def test_a_signature_is_captured_once() -> None:
     check(k=3, x=x)
 
 
+@dataclasses.dataclass
+class Pair:
+    a: Any
+    b: Any = None
+
+
+class Answer(OrderedDict):  # type: ignore[type-arg]
+    """A dict with a method, as libraries return it."""
+
+    def total(self) -> Any:
+        return sum(self.values())
+
+
+def test_dataclasses_and_dicts_of_other_classes_are_arguments_and_results() -> None:
+    """Their tensors are data of the call, and results have the class."""
+    counted = Counted(lambda p: (Pair(p.a * 2, [p.b, None]), Answer(x=p.a, y=p.b)))
+    f = tl.jit(counted)
+    for i in range(5):
+        pair, answer = f(Pair(tl.full((2,), float(i)), tl.ones(2)))
+        assert isinstance(pair, Pair)
+        assert pair.a.tolist() == [2 * i, 2 * i]
+        assert pair.b[0].tolist() == [1, 1]
+        assert pair.b[1] is None
+        assert isinstance(answer, Answer)
+        assert answer.total().tolist() == [i + 1, i + 1]
+    assert counted.runs == 2
+
+
+def replace_in_a_dict(state: Any) -> None:
+    state.box["t"] = tl.full((2,), 5.0)
+
+
+def replace_an_attribute(state: Any) -> None:
+    state.holder.t = tl.full((2,), 6.0)
+
+
+def replace_in_a_list(state: Any) -> None:
+    state.items[0] = tl.full((2,), 7.0)
+
+
+def change_a_number_in_a_list(state: Any) -> None:
+    state.items[1] = 8.0
+
+
+def replace_a_submodule(state: Any) -> None:
+    state.model[0] = nn.Linear(2, 2)
+
+
+def add_a_hook(state: Any) -> None:
+    state.model[0].register_forward_hook(lambda module, args, out: out * 9)
+
+
+def replace_a_function(state: Any) -> None:
+    state.holder.act = tl.cos
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        replace_in_a_dict,
+        replace_an_attribute,
+        replace_in_a_list,
+        change_a_number_in_a_list,
+        replace_a_submodule,
+        add_a_hook,
+        replace_a_function,
+    ],
+)
+def test_what_a_function_reaches_may_be_replaced(change: Any) -> None:
+    """A program is never called for other objects than those that it was captured with."""
+    state = types.SimpleNamespace(
+        box={"t": tl.ones(2)},
+        holder=types.SimpleNamespace(t=tl.ones(2), act=tl.sin),
+        items=[tl.ones(2), 3.0],
+        model=nn.Sequential(nn.Linear(2, 2)),
+    )
+
+    def f(x: tl.Tensor) -> Any:
+        y = state.model(x) + state.box["t"] + state.holder.t
+        return state.holder.act(y * state.items[0] * state.items[1]).detach()
+
+    jitted, x = tl.jit(f), tl.ones(2)
+    for _ in range(3):
+        assert bits(jitted(x)) == bits(f(x))
+    before = bits(f(x))
+    change(state)
+    assert bits(f(x)) != before
+    for _ in range(4):
+        assert bits(jitted(x)) == bits(f(x))
+
+
 def test_numbers_are_told_apart_by_their_bits() -> None:
     """0.0, -0.0, 0 and False; 1, 1.0 and True; NaN."""
     f = tl.jit(lambda x, k: x * k)
@@ -406,7 +509,7 @@ def test_what_cannot_be_captured_says_why(fn: Callable[..., Any], error: type[Ex
 
 def test_tensors_of_a_capture_do_not_escape() -> None:
     """A tensor that is kept and not returned exists after a plain call only."""
-    x, made = tl.ones(3), []
+    x, hidden = tl.ones(3), Hidden([])
 
     async def later(x: tl.Tensor) -> None: ...
 
@@ -418,12 +521,13 @@ def test_tensors_of_a_capture_do_not_escape() -> None:
             tl.jit(fn)
 
     def escape(x: tl.Tensor) -> tl.Tensor:
-        made.append(x + 1)
+        hidden.value.append(x + 1)
         return x * 2
 
     f = tl.jit(escape)
     for _ in range(3):
         assert f(x).tolist() == [2, 2, 2]
+    made = hidden.value
     assert made[0].tolist() == [2, 2, 2]
     assert len(made) == 2
     with pytest.raises(tl.InvalidTraceTensorEscapeError, match="return it from the function"):
@@ -441,21 +545,21 @@ def test_a_capture_undoes_what_it_did() -> None:
         state.add_(tl.rand(3))
         w.grad = None
         (w * x).sum().backward()
-        if hidden[0]:
+        if hidden.value:
             raise KeyError
         return state * 1
 
-    hidden = [fail]
+    hidden = Hidden(fail)
     jitted = tl.jit(f)
     jitted(tl.ones(3))
     before, generator = bits([state, w.grad]), tl._C._rng_state()
-    hidden[0] = True
+    hidden.value = True
     with pytest.raises(KeyError):
         jitted(tl.ones(3))
     assert bits([state, w.grad]) == before
     assert tl._C._rng_state() == generator
     assert not tl.compiler.is_compiling()
-    hidden[0] = False
+    hidden.value = False
     assert jitted(tl.ones(3)).shape == (3,)
 
 

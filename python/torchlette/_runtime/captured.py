@@ -9,6 +9,7 @@ docs/internals/captured-functions.md says more.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import itertools
@@ -30,6 +31,8 @@ __all__ = ["CapturingContext", "Limit", "forget_all"]
 MAX_FAMILIES = 64
 #: How far, and in how long containers, numbers are looked for.
 MAX_DEPTH, MAX_ITEMS = 4, 4096
+#: The longest list whose items are compared at each call. Longer ones are mostly records of losses.
+MAX_WATCHED = 32
 
 _CONSTANTS = (bool, int, float, str, bytes, type(None), _C.dtype, _C.device)
 #: Names by which code reads what an optimizer supplies at each call. A function that has one is guarded by the numbers.
@@ -107,8 +110,13 @@ def _content(cell: types.CellType) -> tuple[Any]:
     return (cell.cell_contents,)
 
 
-def _text(table: dict[Any, Any], name: Any) -> tuple[str]:
-    return (repr(table[name]),)
+def _identity(cell: types.CellType) -> tuple[int]:
+    return (id(cell.cell_contents),)
+
+
+def _items(value: list[Any]) -> tuple[Any, ...]:
+    """Return the numbers, words and flags of a list, and which objects the others are."""
+    return (len(value), *(v if isinstance(v, _CONSTANTS) else id(v) for v in value))
 
 
 def _needs_grad(t: _C.Tensor) -> tuple[bool]:
@@ -121,8 +129,12 @@ class _Family:
     def __init__(self, roots: list[Any]) -> None:
         self.signatures: dict[Any, _Signature] = {}
         self._readers: list[Callable[[], tuple[Any, ...]]] = []
-        self._slots: list[tuple[dict[Any, Any], Any, Any]] = []
-        self._sizes: list[tuple[Any, int]] = []
+        # Entries of tables by identity, and lengths of containers.
+        self._entries: list[tuple[Callable[[Any], tuple[Any, ...]], dict[Any, Any]]] = []
+        self._values: list[Any] = []
+        self._containers: list[Any] = []
+        self._lengths: list[int] = []
+        self._held: list[Any] = []  # what is known by its identity
         self._seen: dict[int, Any] = {}  # holds the objects, whose identity is in the key
         self._names: set[str] = set()  # in the code of the functions
         self._groups: list[tuple[dict[str, Any], frozenset[str]]] = []
@@ -136,11 +148,12 @@ class _Family:
         """Return the numbers, words and flags that the function reaches; None where it reaches other objects now."""
         try:
             flat = list(itertools.chain.from_iterable([read() for read in self._readers]))
+            entries = itertools.chain.from_iterable([get(table) for get, table in self._entries])
+            if not all(map(operator.is_, entries, self._values)):
+                return None
         except (KeyError, ValueError):
             return None
-        if not all(len(table) == size for table, size in self._sizes):
-            return None
-        if not all(table.get(name) is value for table, name, value in self._slots):
+        if list(map(len, self._containers)) != self._lengths:
             return None
         bits = [struct.pack("<d", v) for v in flat if type(v) is float]
         return tuple(flat), tuple(map(type, flat)), tuple(bits)
@@ -172,18 +185,28 @@ class _Family:
         elif isinstance(value, Module):
             for module in value.modules():
                 self._watch(vars(module))
-                self._tensors(module._parameters)
-                self._tensors(module._buffers)
+                for table in (module._parameters, module._buffers, module._modules):
+                    self._tensors(table)
+                for hooks in (
+                    module._forward_pre_hooks,
+                    module._forward_hooks,
+                    module._backward_pre_hooks,
+                    module._backward_hooks,
+                ):
+                    self._length(hooks)
         elif isinstance(value, Optimizer):
-            self._sizes.append((value.param_groups, len(value.param_groups)))
+            self._length(value.param_groups)
             for group in value.param_groups:
                 self._seen[id(group)] = group
-                self._sizes.append((group["params"], len(group["params"])))
+                self._length(group["params"])
                 self._groups.append((group, value._supplied()))
             self._tensors(value.state)
             for entry in value.state.values():
                 self._tensors(entry)
         elif isinstance(value, (list, tuple, set)):
+            if isinstance(value, list) and len(value) <= MAX_WATCHED:
+                self._held.append(list(value))
+                self._readers.append(functools.partial(_items, value))
             self._all(value, depth)
         elif isinstance(value, dict):
             self._watch(value)
@@ -205,6 +228,8 @@ class _Family:
             if isinstance(value, _CONSTANTS):
                 self._readers.append(functools.partial(_content, cell))
             else:
+                self._held.append(value)
+                self._readers.append(functools.partial(_identity, cell))
                 self._reach(value, depth + 1)
         self._names.update(fn.__code__.co_names)
         names = [name for name in fn.__code__.co_names if name in fn.__globals__]
@@ -212,20 +237,29 @@ class _Family:
         self._all([fn.__globals__[name] for name in names], depth)
         self._all((fn.__defaults__ or (), fn.__kwdefaults__ or {}), depth)
 
+    def _length(self, container: Any) -> None:
+        self._containers.append(container)
+        self._lengths.append(len(container))
+
+    def _identities(self, table: dict[Any, Any], names: list[Any]) -> None:
+        if names:
+            get = operator.itemgetter(*names)
+            self._entries.append(((lambda t: (get(t),)) if len(names) == 1 else get, table))
+            self._values.extend(table[name] for name in names)
+
     def _tensors(self, table: dict[Any, Any]) -> None:
         """Watch that a table of parameters, buffers or state has the same entries."""
-        self._sizes.append((table, len(table)))
-        for name, tensor in table.items():
-            self._slots.append((table, name, tensor))
+        self._length(table)
+        self._identities(table, list(table))
+        for tensor in table.values():
             if isinstance(tensor, _C.Tensor):
                 self._readers.append(functools.partial(_needs_grad, tensor))
 
     def _watch(self, table: dict[Any, Any], names: Any = None) -> None:
-        """Watch the numbers, words and flags of a table."""
-        found = [n for n in (table if names is None else names) if isinstance(table[n], _CONSTANTS)]
-        for name in table if names is None else names:
-            if type(table[name]) is tuple and all(isinstance(v, _CONSTANTS) for v in table[name]):
-                self._readers.append(functools.partial(_text, table, name))
+        """Watch the numbers, words and flags of a table, and which objects its other entries are."""
+        names = list(table if names is None else names)
+        found = [n for n in names if isinstance(table[n], _CONSTANTS)]
+        self._identities(table, [n for n in names if not isinstance(table[n], _CONSTANTS)])
         if len(found) == 1:
             self._readers.append(lambda: (table[found[0]],))
         elif found:
@@ -250,6 +284,9 @@ def _flatten(value: Any, tensors: list[_C.Tensor], objects: list[Any]) -> Any:
         return kind, tuple([_flatten(v, tensors, objects) for v in value])
     if isinstance(value, dict):
         return kind, tuple(value), tuple([_flatten(v, tensors, objects) for v in value.values()])
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = [getattr(value, f.name, None) for f in dataclasses.fields(value)]
+        return kind, tuple([_flatten(part, tensors, objects) for part in parts])
     if hasattr(kind, "__array_interface__") or isinstance(value, (bytearray, memoryview)):
         raise _Uncapturable
     objects.append(value)
