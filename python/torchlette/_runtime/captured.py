@@ -129,6 +129,12 @@ class _Family:
     def __init__(self, roots: list[Any]) -> None:
         self.signatures: dict[Any, _Signature] = {}
         self._readers: list[Callable[[], tuple[Any, ...]]] = []
+        self._constants: list[tuple[Callable[[Any], tuple[Any, ...]], dict[Any, Any]]] = []
+        self._leaves: list[_C.Tensor] = []  # whose need of a gradient is compared
+        # The state of the last call, and the numbers of all.
+        self._flat: list[Any] = []
+        self._number = -1
+        self._numbers: dict[Any, int] = {}
         # Entries of tables by identity, and lengths of containers.
         self._entries: list[tuple[Callable[[Any], tuple[Any, ...]], dict[Any, Any]]] = []
         self._values: list[Any] = []
@@ -144,19 +150,32 @@ class _Family:
             skip = supplied if not self._names & _READS_OPTIONS else ()
             self._watch(group, [name for name in group if name not in skip])
 
-    def state(self) -> Any:
-        """Return the numbers, words and flags that the function reaches; None where it reaches other objects now."""
+    def state(self) -> int | None:
+        """Return a number for the numbers, words and flags that the function reaches, -1 where it met too many others;
+        None where it reaches other objects now.
+        """
         try:
-            flat = list(itertools.chain.from_iterable([read() for read in self._readers]))
             entries = itertools.chain.from_iterable([get(table) for get, table in self._entries])
             if not all(map(operator.is_, entries, self._values)):
                 return None
+            flat = [t.requires_grad for t in self._leaves]
+            for get, table in self._constants:
+                flat.extend(get(table))
+            for read in self._readers:
+                flat.extend(read())
         except (KeyError, ValueError):
             return None
         if list(map(len, self._containers)) != self._lengths:
             return None
+        if len(flat) == len(self._flat) and all(map(operator.is_, flat, self._flat)):
+            return self._number
         bits = [struct.pack("<d", v) for v in flat if type(v) is float]
-        return tuple(flat), tuple(map(type, flat)), tuple(bits)
+        key = tuple(flat), tuple(map(type, flat)), tuple(bits)
+        number = self._numbers.get(key, -1)
+        if number < 0 and len(self._numbers) < MAX_FAMILIES:
+            number = self._numbers[key] = len(self._numbers)
+        self._flat, self._number = flat, number
+        return number
 
     def compute_options(self) -> None:
         """Compute the options of optimizers that are tensors: a capture looks at their numbers."""
@@ -243,8 +262,7 @@ class _Family:
 
     def _identities(self, table: dict[Any, Any], names: list[Any]) -> None:
         if names:
-            get = operator.itemgetter(*names)
-            self._entries.append(((lambda t: (get(t),)) if len(names) == 1 else get, table))
+            self._entries.append((_getter(names), table))
             self._values.extend(table[name] for name in names)
 
     def _tensors(self, table: dict[Any, Any]) -> None:
@@ -253,18 +271,21 @@ class _Family:
         self._identities(table, list(table))
         for tensor in table.values():
             if isinstance(tensor, _C.Tensor):
-                self._readers.append(functools.partial(_needs_grad, tensor))
+                self._leaves.append(tensor)
 
     def _watch(self, table: dict[Any, Any], names: Any = None) -> None:
         """Watch the numbers, words and flags of a table, and which objects its other entries are."""
         names = list(table if names is None else names)
         found = [n for n in names if isinstance(table[n], _CONSTANTS)]
         self._identities(table, [n for n in names if not isinstance(table[n], _CONSTANTS)])
-        if len(found) == 1:
-            self._readers.append(lambda: (table[found[0]],))
-        elif found:
-            get = operator.itemgetter(*found)
-            self._readers.append(lambda: get(table))
+        if found:
+            self._constants.append((_getter(found), table))
+
+
+def _getter(names: list[Any]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return a function that gives the entries of a table."""
+    get = operator.itemgetter(*names)
+    return (lambda table: (get(table),)) if len(names) == 1 else get
 
 
 def _flatten(value: Any, tensors: list[_C.Tensor], objects: list[Any]) -> Any:
@@ -326,7 +347,7 @@ class _Function:
                 family = self.families[structure] = _Family([self.fn, *objects])
                 state = family.state()
         layouts = _C._signature(tensors)
-        if family is None or state is None or layouts is None:
+        if family is None or state is None or state < 0 or layouts is None:
             return self.run(*args, **kwargs)
         key = layouts, state
         known = family.signatures.get(key)
