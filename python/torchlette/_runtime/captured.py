@@ -167,7 +167,7 @@ class _Family:
             return None
         if list(map(len, self._containers)) != self._lengths:
             return None
-        if len(flat) == len(self._flat) and all(map(operator.is_, flat, self._flat)):
+        if self._number >= 0 and len(flat) == len(self._flat) and all(map(operator.is_, flat, self._flat)):
             return self._number
         bits = [struct.pack("<d", v) for v in flat if type(v) is float]
         key = tuple(flat), tuple(map(type, flat)), tuple(bits)
