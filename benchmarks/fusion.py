@@ -65,7 +65,32 @@ def cross_entropy(t: Any, x: Any) -> Any:
     return t.nn.functional.cross_entropy(x["a"] / 0.7, x["classes"])
 
 
+def gelu_by_hand(t: Any, x: Any) -> Any:
+    """GELU by tanh in eight operations."""
+    a = x["a"]
+    return 0.5 * a * (1 + t.tanh(0.79788456 * (a + 0.044715 * a * a * a)))
+
+
+def gelu_by_hand_bfloat16(t: Any, x: Any) -> Any:
+    """The same of bfloat16 elements."""
+    return gelu_by_hand(t, {"a": x["a"].to(t.bfloat16)})
+
+
+def polynomial(t: Any, x: Any) -> Any:
+    """A polynomial of degree 8, by Horner's rule."""
+    y = x["a"]
+    for k in range(2, 9):
+        y = y * x["a"] + 1.0 / k
+    return y
+
+
+def compared(t: Any, x: Any) -> Any:
+    """A comparison, a choice and a cast."""
+    return t.where(x["a"] > 0.5, x["a"] * 2, x["b"]).to(t.int32)
+
+
 WIDE = {"a": (4096, 1024), "b": (4096, 1024), "g": (4096, 1024), "w": (1024,), "v": (1024,)}
+FLAT = {"a": (262_144,), "b": (262_144,)}
 SCORES = {"scores": (8, 8, 256, 256), "mask": (256, 256)}
 
 ROWS: dict[str, tuple[Callable[[Any, Any], Any], dict[str, tuple[int, ...]]]] = {
@@ -76,6 +101,10 @@ ROWS: dict[str, tuple[Callable[[Any, Any], Any], dict[str, tuple[int, ...]]]] = 
     "gelu, sums of rows of 1024": (gelu_row_sums, WIDE),
     "layer norm by hand": (norm_by_hand, WIDE),
     "cross-entropy by temperature": (cross_entropy, WIDE),
+    "gelu by hand, 262,144": (gelu_by_hand, FLAT),
+    "gelu by hand, bfloat16, 262,144": (gelu_by_hand_bfloat16, FLAT),
+    "polynomial of degree 8, 262,144": (polynomial, FLAT),
+    "comparison, where, int32, 262,144": (compared, FLAT),
 }
 
 

@@ -28,11 +28,11 @@ func tlgo_trace_end(keep C.int32_t, results *C.uint64_t, n C.int32_t, made *C.ui
 }
 
 //export tlgo_captured_call
-func tlgo_captured_call(id C.uint64_t, args *C.uint64_t, n C.int32_t, sourceLoc C.uint32_t, outs *C.tl_out,
-	limit C.int32_t, count *C.int32_t) (st C.int32_t) {
+func tlgo_captured_call(id C.uint64_t, args *C.uint64_t, n C.int32_t, numbers *C.double, supplied C.int32_t,
+	sourceLoc C.uint32_t, outs *C.tl_out, limit C.int32_t, count *C.int32_t) (st C.int32_t) {
 	defer guard("captured function", 0, &st)
-	k, err := instance().CallCaptured(uint64(id), view[uint64](unsafe.Pointer(args), n), uint32(sourceLoc),
-		view[result](unsafe.Pointer(outs), limit))
+	k, err := instance().CallCaptured(uint64(id), view[uint64](unsafe.Pointer(args), n),
+		view[float64](unsafe.Pointer(numbers), supplied), uint32(sourceLoc), view[result](unsafe.Pointer(outs), limit))
 	*count = C.int32_t(k)
 	return failed(err)
 }

@@ -319,12 +319,12 @@ int32_t tl_trace_end(int32_t keep, const uint64_t *results, int32_t n, uint8_t *
     return tlgo_trace_end(keep, (uint64_t *)results, n, made, flushes, id);
 }
 
-int32_t tl_captured_call(uint64_t id, const uint64_t *args, int32_t n, uint32_t source_loc, tl_out *outs, int32_t max,
-    int32_t *count) {
+int32_t tl_captured_call(uint64_t id, const uint64_t *args, int32_t n, const double *numbers, int32_t supplied,
+    uint32_t source_loc, tl_out *outs, int32_t max, int32_t *count) {
     if (tl_forked) {
         return tl_refuse_fork();
     }
-    return tlgo_captured_call(id, (uint64_t *)args, n, source_loc, outs, max, count);
+    return tlgo_captured_call(id, (uint64_t *)args, n, (double *)numbers, supplied, source_loc, outs, max, count);
 }
 
 int32_t tl_captured_free(uint64_t id) {

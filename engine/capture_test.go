@@ -93,7 +93,7 @@ func (r *rig) inline(c *lazy.Captured, args ...T) (outs []T, err *ir.Error) {
 		}
 		vals, src = append(vals, v), append(src, uint64(a))
 	}
-	for _, v := range s.Inline(c, vals) {
+	for _, v := range s.Inline(c, vals, nil) {
 		outs = append(outs, T(s.Wrap(&v, src)))
 	}
 	return outs, nil

@@ -94,17 +94,19 @@ func (e *Engine) EndTrace(keep bool, results []uint64, made []bool) (id uint64, 
 	return id, e.captures.flushed, nil
 }
 
-// CallCaptured records the function's program on other arguments, and writes its results to outs. n is their number, or
-// CapturedMisfit.
-func (e *Engine) CallCaptured(id uint64, args []uint64, sourceLoc uint32, outs []Out) (n int, err *ir.Error) {
+// CallCaptured records the function's program on other arguments and supplied numbers, and writes its results to outs.
+// n is their number, or CapturedMisfit.
+func (e *Engine) CallCaptured(id uint64, args []uint64, numbers []float64, sourceLoc uint32, outs []Out) (n int,
+	err *ir.Error) {
 	defer e.leaveOp(sourceLoc, &err)
 	e.enter()
-	n, err = e.callCaptured(id, args, sourceLoc, outs)
+	n, err = e.callCaptured(id, args, numbers, sourceLoc, outs)
 	e.recorded()
 	return n, err
 }
 
-func (e *Engine) callCaptured(id uint64, args []uint64, sourceLoc uint32, outs []Out) (int, *ir.Error) {
+func (e *Engine) callCaptured(id uint64, args []uint64, numbers []float64, sourceLoc uint32, outs []Out) (int,
+	*ir.Error) {
 	f, s := e.captures.programs[id], e.session
 	if err := e.failures.poisoned(); err != nil {
 		return 0, err
@@ -118,6 +120,9 @@ func (e *Engine) callCaptured(id uint64, args []uint64, sourceLoc uint32, outs [
 	if len(outs) < f.results {
 		return 0, ir.Errorf(ir.ErrValue, "captured function: results: got room for %d, want %d", len(outs), f.results)
 	}
+	if len(numbers) < f.c.Supplied {
+		return 0, ir.Errorf(ir.ErrValue, "captured function: numbers: got %d, want %d", len(numbers), f.c.Supplied)
+	}
 	var in []op.Val
 	for _, h := range args {
 		v, err := s.Resolve(h)
@@ -128,7 +133,7 @@ func (e *Engine) callCaptured(id uint64, args []uint64, sourceLoc uint32, outs [
 	}
 	e.at(sourceLoc)
 	s.TapeUserCalls()
-	vals := e.inline(f.c, in)
+	vals := e.inline(f.c, in, numbers)
 	if err := s.InlineGrads(f.grads, args, vals); err != nil {
 		return 0, err
 	}
@@ -139,11 +144,42 @@ func (e *Engine) callCaptured(id uint64, args []uint64, sourceLoc uint32, outs [
 }
 
 // inline records the program. Its steps on the tape are one function of autograd's graph.
-func (e *Engine) inline(c *lazy.Captured, in []op.Val) []op.Val {
+func (e *Engine) inline(c *lazy.Captured, in []op.Val, numbers []float64) []op.Val {
 	e.recorder.begin("CompiledFunctionBackward")
 	defer e.recorder.end()
 	e.tape.From = e.recorder.labels[len(e.recorder.labels)-1]
-	return e.session.Inline(c, in)
+	return e.session.Inline(c, in, numbers)
+}
+
+// suppliedCall records a call of a traced function. A rule must pass on a supplied number unread: what it computed from
+// one would be a constant of the program.
+func (e *Engine) suppliedCall(c *Call, d *op.Def) ([]op.Val, *ir.Error) {
+	a, want := &e.recorder.args, 0
+	for i := range a.In {
+		if _, ok := a.In[i].Supplied(); ok {
+			return nil, notPassed(d)
+		}
+	}
+	for i := range a.Scalars {
+		if _, ok := a.Scalars[i].Supplied(); ok {
+			want++
+		}
+	}
+	before, read := e.session.Supplied(), e.recorder.passThrough[d.ID]
+	for i := range a.Scalars {
+		if _, ok := a.Scalars[i].Supplied(); ok && read>>i&1 == 0 {
+			return nil, notPassed(d)
+		}
+	}
+	vals := e.eval(c, d)
+	if e.session.Supplied() < before+want {
+		return nil, notPassed(d)
+	}
+	return vals, nil
+}
+
+func notPassed(d *op.Def) *ir.Error {
+	return ir.Errorf(ir.ErrInternal, "BUG: %s computes with a number that is supplied at each call", d.Parsed.Name)
 }
 
 // ForgetCaptured releases a captured function; unknown ones are ignored.

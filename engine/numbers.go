@@ -13,6 +13,7 @@ const (
 	NumbersRead  = iota // reads values
 	NumbersWrite        // writes values in place
 	NumbersCount        // adds values in place and reads the sums
+	NumbersPeek         // reads values, also while a function is captured, whose caller supplies them from then on
 )
 
 // Numbers reads or writes one-element tensors without recording anything, so that an optimizer's step counts never
@@ -22,14 +23,18 @@ const (
 func (e *Engine) Numbers(hs []uint64, values []float64, mode int) (done int, err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
-	if mode < NumbersRead || mode > NumbersCount {
-		return 0, ir.Errorf(ir.ErrValue, "numbers: mode: got %d, want 0 to %d", mode, NumbersCount)
+	if mode < NumbersRead || mode > NumbersPeek {
+		return 0, ir.Errorf(ir.ErrValue, "numbers: mode: got %d, want 0 to %d", mode, NumbersPeek)
 	}
-	if e.captures.tracing {
-		return 0, ir.Errorf(ir.ErrHostRead, "a captured function reads or counts numbers on the host, as the step count of "+
-			"an optimizer: call the optimizer's step outside of it")
+	if e.captures.tracing && mode != NumbersPeek {
+		return 0, ir.Errorf(ir.ErrHostRead, "a captured function reads or counts numbers on the host: do that outside of it")
 	}
 	for i, hd := range hs {
+		if e.captures.tracing {
+			if err := e.session.Count(hd); err != nil {
+				return i, err
+			}
+		}
 		if ok, err := e.number(hd, &values[i], mode); err != nil || !ok {
 			return i, err
 		}
@@ -59,7 +64,7 @@ func (e *Engine) number(hd uint64, value *float64, mode int) (ok bool, err *ir.E
 	if err != nil {
 		return false, err
 	}
-	if mode == NumbersRead {
+	if mode == NumbersRead || mode == NumbersPeek {
 		*value = read
 		return true, nil
 	}

@@ -67,7 +67,7 @@ func TestNumbersTakeOneFloatingElementOnly(t *testing.T) {
 	}
 	_, err := r.e.Numbers([]uint64{12345}, []float64{0}, NumbersRead)
 	require.NotNil(t, err)
-	_, err = r.e.Numbers([]uint64{uint64(x)}, []float64{0}, NumbersCount+1)
+	_, err = r.e.Numbers([]uint64{uint64(x)}, []float64{0}, NumbersPeek+1)
 	require.Equal(t, ir.ErrValue, err.Code)
 	r.numbers(NumbersWrite, 1, []float64{math.Inf(1)}, x)
 	require.Equal(t, []float32{float32(math.Inf(1))}, r.read(x))

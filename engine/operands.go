@@ -87,7 +87,10 @@ func (r *recorder) decode(b op.Builder, s *lazy.Session, c *Call, d *op.Def) *ir
 		return err
 	}
 	in := r.args.In
-	r.inPlace = c.Mode == ModeInPlace || d.InPlaceOnly
+	r.mode = c.Mode
+	if d.InPlaceOnly {
+		r.mode = ModeInPlace
+	}
 	if numbersOnly(c.In) {
 		switch {
 		case d.ScalarOverload && c.Mode != ModeInPlace:
@@ -97,7 +100,7 @@ func (r *recorder) decode(b op.Builder, s *lazy.Session, c *Call, d *op.Def) *ir
 				"Tensor among the operands", d.Parsed.Name)
 		}
 	}
-	if r.inPlace && len(in) > 0 {
+	if r.mode == ModeInPlace && len(in) > 0 {
 		if in[0].IsScalar() {
 			return ir.Errorf(ir.ErrType, "%s(): argument 'input' (position 1) must be Tensor, not a number", d.Parsed.Name)
 		}

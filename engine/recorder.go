@@ -31,8 +31,7 @@ const (
 type recorder struct {
 	sourceLocs  sourceLocs
 	args        op.Args
-	casts       bool              // autocast may cast the operands of the call
-	inPlace     bool              // the call writes to operands
+	mode        uint8             // of the call; ModeInPlace also where the operator has no other form
 	leaf        bool              // the call is a factory's, with requires_grad=True
 	calls       uint64            // operator calls and labelled blocks so far
 	labels      []autograd.Source // the open labelled blocks, innermost last
@@ -52,7 +51,7 @@ func (r *recorder) source(c *Call) autograd.Source {
 		return r.labels[k-1]
 	}
 	r.calls++
-	from := autograd.Source{Op: c.Op, Call: r.calls, InPlace: r.inPlace,
+	from := autograd.Source{Op: c.Op, Call: r.calls, InPlace: r.mode == ModeInPlace,
 		Number: slices.Contains(c.In, dispatch.ScalarOperand)}
 	if len(c.Ints) > 0 {
 		from.First = int8(min(c.Ints[0], math.MaxInt8))
@@ -103,9 +102,17 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 	}
 	e.session.TapeUserCalls()
 	e.tape.From = e.recorder.source(c)
-	vals := e.eval(c, d)
+	var vals []op.Val
+	if e.captures.tracing {
+		var err *ir.Error
+		if vals, err = e.suppliedCall(c, d); err != nil {
+			return 0, err
+		}
+	} else {
+		vals = e.eval(c, d)
+	}
 	switch {
-	case e.recorder.inPlace:
+	case e.recorder.mode == ModeInPlace:
 		return e.storeInPlace(c, d, vals, outs)
 	case c.Mode == ModeOut:
 		return e.storeOut(c, d, vals, outs)
@@ -215,7 +222,6 @@ func (e *Engine) eval(c *Call, d *op.Def) []op.Val {
 	for i := range a.Scalars {
 		key = op.AppendOperand(key, &a.Scalars[i], passThrough>>i&1 != 0)
 	}
-	e.recorder.casts = c.Mode == ModeFunctional && !e.recorder.inPlace
 	return e.dispatch.CallWith(key, a.In, a.Scalars, passThrough, (*operatorRule)(e))
 }
 
@@ -226,7 +232,7 @@ type operatorRule Engine
 func (r *operatorRule) Apply(_ op.Builder, in []op.Val) []op.Val {
 	a := &r.recorder.args
 	a.Lower = [2]ir.DType{}
-	if r.recorder.casts {
+	if r.recorder.mode == ModeFunctional { // others write a result of a dtype that is given
 		a.Lower = r.session.Autocast
 		a.In = autocast(&r.dispatch, r.session.Autocast, a.Op, in)
 	}

@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/ir"
 )
 
@@ -33,7 +35,7 @@ func (r *rig) callCaptured(id uint64, args ...T) (out T, ok bool) {
 		hs = append(hs, uint64(a))
 	}
 	outs := make([]Out, 1)
-	n, err := r.e.CallCaptured(id, hs, 0, outs)
+	n, err := r.e.CallCaptured(id, hs, nil, 0, outs)
 	require.Nil(r.t, err)
 	return T(outs[0].Handle), n == 1
 }
@@ -68,7 +70,7 @@ func TestNothingIsComputedInACapture(t *testing.T) {
 	}, x)
 	require.NotNil(t, err)
 	assert.Contains(t, err.Msg, "another thread")
-	_, err = r.e.CallCaptured(99, nil, 0, nil)
+	_, err = r.e.CallCaptured(99, nil, nil, 0, nil)
 	require.NotNil(t, err)
 	assert.Equal(t, ir.ErrHandle, err.Code)
 }
@@ -161,4 +163,48 @@ func TestACapturedBackwardGivesGradients(t *testing.T) {
 	assert.Equal(t, []float32{6, 8}, r.gradOf(w), "the gradient of now, not that of the capture")
 	r.e.ForgetCaptured(first)
 	r.e.ForgetCaptured(later)
+}
+
+// A supplied number of a program is the one that the call gives; a rule that would compute with it is refused.
+func TestSuppliedNumbersAreDataOfEachCall(t *testing.T) {
+	r := newRig(t)
+	x := r.floats(nil, 1, 2)
+	stands := math.Float64frombits(op.SuppliedBits)
+	id, err := r.captureFunction(func(a ...T) T { return r.do("mul", a[0], r.do("_number", a[0], stands)) }, x)
+	require.Nil(t, err)
+	for _, v := range []float32{3, 5, -1} {
+		outs := make([]Out, 1)
+		n, err := r.e.CallCaptured(id, []uint64{uint64(x)}, []float64{float64(v)}, 0, outs)
+		require.Nil(t, err)
+		require.Equal(t, 1, n)
+		assert.Equal(t, []float32{v, 2 * v}, r.read(T(outs[0].Handle)))
+	}
+	_, err = r.e.CallCaptured(id, []uint64{uint64(x)}, nil, 0, make([]Out, 1))
+	require.NotNil(t, err)
+	assert.Equal(t, ir.ErrValue, err.Code)
+	require.Nil(t, r.e.BeginTrace(nil, nil))
+	_, err = r.call(0, "mul", x, stands)
+	require.NotNil(t, err)
+	assert.Contains(t, err.Error(), "supplied at each call")
+	_, _, err = r.e.EndTrace(false, nil, nil)
+	require.Nil(t, err)
+}
+
+// After a copy two tensors have one version; a program reads the one that the function read.
+func TestTensorsOfOneVersionAreToldApart(t *testing.T) {
+	r := newRig(t)
+	source, target, x := r.floats(nil, 1, 2), r.floats(nil, 0, 0), r.floats(nil, 1, 1)
+	r.inplace("copy_", target, source)
+	id, err := r.captureFunction(func(a ...T) T {
+		out := r.do("mul", target, 2.0)
+		r.inplace("add", source, a[0])
+		return out
+	}, x)
+	require.Nil(t, err)
+	for i := range 3 {
+		y, ok := r.callCaptured(id, x)
+		require.True(t, ok)
+		assert.Equal(t, []float32{2, 4}, r.read(y))
+		assert.Equal(t, []float32{float32(2 + i), float32(3 + i)}, r.read(source))
+	}
 }

@@ -44,6 +44,7 @@ def main() -> None:
     """Train and print the accuracy on pictures not trained on."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--compile", metavar="BACKEND", help="compile the model: inductor, or eager")
     parser.add_argument("--train", type=int, default=60000)
     parser.add_argument("--test", type=int, default=10000)
     parser.add_argument("--epochs", type=int, default=1)
@@ -54,6 +55,8 @@ def main() -> None:
     test_x, test_y = (t.to(options.device) for t in images.load(torch, "t10k", options.test))
     loader = DataLoader(train, batch_size=64, shuffle=True)
     model = Net().to(options.device)
+    if options.compile:
+        model = torch.compile(model, backend=options.compile)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=4e-3, total_steps=options.epochs * len(loader))
     for epoch in range(options.epochs):

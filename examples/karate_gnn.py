@@ -66,6 +66,7 @@ def main() -> None:
     """Train on the two members known, print how many of all are found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--compile", metavar="BACKEND", help="compile the model: inductor, or eager")
     parser.add_argument("--steps", type=int, default=200)
     options = parser.parse_args()
 
@@ -75,6 +76,8 @@ def main() -> None:
     sides = torch.tensor([0 if n in INSTRUCTOR else 1 for n in range(MEMBERS)], device=options.device)
     known = torch.tensor([0, 33], device=options.device)
     model = Net().to(options.device)
+    if options.compile:
+        model = torch.compile(model, backend=options.compile)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
     for _ in range(options.steps):
         loss = F.cross_entropy(model(x, *edges)[known], sides[known])

@@ -61,6 +61,7 @@ def main() -> None:
     """Train, print bits for a character before and after, and a sample."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--compile", metavar="BACKEND", help="compile the model: inductor, or eager")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--width", type=int, default=96)
     parser.add_argument("--batch", type=int, default=16)
@@ -73,6 +74,8 @@ def main() -> None:
     index = {c: i for i, c in enumerate(alphabet)}
     data = torch.tensor([index[c] for c in source])
     model = Model(len(alphabet), options.width).to(options.device)
+    if options.compile:
+        model = torch.compile(model, backend=options.compile)
     optimizer = torch.optim.Adam(model.parameters(), lr=4e-3)
     for step in range(options.steps):
         starts = torch.randint(0, len(data) - options.length - 1, (options.batch,))

@@ -30,6 +30,7 @@ def main() -> None:
     """Train and print the greatest distance from the solution."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--compile", metavar="BACKEND", help="compile the model: inductor, or eager")
     parser.add_argument("--steps", type=int, default=800)
     parser.add_argument("--points", type=int, default=128)
     options = parser.parse_args()
@@ -38,6 +39,8 @@ def main() -> None:
     model = nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 1)).to(
         options.device
     )
+    if options.compile:
+        model = torch.compile(model, backend=options.compile)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, options.steps)
     ends = torch.tensor([[-1.0], [1.0]], device=options.device)

@@ -68,6 +68,7 @@ def main() -> None:
     """Train and print the mean squared error of the predicted noise, 1 before training."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--compile", metavar="BACKEND", help="compile the model: inductor, or eager")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--train", type=int, default=10000)
@@ -77,6 +78,8 @@ def main() -> None:
     x, _ = images.load(torch, "train", options.train)
     x = (2 * x - 1).to(options.device)
     model = UNet().to(options.device)
+    if options.compile:
+        model = torch.compile(model, backend=options.compile)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
     recent = []
     for step in range(options.steps):

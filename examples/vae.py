@@ -50,6 +50,7 @@ def main() -> None:
     """Train and print the bound before and after."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--compile", metavar="BACKEND", help="compile the model: inductor, or eager")
     parser.add_argument("--train", type=int, default=20000)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--picture", help="write 64 drawn pictures to this file (needs matplotlib)")
@@ -59,6 +60,8 @@ def main() -> None:
     x, _ = images.load(torch, "train", options.train)
     x = x.to(options.device)
     model = VAE().to(options.device)
+    if options.compile:
+        model = torch.compile(model, backend=options.compile)
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     for epoch in range(options.epochs):
         order = torch.randperm(len(x)).to(options.device)

@@ -68,8 +68,8 @@ var exports = []export{
 		doc: "Ends an export of tl_export_buffer. An unknown export_id is ignored."},
 	{name: "tl_numbers", ret: "int32_t",
 		params: "const uint64_t *handles, double *values, int32_t n, int32_t mode, int32_t *done",
-		doc: "Reads one-element tensors (mode 0), writes them (1), or adds values and reads the sums (2), in order. It " +
-			"stops at a tensor that is not in host memory; done is the number of those before."},
+		doc: "Reads one-element tensors (mode 0), writes them (1), or adds values and reads the sums (2), in order; 3 " +
+			"reads also in a capture. It stops at a tensor that is not in host memory; done is the number of those before."},
 	{name: "tl_mark_step", ret: "int32_t", params: "int64_t slice_ns",
 		doc: "Runs all pending work, waits for it, and begins a new step. TL_PENDING after slice_ns: call again."},
 	{name: "tl_flush", ret: "int32_t", params: "void",
@@ -158,9 +158,10 @@ var exports = []export{
 			"number id; made tells which results it made. Other results are older tensors, which no call gives. flushes: " +
 			"the function flushes, and so should the caller after each call."},
 	{name: "tl_captured_call", ret: "int32_t",
-		params: "uint64_t id, const uint64_t *args, int32_t n, uint32_t source_loc, tl_out *outs, int32_t max, " +
-			"int32_t *count",
-		doc: "Records a captured function on other arguments, and gives the results that it makes. count -1: the function " +
+		params: "uint64_t id, const uint64_t *args, int32_t n, const double *numbers, int32_t supplied, " +
+			"uint32_t source_loc, tl_out *outs, int32_t max, int32_t *count",
+		doc: "Records a captured function on other arguments and supplied numbers, and gives the results that it makes. " +
+			"count -1: the function " +
 			"was captured for tensors with other gradients, or for other aliases, and nothing was recorded."},
 	{name: "tl_captured_free", ret: "int32_t", params: "uint64_t id",
 		doc: "Forgets a captured function."},
@@ -218,6 +219,10 @@ enum { TL_CPU = 0 };
 
 /* Kinds of tl_scalar. */
 enum { TL_NONE = 0, TL_SCALAR_BOOL = 2, TL_SCALAR_INT = 3, TL_SCALAR_FLOAT = 4 };
+
+/* The bits of a number that stands for the one at place i of tl_captured_call's numbers while a function is captured:
+ * TL_SUPPLIED + i, of kind TL_SCALAR_FLOAT. */
+#define TL_SUPPLIED ((uint64_t)0x00C0FFEE << 32)
 
 /* An entry of tl_call.in that stands for the next entry of tl_call.scalars. */
 #define TL_SCALAR_OPERAND ((uint64_t)1 << 63)

@@ -1,7 +1,6 @@
 package autograd
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/torchlette/torchlette/engine/op"
@@ -153,32 +152,22 @@ func (t *Tape) Close(e uint32) { t.Node(e).Closed = true }
 // keep such a history. A history that ends in closed leaves only is useless outside the transform.
 func (t *Tape) LeadsOutside(edges []uint32) []bool {
 	found := make([]bool, len(edges))
-	inside := map[uint32]bool{} // steps already searched without success
+	inside := map[uint64]bool{} // steps already searched without success
 	for i, e := range edges {
-		found[i] = t.leadsOutside(e, inside)
+		var searched []uint64
+		t.walk([]uint32{e}, func(n *Node) bool {
+			if found[i] || inside[n.Seq] {
+				return false
+			}
+			searched = append(searched, n.Seq)
+			found[i] = n.Kind == KindLeaf && !n.Closed
+			return !found[i]
+		})
+		for _, seq := range searched {
+			inside[seq] = !found[i]
+		}
 	}
 	return found
-}
-
-func (t *Tape) leadsOutside(edge uint32, inside map[uint32]bool) bool {
-	work, seen := []uint32{edge}, map[uint32]bool{}
-	for len(work) > 0 {
-		id := work[len(work)-1] >> 4
-		work = work[:len(work)-1]
-		if id == 0 || seen[id] || inside[id] {
-			continue
-		}
-		seen[id] = true
-		n := t.nodes[id]
-		if n.Kind == KindLeaf && !n.Closed {
-			return true
-		}
-		for i := range n.In {
-			work = append(work, n.In[i].Val.Tape)
-		}
-	}
-	maps.Copy(inside, seen)
-	return false
 }
 
 // modified makes the error of a saved value that was written to after it was saved. producer is the edge of the step

@@ -256,7 +256,7 @@ func (d *Dispatcher) replayEmission(st *traceStep) {
 	}
 	tape := taped != 0 && st.taped && s.IsTaping()
 	var in []op.Val
-	if tape || st.prim.IndexInput > 0 {
+	if tape || st.prim.IndexInput > 0 || s.IsTracing() {
 		in = t.fetch(st.in)
 		if st.prim.IndexInput > 0 {
 			s.CheckIndex(st.prim, st.attr, in)
@@ -266,5 +266,8 @@ func (d *Dispatcher) replayEmission(st *traceStep) {
 	t.regs = s.Add(t.regs, st.prim, st.attrID, st.avals, d.edges, d.scalars)
 	if tape {
 		s.RecordStep(st.prim, st.attrID, in, t.regs[at:])
+	}
+	if s.IsTracing() {
+		s.NoteOperands(in, t.regs[at].Value)
 	}
 }

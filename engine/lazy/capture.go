@@ -40,6 +40,9 @@ type Captured struct {
 	bound   []bound       // the other inputs: constants and states
 	avals   [][]ir.AvalID // by node: all its outputs, held or not
 	types   [][]ir.DType  // by node: the dtypes of its number slots
+	// Supplied is how many numbers a call takes. supplied has their places by number slot of the program.
+	Supplied int
+	supplied map[int]int
 }
 
 // bound is the constant or state behind an input.
@@ -58,9 +61,9 @@ type capture struct {
 	p    *program.Program
 	refs map[uint32]program.Ref // by graph value
 	need map[uint32]bool        // graph nodes that are part of the program
-	// By graph value: the state's base that had this version at the mark; 0 if two bases had it.
-	owner map[uint32]uint32
-	stays map[uint32]program.Ref // by base: its input
+	// By graph value: the bases that had this version at the mark. After a copy two tensors have one version.
+	owners map[uint32][]uint32
+	stays  map[uint32]program.Ref // by base: its input
 }
 
 // Capture makes a program of the recording since the mark: a function from args to results, which are views of recorded
@@ -72,8 +75,8 @@ type capture struct {
 // itself stays: see Rewind.
 func (s *Session) Capture(m Mark, args, results []op.Val) (c *Captured, err *ir.Error) {
 	k := &capture{s: s, m: m, c: &Captured{Program: &program.Program{}, args: len(args)}, refs: map[uint32]program.Ref{},
-		need:  map[uint32]bool{},
-		owner: map[uint32]uint32{}, stays: map[uint32]program.Ref{}}
+		need:   map[uint32]bool{},
+		owners: map[uint32][]uint32{}, stays: map[uint32]program.Ref{}}
 	k.p = k.c.Program
 	defer func() {
 		if r := recover(); r != nil {
@@ -94,7 +97,7 @@ func (s *Session) Capture(m Mark, args, results []op.Val) (c *Captured, err *ir.
 	for i := range args {
 		k.argument(&args[i])
 	}
-	k.owners()
+	k.findOwners()
 	stores := k.lastStores()
 	k.nodes(results, stores)
 	k.stores(stores)
@@ -186,8 +189,8 @@ func (k *capture) argument(v *op.Val) {
 	}
 }
 
-// owners finds the bases that are state, and their versions at the mark.
-func (k *capture) owners() {
+// findOwners finds the bases that are state, and their versions at the mark.
+func (k *capture) findOwners() {
 	s := k.s
 	first := map[uint32]*Effect{} // by base: its first store since the mark
 	for i := k.m.token - s.effects.first; i < uint64(len(s.effects.list)); i++ {
@@ -204,11 +207,7 @@ func (k *capture) owners() {
 		if e := first[uint32(id)]; e != nil && e.Prev != 0 {
 			value = e.Prev
 		}
-		if _, several := k.owner[value]; several {
-			k.owner[value] = 0
-		} else {
-			k.owner[value] = uint32(id)
-		}
+		k.owners[value] = append(k.owners[value], uint32(id))
 	}
 }
 
@@ -278,10 +277,10 @@ func (k *capture) node(id uint32) {
 	n := g.Node(id)
 	x := program.Node{Op: n.Op, Operands: n.NEdge, Outputs: uint8(n.NProj + 1), Attr: n.Attr, Aval: n.Aval,
 		Edge: uint32(len(p.Edges)), Scalar: uint32(len(p.Scalars))}
-	for _, e := range g.Edges(n) {
+	for j, e := range g.Edges(n) {
 		edge := program.Edge{Layout: e.Layout}
 		if e.Value != 0 {
-			edge.Value = k.ref(e.Value)
+			edge.Value = k.ref(e.Value, k.readFrom(id, j))
 		}
 		p.Edges, p.Offsets = append(p.Edges, edge), append(p.Offsets, e.Offset)
 	}
@@ -291,6 +290,7 @@ func (k *capture) node(id uint32) {
 	i := len(p.Nodes) - 1
 	k.refs[id] = program.NodeRef(i)
 	k.draw(i)
+	k.supplied(id, i)
 	if n.Op == viewWriter {
 		p.Nodes[i].SameView = p.Relate(i)
 	}
@@ -337,34 +337,40 @@ func (k *capture) draw(i int) {
 	}
 }
 
-// ref names a value; a value from outside becomes an input.
-func (k *capture) ref(id uint32) program.Ref {
+// ref names a value, which was read from a base if that is not 0; a value from outside becomes an input.
+func (k *capture) ref(id, from uint32) program.Ref {
 	if r, ok := k.refs[id]; ok {
 		return r
 	}
 	r := program.InputRef(len(k.p.Inputs))
 	in, b := program.Input{Aval: k.s.graph.Node(id).Aval, Role: program.Constant}, bound{}
-	switch base, state := k.owner[id]; {
-	case !state:
+	owners := k.owners[id]
+	if len(owners) == 0 {
 		b.value = id
 		k.s.graph.Retain(id)
-	case base == 0:
-		panic(ir.Errorf(ir.ErrRuntime, "capture: the function reads a value that is the state of two tensors"))
-	default:
-		if old := k.stays[base]; old != 0 {
+	} else {
+		if len(owners) == 1 {
+			from = owners[0]
+		} else if !slices.Contains(owners, from) {
+			panic(ir.Errorf(ir.ErrRuntime, "capture: the function reads a value that is the state of two tensors"))
+		}
+		if old := k.stays[from]; old != 0 {
 			return old
 		}
-		k.stays[base] = r
-		in.Role, b = program.State, k.state(base)
+		k.stays[from] = r
+		in.Role, b = program.State, k.state(from)
 	}
 	k.p.Inputs = append(k.p.Inputs, in)
 	k.c.bound = append(k.c.bound, b)
-	k.refs[id] = r
+	if len(owners) <= 1 {
+		k.refs[id] = r
+	}
 	return r
 }
 
 // state holds a base through an internal handle over all of it.
 func (k *capture) state(base uint32) bound {
+	k.notCounted(base)
 	if hd := k.s.gradSlot(base); hd != 0 {
 		return bound{gradOf: hd}
 	}
@@ -383,14 +389,14 @@ func (k *capture) stores(list []*Effect) {
 			p.Inputs = append(p.Inputs, program.Input{Aval: k.s.bases.at(e.Base).Aval, Role: program.State})
 			k.c.bound = append(k.c.bound, k.state(e.Base))
 		}
-		p.Stores = append(p.Stores, program.Store{Value: k.held(e.Value), Prev: into, Base: uint32(i), Into: into,
+		p.Stores = append(p.Stores, program.Store{Value: k.held(e.Value, 0), Prev: into, Base: uint32(i), Into: into,
 			Flags: program.Last})
 	}
 }
 
-// held names a value that outlives a call.
-func (k *capture) held(id uint32) program.Ref {
-	r := k.ref(id)
+// held names a value that outlives a call; from is as in ref.
+func (k *capture) held(id, from uint32) program.Ref {
+	r := k.ref(id, from)
 	if r.IsNode() {
 		k.p.Nodes[r.Index()].Live = program.LiveOutside
 	}
@@ -401,7 +407,7 @@ func (k *capture) result(v *op.Val) {
 	if !v.IsTensor() {
 		panic(ir.Errorf(ir.ErrRuntime, "capture: a result is no tensor"))
 	}
-	k.p.Results = append(k.p.Results, program.Result{Value: k.held(v.Value), Layout: v.Layout, Offset: v.Offset,
+	k.p.Results = append(k.p.Results, program.Result{Value: k.held(v.Value, v.Base), Layout: v.Layout, Offset: v.Offset,
 		Of: k.stays[v.Base]})
 }
 
@@ -410,12 +416,12 @@ func (k *capture) histories(results []op.Val, stores []*Effect) {
 	k.p.History = make([]bool, len(k.p.Edges))
 	seen := map[uint32]bool{}
 	for i := range results {
-		k.history(results[i].Value, results[i].Tape, seen)
+		k.history(k.p.Results[i].Value, results[i].Tape, seen)
 	}
-	for _, e := range stores {
+	for i, e := range stores {
 		k.s.EachHandle(func(_ uint64, h *Handle) {
 			if h.Base == e.Base {
-				k.history(e.Value, k.s.tapeOf(h), seen)
+				k.history(k.p.Stores[i].Value, k.s.tapeOf(h), seen)
 			}
 		})
 	}
@@ -425,7 +431,7 @@ func (k *capture) histories(results []op.Val, stores []*Effect) {
 }
 
 // history walks the tape from the edge of a value.
-func (k *capture) history(value, edge uint32, seen map[uint32]bool) {
+func (k *capture) history(r program.Ref, edge uint32, seen map[uint32]bool) {
 	for edge != 0 {
 		n := k.s.tape.Node(edge)
 		if n.Kind != autograd.KindView {
@@ -433,7 +439,6 @@ func (k *capture) history(value, edge uint32, seen map[uint32]bool) {
 		}
 		edge = n.In[0].Val.Tape
 	}
-	r := k.refs[value]
 	if edge == 0 || r == 0 {
 		return
 	}
@@ -447,7 +452,6 @@ func (k *capture) history(value, edge uint32, seen map[uint32]bool) {
 	i := r.Index()
 	if x := &k.p.Nodes[i]; !x.IsPrim() {
 		i = k.p.OperandsOf(i)[0].Value.Index()
-		value = k.s.graph.Edges(k.s.graph.Node(value))[0].Value
 	}
 	n := k.s.tape.Node(edge)
 	if n.Kind == autograd.KindLeaf || seen[edge>>4] {
@@ -457,14 +461,14 @@ func (k *capture) history(value, edge uint32, seen map[uint32]bool) {
 		panic(ir.Errorf(ir.ErrInternal, "BUG: capture: %s has the history of another primitive", k.p.Prim(i).Name))
 	}
 	seen[edge>>4] = true
-	edges, j := k.s.graph.Edges(k.s.graph.Node(value)), 0
+	operands, j := k.p.OperandsOf(i), 0
 	for _, in := range n.In {
 		if in.Val.Kind == op.None {
 			continue
 		}
-		if in.Val.Tape != 0 && j < len(edges) {
+		if in.Val.Tape != 0 && j < len(operands) {
 			k.p.History[int(k.p.Nodes[i].Edge)+j] = true
-			k.history(edges[j].Value, in.Val.Tape, seen)
+			k.history(operands[j].Value, in.Val.Tape, seen)
 		}
 		j++
 	}

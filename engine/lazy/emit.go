@@ -96,6 +96,9 @@ func (s *Session) Record(id op.PrimID, attr []int64, in []op.Val) *Emission {
 	if taped && s.taping && p.VJP != nil {
 		s.RecordStep(p, k.last.AttrID, in, k.last.Outs)
 	}
+	if s.trace != nil {
+		s.NoteOperands(in, k.last.Outs[0].Value)
+	}
 	return &k.last
 }
 

@@ -20,17 +20,18 @@ type inlining struct {
 	dense  []op.Val // by input: its dense copy, made when first needed
 	nodes  []op.Val
 	first  uint64 // offset of the call's first draw
+	supply []float64
 	in     []op.Val
 	outs   []op.Val
 }
 
-// Inline records the program again on other arguments, with fresh draws. The results are valid until the end of the
-// call. Gradients flow as in the captured recording: each primitive records its step on the tape.
+// Inline records the program again on other arguments and supplied numbers, with fresh draws. The results are valid
+// until the end of the call. Gradients flow as in the captured recording: each primitive records its step on the tape.
 //
 // If the program reads all of an argument that is a view, it reads through the view; otherwise the argument is copied
 // once.
-func (s *Session) Inline(c *Captured, args []op.Val) []op.Val {
-	k := &inlining{s: s, c: c, p: c.Program, first: s.draws.offset + 1}
+func (s *Session) Inline(c *Captured, args []op.Val, numbers []float64) []op.Val {
+	k := &inlining{s: s, c: c, p: c.Program, first: s.draws.offset + 1, supply: numbers}
 	k.bind(args)
 	for range k.p.Drawn {
 		s.RNG()
@@ -220,6 +221,9 @@ func (k *inlining) number(slot int, d ir.DType) op.Val {
 		if int(x.Scalar) == slot+1 {
 			return op.IntVal(int64(k.s.draws.seed))
 		}
+	}
+	if place, ok := k.c.supplied[slot]; ok {
+		return op.FloatVal(k.supply[place])
 	}
 	switch {
 	case d.IsFloat():

@@ -13,6 +13,7 @@ type Trace struct {
 	Args   []uint64
 	values []op.Val     // of the placeholders when the function began
 	grads  []tracedGrad // in the order of their first use
+	operandNotes
 }
 
 // tracedGrad is a tensor whose gradient the function read or changed.

@@ -176,7 +176,7 @@ func TestACapturedFunctionIsTheFunction(t *testing.T) {
 
 	x := r.vector(2, 3)
 	for call := range 3 {
-		y := r.do(func(x ...op.Val) op.Val { return r.Inline(c, x)[0] }, x)
+		y := r.do(func(x ...op.Val) op.Val { return r.Inline(c, x, nil)[0] }, x)
 		require.Equal(t, []float64{2, 30}, r.read(y))
 		n := float64(call + 1)
 		require.Equal(t, []float64{2 * n, 3 * n}, r.read(state))
@@ -186,7 +186,7 @@ func TestACapturedFunctionIsTheFunction(t *testing.T) {
 	}
 	wide := r.tensor([]int64{2, 2}, 5, 0, 6, 0)
 	column := r.do(func(x ...op.Val) op.Val { return prim.Select(r, x[0], 1, 0) }, wide)
-	y := r.do(func(x ...op.Val) op.Val { return r.Inline(c, x)[0] }, column)
+	y := r.do(func(x ...op.Val) op.Val { return r.Inline(c, x, nil)[0] }, column)
 	require.Equal(t, []float64{5, 60}, r.read(y), "an argument that is a view")
 	r.Forget(c)
 	r.settled(constant, state, x, y, wide, column)
@@ -208,7 +208,7 @@ func TestGradientsFlowThroughACapturedFunction(t *testing.T) {
 	r.Release(hd)
 	r.Drain()
 	x := r.leaf(0.5, 2)
-	y := r.do(func(x ...op.Val) op.Val { return r.Inline(c, x)[0] }, x)
+	y := r.do(func(x ...op.Val) op.Val { return r.Inline(c, x, nil)[0] }, x)
 	direct := r.leaf(0.5, 2)
 	z := r.do(func(x ...op.Val) op.Val { return r.computed(prim.Sin(r, prim.Mul(r, x[0], x[0]))) }, direct)
 	r.backward(y, false)

@@ -67,23 +67,57 @@ static PyObject *py_trace_end(PyObject *self, PyObject *results) {
     return r;
 }
 
-/* _captured_call(id, tensors, results, torch): the results that the program makes; None where it does not fit. */
+/* _supplied(place): the number that stands in a capture for the one that each call supplies there. */
+static PyObject *py_supplied(PyObject *self, PyObject *place) {
+    (void)self;
+    unsigned long i = PyLong_AsUnsignedLong(place);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    uint64_t bits = TL_SUPPLIED + (uint32_t)i;
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return PyFloat_FromDouble(value);
+}
+
+/* The numbers of a list, in memory of PyMem_Malloc; NULL with an error set. */
+static double *doubles(PyObject *list, Py_ssize_t *n) {
+    *n = PyList_Size(list);
+    double *values = *n < 0 ? NULL : PyMem_Malloc(((size_t)*n + 1) * sizeof *values);
+    for (Py_ssize_t i = 0; values != NULL && i < *n; i++) {
+        values[i] = PyFloat_AsDouble(PyList_GetItem(list, i));
+    }
+    if (PyErr_Occurred() || values == NULL) {
+        PyMem_Free(values);
+        return PyErr_Occurred() ? NULL : (double *)PyErr_NoMemory();
+    }
+    return values;
+}
+
+/* _captured_call(id, tensors, numbers, results, torch): the results that the program makes; None where it does not
+ * fit. */
 static PyObject *py_captured_call(PyObject *self, PyObject *args) {
     (void)self;
     unsigned long long id;
-    PyObject *tensors, *r = NULL;
+    PyObject *tensors, *numbers, *r = NULL;
     int max, torch, count = 0;
-    Py_ssize_t n;
-    if (!PyArg_ParseTuple(args, "KOip:_captured_call", &id, &tensors, &max, &torch)) {
+    Py_ssize_t n, supplied;
+    if (!PyArg_ParseTuple(args, "KOOip:_captured_call", &id, &tensors, &numbers, &max, &torch)) {
+        return NULL;
+    }
+    double *values = doubles(numbers, &supplied);
+    if (values == NULL) {
         return NULL;
     }
     tl_out few[FEW], *outs = max <= FEW ? few : PyMem_Malloc((size_t)max * sizeof *outs);
     uint64_t *hs = outs != NULL ? handles_of(tensors, &n, false) : (uint64_t *)PyErr_NoMemory();
     if (hs != NULL &&
-        check_status(tl_captured_call(id, hs, (int32_t)n, call_source_loc(), outs, max, &count)) == 0) {
+        check_status(tl_captured_call(
+            id, hs, (int32_t)n, values, (int32_t)supplied, call_source_loc(), outs, max, &count)) == 0) {
         r = count < 0 ? Py_NewRef(Py_None) : wrapped(outs, count, torch ? TL_API_TORCH : TL_API_CORE);
     }
     PyMem_Free(hs);
+    PyMem_Free(values);
     if (outs != few) {
         PyMem_Free(outs);
     }
@@ -139,6 +173,7 @@ done:
 PyMethodDef captured_functions[] = {
     {"_trace_begin", py_trace_begin, METH_O, "Start a capture; gives placeholders of tensors."},
     {"_trace_end", py_trace_end, METH_O, "End a capture with these results, or None; gives (number, made, flushes)."},
+    {"_supplied", py_supplied, METH_O, "The number that stands in a capture for one that each call supplies."},
     {"_captured_call", py_captured_call, METH_VARARGS, "Call a captured function."},
     {"_captured_free", py_captured_free, METH_O, "Forget a captured function at the next call that waits."},
     {"_signature", py_signature, METH_O, "What a captured function depends on of a list of tensors, and the modes."},

@@ -32,7 +32,7 @@ static uint64_t *number_block(PyObject *tensors, double **values) {
 }
 
 /* Modes of tl_numbers. */
-enum { NUMBERS_READ, NUMBERS_WRITE, NUMBERS_COUNT };
+enum { NUMBERS_READ, NUMBERS_WRITE, NUMBERS_COUNT, NUMBERS_PEEK };
 
 /* Moves one number by item() and fill_(), for a tensor that the engine does not hold in host memory. */
 static int move_number(PyObject *t, double *value, int mode) {
@@ -46,7 +46,7 @@ static int move_number(PyObject *t, double *value, int mode) {
         }
         number = *value = mode == NUMBERS_COUNT ? number + held : held;
     }
-    if (mode != NUMBERS_READ) {
+    if (mode == NUMBERS_WRITE || mode == NUMBERS_COUNT) {
         PyObject *r = PyObject_CallMethod(t, "fill_", "d", number);
         Py_XDECREF(r);
         return r == NULL ? -1 : 0;
@@ -80,17 +80,26 @@ static PyObject *floats(const double *values, Py_ssize_t n) {
     return list;
 }
 
-static PyObject *py_numbers(PyObject *self, PyObject *tensors) {
-    (void)self;
+static PyObject *read_numbers(PyObject *tensors, int mode) {
     double *values;
     uint64_t *handles = number_block(tensors, &values);
     if (handles == NULL) {
         return NULL;
     }
     Py_ssize_t n = PyList_Size(tensors);
-    PyObject *list = move_numbers(tensors, handles, values, NUMBERS_READ) < 0 ? NULL : floats(values, n);
+    PyObject *list = move_numbers(tensors, handles, values, mode) < 0 ? NULL : floats(values, n);
     PyMem_Free(handles);
     return list;
+}
+
+static PyObject *py_numbers(PyObject *self, PyObject *tensors) {
+    (void)self;
+    return read_numbers(tensors, NUMBERS_READ);
+}
+
+static PyObject *py_peek(PyObject *self, PyObject *tensors) {
+    (void)self;
+    return read_numbers(tensors, NUMBERS_PEEK);
 }
 
 static PyObject *py_count(PyObject *self, PyObject *tensors) {
@@ -136,6 +145,7 @@ static PyObject *py_set_numbers(PyObject *self, PyObject *args) {
 
 PyMethodDef numbers_functions[] = {
     {"_numbers", py_numbers, METH_O, "The numbers of one-element tensors, as a list of floats."},
+    {"_peek", py_peek, METH_O, "_numbers() in a capture, of tensors that the function must not use."},
     {"_count", py_count, METH_O, "Add one to each of some one-element tensors, in place; gives the new numbers."},
     {"_set_numbers", py_set_numbers, METH_VARARGS, "Give each of some one-element tensors a number, in place."},
     {0},

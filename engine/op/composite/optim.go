@@ -35,6 +35,7 @@ func spread(b op.Builder, name string, x, p op.Val) op.Val {
 }
 
 func registerOptimOps() {
+	registerNumber()
 	op.Register(op.Def{
 		Sig: "_sgd_step(Tensor self, Tensor grad, Tensor? momentum_buffer, float lr, float momentum, float dampening, " +
 			"float weight_decay, bool first, bool nesterov, bool maximize, Tensor? overflow=None) -> Tensor",
@@ -73,6 +74,19 @@ func registerOptimOps() {
 			"T(3), T(3), T(3), T(3;0,1), T(3;0,1), 0.1, 0.9, 0.99, 1e-8, 0.01, 0.1, 0.01, True, True, False",
 			"T(3), T(3), T(3), T(3;0,1), None, 0.1, 0.9, 0.99, 1e-8, 0.01, 1.0, 1.0, False, False, False, T(), T(;0,1), "+
 				"T(;0,1)"),
+	})
+}
+
+func registerNumber() {
+	op.Register(op.Def{
+		Sig: "_number(Tensor self, float value) -> Tensor",
+		Doc: "A 0-dim tensor of one number. Dtype and device are self's.", Where: op.Hidden, NoGrad: notOfData,
+		PassThrough: []string{"value"}, Samples: samples("T(3), 2.5", "T(), -1.0"),
+		Eval: func(a *op.Args) []op.Val {
+			like := a.Val()
+			needFloat("_number", like)
+			return a.Ret(prim.Fill(a.B, a.Scalar(), like.DType(), like.Device(), nil))
+		},
 	})
 }
 

@@ -38,6 +38,12 @@ def test_graph_net_finds_both_sides_of_the_club(device: str) -> None:
     assert last_number("karate_gnn", "--device", device, "--steps", "100") >= 30
 
 
+def test_compiled_examples_have_the_lines_of_plain_ones() -> None:
+    assert last_number("karate_gnn", "--steps", "20", "--compile", "inductor") == last_number(
+        "karate_gnn", "--steps", "20"
+    )
+
+
 def test_physics_informed_net_solves_poissons_equation() -> None:
     assert last_number("pinn", "--steps", "300", "--points", "64") < 0.05
 

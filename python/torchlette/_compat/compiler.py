@@ -137,7 +137,9 @@ def compile(
         options: PyTorch's documented options; not with ``mode``. ``emulate_precision_casts=True`` keeps every bit.
         name: Accepted; regions have no names.
         disable: Whether ``model`` is returned as it is.
-        recompile_limit: Accepted; plans are limited for all functions together.
+        recompile_limit: With ``reuse_trace`` the number of programs that the function may have; calls of further
+            signatures run the function. The default is ``torch._dynamo.config.recompile_limit``, 8. Without it nothing
+            is limited.
         isolate_recompiles: Accepted; nothing is shared that could be isolated.
         dynamic_shapes: Accepted, as ``dynamic``.
         reuse_trace: Whether the function is captured, and called again without running Python; see
@@ -158,6 +160,8 @@ def compile(
     mark = _marks(backend if backend is not None else _Default.backend) and not config.get("emulate_precision_casts")
     kind = CapturingContext if reuse_trace else Context
     context = kind(mark, fullgraph or strict, strict, config)
+    if isinstance(context, CapturingContext):
+        context.limit = recompile_limit
 
     def decorate(model: Any) -> Any:
         if model is None:

@@ -9,6 +9,7 @@ docs/internals/captured-functions.md says more.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import itertools
@@ -22,18 +23,27 @@ from torchlette import _C
 from torchlette._runtime.errors import AsyncInCompileError, InvalidHandleError, Unsupported
 from torchlette._runtime.nested import replaced
 from torchlette._runtime.regions import Context, Stance, is_async, like
+from torchlette._runtime.supplied import Supply
 
-__all__ = ["CapturingContext", "forget_all"]
+__all__ = ["CapturingContext", "Limit", "forget_all"]
 
-#: Programs of one function, PyTorch's limit of recompilations. Calls of further signatures run the function.
-MAX_PROGRAMS = 8
 #: Kinds of arguments, and signatures of one kind, that are remembered.
 MAX_FAMILIES = 64
 #: How far, and in how long containers, numbers are looked for.
 MAX_DEPTH, MAX_ITEMS = 4, 4096
+#: The longest list whose items are compared at each call. Longer ones are mostly records of losses.
+MAX_WATCHED = 32
 
 _CONSTANTS = (bool, int, float, str, bytes, type(None), _C.dtype, _C.device)
+#: Names by which code reads what an optimizer supplies at each call. A function that has one is guarded by the numbers.
+_READS_OPTIONS = frozenset(("param_groups", "defaults", "get_last_lr", "_last_lr", "get_lr", "state_dict"))
 _PLAIN = frozenset((bool, int, str, bytes, type(None), _C.dtype, _C.device, _C.Size))
+
+
+class Limit:
+    """``torch._dynamo.config.recompile_limit``: the programs that a function may have."""
+
+    programs = 8
 
 
 class _Capturing:
@@ -60,8 +70,8 @@ class _Slot:
 class _Program:
     """A captured function of one signature."""
 
-    def __init__(self, number: int, result: Any, made: int, flushes: bool) -> None:
-        self.number, self.result, self.made, self.flushes = number, result, made, flushes
+    def __init__(self, number: int, result: Any, made: int, flushes: bool, supply: Supply) -> None:
+        self.number, self.result, self.made, self.flushes, self.supply = number, result, made, flushes, supply
         self.single = type(result) is _Slot and not result.is_argument
 
     def __del__(self, free: Callable[[int], None] = _C._captured_free) -> None:
@@ -69,11 +79,16 @@ class _Program:
 
     def call(self, tensors: list[_C.Tensor], torch: bool) -> tuple[bool, Any]:
         """Record the program; return whether it fits the tensors, and the result."""
-        outs = _C._captured_call(self.number, tensors, self.made, torch)
+        evaluated = self.supply.evaluate()
+        if evaluated is None:
+            return False, None
+        values, numbers = evaluated
+        outs = _C._captured_call(self.number, tensors, numbers, self.made, torch)
         if outs is None:
             return False, None
         if self.flushes:
             _C.flush()
+        self.supply.commit(values)
         if self.single:
             return True, outs[0]
         return True, replaced(self.result, _Slot, lambda s: (tensors if s.is_argument else outs)[s.index])
@@ -95,6 +110,15 @@ def _content(cell: types.CellType) -> tuple[Any]:
     return (cell.cell_contents,)
 
 
+def _identity(cell: types.CellType) -> tuple[int]:
+    return (id(cell.cell_contents),)
+
+
+def _items(value: list[Any]) -> tuple[Any, ...]:
+    """Return the numbers, words and flags of a list, and which objects the others are."""
+    return (len(value), *(v if isinstance(v, _CONSTANTS) else id(v) for v in value))
+
+
 def _needs_grad(t: _C.Tensor) -> tuple[bool]:
     return (t.requires_grad,)
 
@@ -105,24 +129,62 @@ class _Family:
     def __init__(self, roots: list[Any]) -> None:
         self.signatures: dict[Any, _Signature] = {}
         self._readers: list[Callable[[], tuple[Any, ...]]] = []
-        self._slots: list[tuple[dict[Any, Any], Any, Any]] = []
-        self._sizes: list[tuple[dict[Any, Any], int]] = []
+        self._constants: list[tuple[Callable[[Any], tuple[Any, ...]], dict[Any, Any]]] = []
+        self._leaves: list[_C.Tensor] = []  # whose need of a gradient is compared
+        # The state of the last call, and the numbers of all.
+        self._flat: list[Any] = []
+        self._number = -1
+        self._numbers: dict[Any, int] = {}
+        # Entries of tables by identity, and lengths of containers.
+        self._entries: list[tuple[Callable[[Any], tuple[Any, ...]], dict[Any, Any]]] = []
+        self._values: list[Any] = []
+        self._containers: list[Any] = []
+        self._lengths: list[int] = []
+        self._held: list[Any] = []  # what is known by its identity
         self._seen: dict[int, Any] = {}  # holds the objects, whose identity is in the key
+        self._names: set[str] = set()  # in the code of the functions
+        self._groups: list[tuple[dict[str, Any], frozenset[str]]] = []
         for root in roots:
             self._reach(root, 0)
+        for group, supplied in self._groups:
+            skip = supplied if not self._names & _READS_OPTIONS else ()
+            self._watch(group, [name for name in group if name not in skip])
 
-    def state(self) -> Any:
-        """Return the numbers, words and flags that the function reaches; None where it reaches other objects now."""
+    def state(self) -> int | None:
+        """Return a number for the numbers, words and flags that the function reaches, -1 where it met too many others;
+        None where it reaches other objects now.
+        """
         try:
-            flat = list(itertools.chain.from_iterable([read() for read in self._readers]))
+            entries = itertools.chain.from_iterable([get(table) for get, table in self._entries])
+            if not all(map(operator.is_, entries, self._values)):
+                return None
+            flat = [t.requires_grad for t in self._leaves]
+            for get, table in self._constants:
+                flat.extend(get(table))
+            for read in self._readers:
+                flat.extend(read())
         except (KeyError, ValueError):
             return None
-        if not all(len(table) == size for table, size in self._sizes):
+        if list(map(len, self._containers)) != self._lengths:
             return None
-        if not all(table.get(name) is value for table, name, value in self._slots):
-            return None
+        if self._number >= 0 and len(flat) == len(self._flat) and all(map(operator.is_, flat, self._flat)):
+            return self._number
         bits = [struct.pack("<d", v) for v in flat if type(v) is float]
-        return tuple(flat), tuple(map(type, flat)), tuple(bits)
+        key = tuple(flat), tuple(map(type, flat)), tuple(bits)
+        number = self._numbers.get(key, -1)
+        if number < 0 and len(self._numbers) < MAX_FAMILIES:
+            number = self._numbers[key] = len(self._numbers)
+        self._flat, self._number = flat, number
+        return number
+
+    def compute_options(self) -> None:
+        """Compute the options of optimizers that are tensors: a capture looks at their numbers."""
+        for group, _ in self._groups:
+            for value in group.values():
+                if isinstance(value, _C.Tensor):
+                    before = _C._set_compiled(0)
+                    value.tolist()
+                    _C._set_compiled(before)
 
     def _reach(self, value: Any, depth: int) -> None:
         """Watch what a call can read of ``value``."""
@@ -142,14 +204,28 @@ class _Family:
         elif isinstance(value, Module):
             for module in value.modules():
                 self._watch(vars(module))
-                self._tensors(module._parameters)
-                self._tensors(module._buffers)
+                for table in (module._parameters, module._buffers, module._modules):
+                    self._tensors(table)
+                for hooks in (
+                    module._forward_pre_hooks,
+                    module._forward_hooks,
+                    module._backward_pre_hooks,
+                    module._backward_hooks,
+                ):
+                    self._length(hooks)
         elif isinstance(value, Optimizer):
-            self._all(value.param_groups, depth)
+            self._length(value.param_groups)
+            for group in value.param_groups:
+                self._seen[id(group)] = group
+                self._length(group["params"])
+                self._groups.append((group, value._supplied()))
             self._tensors(value.state)
             for entry in value.state.values():
                 self._tensors(entry)
         elif isinstance(value, (list, tuple, set)):
+            if isinstance(value, list) and len(value) <= MAX_WATCHED:
+                self._held.append(list(value))
+                self._readers.append(functools.partial(_items, value))
             self._all(value, depth)
         elif isinstance(value, dict):
             self._watch(value)
@@ -171,28 +247,45 @@ class _Family:
             if isinstance(value, _CONSTANTS):
                 self._readers.append(functools.partial(_content, cell))
             else:
+                self._held.append(value)
+                self._readers.append(functools.partial(_identity, cell))
                 self._reach(value, depth + 1)
+        self._names.update(fn.__code__.co_names)
         names = [name for name in fn.__code__.co_names if name in fn.__globals__]
         self._watch(fn.__globals__, names)
         self._all([fn.__globals__[name] for name in names], depth)
         self._all((fn.__defaults__ or (), fn.__kwdefaults__ or {}), depth)
 
+    def _length(self, container: Any) -> None:
+        self._containers.append(container)
+        self._lengths.append(len(container))
+
+    def _identities(self, table: dict[Any, Any], names: list[Any]) -> None:
+        if names:
+            self._entries.append((_getter(names), table))
+            self._values.extend(table[name] for name in names)
+
     def _tensors(self, table: dict[Any, Any]) -> None:
         """Watch that a table of parameters, buffers or state has the same entries."""
-        self._sizes.append((table, len(table)))
-        for name, tensor in table.items():
-            self._slots.append((table, name, tensor))
+        self._length(table)
+        self._identities(table, list(table))
+        for tensor in table.values():
             if isinstance(tensor, _C.Tensor):
-                self._readers.append(functools.partial(_needs_grad, tensor))
+                self._leaves.append(tensor)
 
     def _watch(self, table: dict[Any, Any], names: Any = None) -> None:
-        """Watch the numbers, words and flags of a table."""
-        found = [n for n in (table if names is None else names) if isinstance(table[n], _CONSTANTS)]
-        if len(found) == 1:
-            self._readers.append(lambda: (table[found[0]],))
-        elif found:
-            get = operator.itemgetter(*found)
-            self._readers.append(lambda: get(table))
+        """Watch the numbers, words and flags of a table, and which objects its other entries are."""
+        names = list(table if names is None else names)
+        found = [n for n in names if isinstance(table[n], _CONSTANTS)]
+        self._identities(table, [n for n in names if not isinstance(table[n], _CONSTANTS)])
+        if found:
+            self._constants.append((_getter(found), table))
+
+
+def _getter(names: list[Any]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return a function that gives the entries of a table."""
+    get = operator.itemgetter(*names)
+    return (lambda table: (get(table),)) if len(names) == 1 else get
 
 
 def _flatten(value: Any, tensors: list[_C.Tensor], objects: list[Any]) -> Any:
@@ -212,6 +305,9 @@ def _flatten(value: Any, tensors: list[_C.Tensor], objects: list[Any]) -> Any:
         return kind, tuple([_flatten(v, tensors, objects) for v in value])
     if isinstance(value, dict):
         return kind, tuple(value), tuple([_flatten(v, tensors, objects) for v in value.values()])
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = [getattr(value, f.name, None) for f in dataclasses.fields(value)]
+        return kind, tuple([_flatten(part, tensors, objects) for part in parts])
     if hasattr(kind, "__array_interface__") or isinstance(value, (bytearray, memoryview)):
         raise _Uncapturable
     objects.append(value)
@@ -221,7 +317,7 @@ def _flatten(value: Any, tensors: list[_C.Tensor], objects: list[Any]) -> Any:
 class _Function:
     """The programs of one function."""
 
-    def __init__(self, fn: Callable[..., Any], context: Context) -> None:
+    def __init__(self, fn: Callable[..., Any], context: CapturingContext) -> None:
         if context.strict and is_async(fn) or is_async(getattr(fn, "__self__", fn)):
             raise AsyncInCompileError("a coroutine function cannot be captured: its body runs after the call")
         if inspect.isgeneratorfunction(fn):
@@ -251,7 +347,7 @@ class _Function:
                 family = self.families[structure] = _Family([self.fn, *objects])
                 state = family.state()
         layouts = _C._signature(tensors)
-        if family is None or state is None or layouts is None:
+        if family is None or state is None or state < 0 or layouts is None:
             return self.run(*args, **kwargs)
         key = layouts, state
         known = family.signatures.get(key)
@@ -267,8 +363,9 @@ class _Function:
                 return self.run(*args, **kwargs)
             if fits:
                 return result
-        if known.staged or self.programs >= MAX_PROGRAMS or not all(t.is_contiguous() for t in tensors):
+        if known.staged or self.programs >= self.limit() or not all(t.is_contiguous() for t in tensors):
             return self.run(*args, **kwargs)
+        family.compute_options()
         program = self._capture(args, kwargs, tensors)
         fits, result = self._replay(program, tensors)
         if not fits:
@@ -277,6 +374,10 @@ class _Function:
         known.programs.append(program)
         self.programs += 1
         return result
+
+    def limit(self) -> int:
+        """Return how many programs the function may have."""
+        return Limit.programs if self.context.limit is None else self.context.limit
 
     def _forget(self, structure: Any) -> None:
         family = self.families.pop(structure, None)
@@ -297,6 +398,8 @@ class _Function:
         stand_ins = _C._trace_begin(tensors)
         by_id = {id(t): stand_in for t, stand_in in zip(tensors, stand_ins, strict=True)}
         leaves: list[_C.Tensor] = []
+        supply = Supply()
+        Supply.set_current(supply)
         _Capturing.now = True
         before = _C._enter_compiled(self.context.mark, True)
         try:
@@ -309,17 +412,22 @@ class _Function:
         finally:
             _C._set_compiled(before)
             _Capturing.now = False
+            Supply.set_current(None)
         number, made, flushes = _C._trace_end(leaves)
         places = {id(t): _Slot(True, i) for i, t in enumerate(stand_ins)}
         count = itertools.count()
         for t, was_made in zip(leaves, made, strict=True):
             if was_made:
                 places[id(t)] = _Slot(False, next(count))
-        return _Program(number, replaced(result, _C.Tensor, lambda t: places.get(id(t), t)), next(count), flushes)
+        shape = replaced(result, _C.Tensor, lambda t: places.get(id(t), t))
+        return _Program(number, shape, next(count), flushes, supply)
 
 
 class CapturingContext(Context):
     """How functions are captured."""
+
+    #: The number of programs that a function may have; None for ``torch._dynamo.config.recompile_limit``.
+    limit: int | None = None
 
     def function(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that calls ``fn``, or its program."""

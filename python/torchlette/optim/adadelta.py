@@ -6,6 +6,7 @@ from typing import Any
 
 from torchlette import _C
 from torchlette.optim.optimizer import check_options
+from torchlette.optim.overflow import add_scaled
 from torchlette.optim.per_parameter import Entry, PerParameterOptimizer, zeros_for
 
 __all__ = ["Adadelta"]
@@ -61,4 +62,4 @@ class Adadelta(PerParameterOptimizer):
         square_avg.mul_(rho).addcmul_(grad, grad, value=1 - rho)
         delta = (acc_delta + eps).sqrt() / (square_avg + eps).sqrt() * grad
         acc_delta.mul_(rho).addcmul_(delta, delta, value=1 - rho)
-        p.add_(delta, alpha=-lr)
+        add_scaled(p, -lr, delta)

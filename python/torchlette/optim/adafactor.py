@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from torchlette import _C, finfo
-from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options, count_steps, host_number
+from torchlette._runtime.supplied import Supplied, operand, square_root
+from torchlette.optim.optimizer import Optimizer, as_rate, check_options, count_steps, host_number, option
 from torchlette.optim.overflow import Number, Overflow
 from torchlette.optim.per_parameter import zeros_for
 
@@ -68,6 +69,7 @@ class Adafactor(Optimizer):
         super().__init__(params, defaults)
 
     _NUMBERS = ("step",)
+    _SUPPLIED = frozenset(("lr",))
 
     def _update(self, overflow: Overflow | None) -> None:
         for group in self.param_groups:
@@ -98,21 +100,31 @@ def _start(p: Tensor) -> dict[str, Any]:
     return {"step": host_number(0.0), "row_var": zeros[..., :1].clone(), "col_var": zeros[..., :1, :].clone()}
 
 
+def _lerp(mean: Tensor, new: Tensor, weight: Number) -> Tensor:
+    """Move a running mean towards ``new``, in place."""
+    if not isinstance(weight, Supplied):
+        return mean.lerp_(new, weight)
+    # The formula of lerp depends on the number.
+    if weight < 0.5:
+        return mean.add_((new - mean) * operand(weight, mean))
+    return mean.copy_(new - (new - mean) * operand(1 - weight, mean))
+
+
 def _step(p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], step: Number) -> None:
     """Record the update of ``p``, step number ``step``; nothing is read."""
-    lr, squares = as_number(group["lr"]), grad.square()
+    lr, squares = option(group, "lr"), grad.square()
     newest = step ** group["beta2_decay"]
     least, smallest = group["eps"]
     least = finfo(p.dtype).eps if least is None else least
     if p.dim() > 1:
-        row = state["row_var"].lerp_(squares.mean(-1, keepdim=True), newest)
-        column = state["col_var"].lerp_(squares.mean(-2, keepdim=True), newest)
+        row = _lerp(state["row_var"], squares.mean(-1, keepdim=True), newest)
+        column = _lerp(state["col_var"], squares.mean(-2, keepdim=True), newest)
         variance = row @ column / row.mean(-2, keepdim=True).clamp(min=least)
     else:
-        variance = state["variance"].lerp_(squares, newest)
+        variance = _lerp(state["variance"], squares, newest)
     update = variance.clamp(min=least * least).rsqrt() * grad
-    relative = step.rsqrt().clamp(max=lr) if isinstance(step, Tensor) else min(lr, 1 / math.sqrt(step))
+    relative = step.rsqrt().clamp(max=lr) if isinstance(step, Tensor) else min(lr, 1 / square_root(step))
     root = math.sqrt(p.numel())
-    size = (p.norm() / root).clamp(min=smallest) * relative
-    p.mul_(1 - lr * group["weight_decay"])
+    size = (p.norm() / root).clamp(min=smallest) * operand(relative, p)
+    p.mul_(operand(1 - lr * group["weight_decay"], p))
     p.sub_(update * (size / (update.norm() / (root * group["d"])).clamp(min=1)))

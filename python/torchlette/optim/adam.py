@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from torchlette import _C
-from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options, count_steps, host_number
+from torchlette._runtime.supplied import passed
+from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options, count_steps, host_number, option
 from torchlette.optim.overflow import Overflow, bias_correction
 
 __all__ = ["Adam", "AdamW"]
@@ -101,10 +102,11 @@ class Adam(Optimizer):
                 group.setdefault(name, default)
 
     _NUMBERS = ("step",)
+    _SUPPLIED = frozenset(("lr",))
 
     def _update(self, overflow: Overflow | None) -> None:
         for group in self.param_groups:
-            lr, eps, decay = as_number(group["lr"]), group["eps"], group["weight_decay"]
+            lr, eps, decay = passed(option(group, "lr")), group["eps"], group["weight_decay"]
             beta1, beta2 = (as_number(beta) for beta in group["betas"])
             decoupled, amsgrad, maximize = group["decoupled_weight_decay"], group["amsgrad"], group["maximize"]
             state, ready, entries = self.state, [], []
@@ -118,7 +120,7 @@ class Adam(Optimizer):
             adam_step, counted, bias1, bias2 = _C._adam_step, None, 0.0, 0.0
             for (p, grad, entry), step in zip(ready, count_steps(entries), strict=True):
                 if step != counted:  # all parameters of a group mostly share one count
-                    counted, bias1, bias2 = step, 1 - beta1**step, 1 - beta2**step
+                    counted, bias1, bias2 = step, passed(1 - beta1**step), passed(1 - beta2**step)
                 largest = entry["max_exp_avg_sq"] if amsgrad else None
                 adam_step(
                     p, grad, entry["exp_avg"], entry["exp_avg_sq"], largest,

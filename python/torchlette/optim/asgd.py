@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchlette import _C
+from torchlette._runtime.supplied import operand
 from torchlette.optim.optimizer import as_number, check_options, host_number
 from torchlette.optim.overflow import Number, add_scaled
 from torchlette.optim.per_parameter import Entry, PerParameterOptimizer, zeros_for
@@ -75,11 +76,11 @@ class ASGD(PerParameterOptimizer):
 
     def _step(self, p: _C.Tensor, grad: _C.Tensor, state: Entry, group: Entry, eta: Number, mu: Number) -> None:
         ax = state["ax"]
-        p.mul_(1 - group["lambd"] * eta)
+        p.mul_(operand(1 - group["lambd"] * eta, p))
         add_scaled(p, -eta, grad)
         if isinstance(mu, _C.Tensor):
             ax.copy_(_C.where(mu == 1, p, ax + (p - ax) * mu))
         elif mu != 1:
-            ax.add_((p - ax) * mu)
+            ax.add_((p - ax) * operand(mu, p))
         else:
             ax.copy_(p)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchlette import _C
-from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options
-from torchlette.optim.overflow import Overflow
+from torchlette._runtime.supplied import operand
+from torchlette.optim.optimizer import Optimizer, as_rate, check_options, option
+from torchlette.optim.overflow import Overflow, add_scaled
 
 __all__ = ["Muon"]
 
@@ -80,6 +81,8 @@ class Muon(Optimizer):
             if p.dim() != 2:
                 raise ValueError(f"Muon only supports 2D parameters whereas we found a parameter with size: {p.size()}")
 
+    _SUPPLIED = frozenset(("lr",))
+
     def _update(self, overflow: Overflow | None) -> None:
         for group in self.param_groups:
             for p in group["params"]:
@@ -97,12 +100,12 @@ class Muon(Optimizer):
 
 
 def _step(p: Tensor, grad: Tensor, buffer: Tensor, group: dict[str, Any]) -> None:
-    lr, momentum = as_number(group["lr"]), group["momentum"]
+    lr, momentum = option(group, "lr"), group["momentum"]
     buffer.lerp_(grad, 1 - momentum)
     wanted = grad.lerp(buffer, momentum) if group["nesterov"] else buffer
     direction = orthogonalized(wanted, group["ns_coefficients"], group["ns_steps"], group["eps"])
-    p.mul_(1 - lr * group["weight_decay"])
-    p.add_(direction.to(p.dtype), alpha=-lr * _ADJUSTMENTS[group["adjust_lr_fn"] or "original"](*p.shape))
+    p.mul_(operand(1 - lr * group["weight_decay"], p))
+    add_scaled(p, -lr * _ADJUSTMENTS[group["adjust_lr_fn"] or "original"](*p.shape), direction.to(p.dtype))
 
 
 def orthogonalized(matrix: Tensor, coefficients: Sequence[float], steps: int, eps: float) -> Tensor:

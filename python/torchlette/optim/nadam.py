@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchlette import _C
+from torchlette._runtime.supplied import operand
 from torchlette.optim.optimizer import check_options, host_number
 from torchlette.optim.overflow import Number, add_scaled, bias_correction
 from torchlette.optim.per_parameter import Entry, PerParameterOptimizer, zeros_for
@@ -88,6 +89,6 @@ class NAdam(PerParameterOptimizer):
         (beta1, beta2), exp_avg, exp_avg_sq = group["betas"], state["exp_avg"], state["exp_avg_sq"]
         exp_avg.lerp_(grad, 1 - beta1)
         exp_avg_sq.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-        divisor = (exp_avg_sq / bias2).sqrt() + group["eps"]
+        divisor = (exp_avg_sq / operand(bias2, p)).sqrt() + group["eps"]
         add_scaled(p, -fresh, grad, divisor)
         add_scaled(p, -moving, exp_avg, divisor)

@@ -10,7 +10,8 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from torchlette import _C
-from torchlette._runtime.errors import OutOfMemoryError
+from torchlette._runtime.errors import OutOfMemoryError, Unsupported
+from torchlette._runtime.supplied import Supply
 from torchlette.autograd import enable_grad, no_grad
 from torchlette.optim.overflow import Overflow, SharedNumbers
 from torchlette.utils.hooks import RemovableHandle
@@ -54,9 +55,33 @@ def host_number(value: float, fused: bool = False) -> Tensor:
     return _C.tensor(float(value), dtype=_C.float64 if double else _C.float32, device="cpu")
 
 
+def _read_outside(value: Tensor) -> float:
+    """Read a tensor outside of compiled regions: it is no part of what they compute."""
+    before = _C._set_compiled(0)
+    try:
+        return value.item()
+    finally:
+        _C._set_compiled(before)
+
+
+def option(group: dict[str, Any], name: str) -> Any:
+    """Return an option as a Python number; a tensor is read. In a capture each call supplies it."""
+    supply, value = Supply.current(), group[name]
+    is_tensor = isinstance(value, Tensor)
+    if supply is None:
+        return _read_outside(value) if is_tensor else value
+    now = _C._peek([value]) if is_tensor else (value,)
+    return supply.leaves((id(group), name), lambda: (option(group, name),), now)[0]
+
+
 def count_steps(entries: list[dict[str, Any]]) -> list[float]:
     """Add one to each step count in place, without recording it; return the new counts."""
     steps = [entry["step"] for entry in entries]
+    supply = Supply.current()
+    if supply is not None:
+        counted = [step + 1 for step in supply.read(steps)]
+        supply.write(steps, counted)
+        return counted
     try:
         return _C._count(steps)
     except TypeError:  # a number that the program stored before the first step
@@ -170,17 +195,27 @@ class Optimizer:
         """
         raise NotImplementedError(f"{type(self).__name__} does not implement the update of an optimizer step")
 
-    def _selects(self) -> bool:
-        """Return whether :meth:`step` leaves out overflowed steps by itself, given ``found_inf``.
+    #: Options that the update takes through :func:`option`.
+    _SUPPLIED: frozenset[str] = frozenset()
 
-        Only the steps of this package do, without code of others around them: overridden methods and hooks run only
-        for steps that are taken.
-        """
+    def _supplied(self) -> frozenset[str]:
+        """Return the options that may change between the calls of a captured function."""
+        return self._SUPPLIED if self._is_own() else frozenset()
+
+    def _is_own(self) -> bool:
+        """Return whether the step is one of this package, without code of others around it."""
         if "step" in vars(self) or self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks:
             return False
         kinds = type(self).__mro__
         own = next(i for i, kind in enumerate(kinds) if kind.__module__.startswith("torchlette.optim."))
         return kinds[own] is not Optimizer and not any(self._STEP_PARTS & vars(kind).keys() for kind in kinds[:own])
+
+    def _selects(self) -> bool:
+        """Return whether :meth:`step` leaves out overflowed steps by itself, given ``found_inf``.
+
+        Only the steps of this package do: overridden methods and hooks run only for steps that are taken.
+        """
+        return self._is_own()
 
     def _run(self, closure: Callable[[], Any] | None) -> Any:
         """Evaluate the closure, if there is one, and update the parameters once."""
@@ -189,6 +224,8 @@ class Optimizer:
             with enable_grad():
                 loss = closure()
         found = getattr(self, "found_inf", None)
+        if found is not None and Supply.current() is not None:
+            raise Unsupported("a captured function steps an optimizer by a GradScaler: call scaler.step outside of it")
         with no_grad():
             if found is None:
                 self._leave_device()

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from torchlette import _C
+from torchlette._runtime.supplied import operand
 
 __all__ = ["Number", "Overflow", "SharedNumbers", "add_scaled", "bias_correction"]
 
@@ -139,6 +140,7 @@ def add_scaled(p: Tensor, rate: Number, direction: Tensor, divisor: Tensor | Non
         direction: Of the shape of ``p``.
         divisor: What the direction is divided by first.
     """
+    rate = operand(rate, p)
     if isinstance(rate, Tensor):
         p.add_((direction if divisor is None else direction / divisor) * rate)
     elif divisor is None:

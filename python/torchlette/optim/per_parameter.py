@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from torchlette import _C
-from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options, count_steps, host_number
+from torchlette._runtime.supplied import host_numbers, operand, write_numbers
+from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options, count_steps, host_number, option
 from torchlette.optim.overflow import Number, Overflow
 
 __all__ = ["Entry", "PerParameterOptimizer", "zeros_for"]
@@ -34,6 +35,7 @@ class PerParameterOptimizer(Optimizer):
     """
 
     _NUMBERS = ("step",)
+    _SUPPLIED = frozenset(("lr",))
 
     def __init__(self, params: Any, defaults: Entry) -> None:
         """Check the options that all of these optimizers have."""
@@ -104,9 +106,9 @@ class PerParameterOptimizer(Optimizer):
                 self._select_group(group, ready, entries, overflow)
 
     def _update_group(self, group: Entry, ready: list[tuple[Tensor, Tensor]], entries: list[Entry]) -> None:
-        lr, others, steps = as_number(group["lr"]), self._NUMBERS[1:], count_steps(entries)
+        lr, others, steps = option(group, "lr"), self._NUMBERS[1:], count_steps(entries)
         tensors = [state[key] for state in entries for key in others]
-        numbers = _C._numbers(tensors) if tensors else []
+        numbers = host_numbers(tensors) if tensors else []
         rates: dict[Any, Any] = {}
         changed: list[float] = []
         for i, ((p, grad), state) in enumerate(zip(ready, entries, strict=True)):
@@ -117,7 +119,7 @@ class PerParameterOptimizer(Optimizer):
             self._decayed_step(p, grad, state, group, lr, given)
             changed.extend(new)
         if tensors:
-            _C._set_numbers(tensors, changed)
+            write_numbers(tensors, changed)
 
     def _select_group(
         self, group: Entry, ready: list[tuple[Tensor, Tensor]], entries: list[Entry], overflow: Overflow
@@ -146,7 +148,7 @@ class PerParameterOptimizer(Optimizer):
         if group["maximize"]:
             grad = -grad
         if decay != 0 and group.get("decoupled_weight_decay"):
-            p.mul_(1 - lr * decay)
+            p.mul_(operand(1 - lr * decay, p))
         elif decay != 0:
             grad = grad.add(p, alpha=decay)
         self._step(p, grad, state, group, *rates)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from torchlette import _C
+from torchlette._runtime.supplied import square_root
 from torchlette.optim.overflow import Number, add_scaled, bias_correction
 from torchlette.optim.per_parameter import Entry, PerParameterOptimizer, zeros_for
 
@@ -67,11 +67,11 @@ class RAdam(PerParameterOptimizer):
         # The length of the simple moving average equivalent to the exponential one, now and in the limit.
         limit = 2 / (1 - beta2) - 1
         length = limit - 2 * step * (1 - bias2) / bias2
-        enough, root = length > 5.0, _C.sqrt if isinstance(length, _C.Tensor) else math.sqrt
-        if enough is False:
+        enough = length > 5.0
+        if not isinstance(enough, _C.Tensor) and not enough:
             return (rate, 0.0, False), ()
-        rectification = root((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length))
-        return (rate, rate * rectification * root(bias2), enough), ()
+        rectification = square_root((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length))
+        return (rate, rate * rectification * square_root(bias2), enough), ()
 
     def _step(
         self,

@@ -6,6 +6,7 @@ from typing import Any
 
 from torchlette import _C
 from torchlette.optim.optimizer import check_options
+from torchlette.optim.overflow import add_scaled
 from torchlette.optim.per_parameter import Entry, PerParameterOptimizer, zeros_for
 
 __all__ = ["RMSprop"]
@@ -88,6 +89,6 @@ class RMSprop(PerParameterOptimizer):
             divisor = square_avg.sqrt() + group["eps"]
         if group["momentum"] > 0:
             buffer = state["momentum_buffer"].mul_(group["momentum"]).addcdiv_(grad, divisor)
-            p.add_(buffer, alpha=-lr)
+            add_scaled(p, -lr, buffer)
         else:
-            p.addcdiv_(grad, divisor, value=-lr)
+            add_scaled(p, -lr, grad, divisor)

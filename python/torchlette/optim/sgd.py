@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from torchlette import _C
-from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options
+from torchlette._runtime.supplied import passed
+from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options, option
 from torchlette.optim.overflow import Overflow
 
 __all__ = ["SGD"]
@@ -79,6 +80,8 @@ class SGD(Optimizer):
             ):
                 group.setdefault(name, default)
 
+    _SUPPLIED = frozenset(("lr",))
+
     def _selects(self) -> bool:
         # With dampening, the first step that is taken weighs the gradient differently: the host must know which it is.
         return super()._selects() and not any(
@@ -92,7 +95,7 @@ class SGD(Optimizer):
 
     def _update(self, overflow: Overflow | None) -> None:
         for group in self.param_groups:
-            lr, momentum, dampening = as_number(group["lr"]), group["momentum"], group["dampening"]
+            lr, momentum, dampening = passed(option(group, "lr")), group["momentum"], group["dampening"]
             decay, nesterov, maximize = as_number(group["weight_decay"]), group["nesterov"], group["maximize"]
             for p in group["params"]:
                 grad = p.grad

@@ -97,6 +97,8 @@ def _is_core_module(value: Any) -> bool:
 def mirror(facade: ModuleType, core: ModuleType) -> None:
     """Give ``facade`` the names of ``core``; modules among them are mirrored when they are first used."""
     names = vars(core)
+    if type(core) is not ModuleType:  # names that are one for both modules
+        facade.__class__ = type(core)
     for name, value in names.items():
         if not (name.startswith("__") or _is_core_module(value)):
             facade.__dict__.setdefault(name, value)

@@ -143,7 +143,7 @@ class _Jit(ModuleType):
             The function, or a module with ``fn`` under ``_orig_mod``.
 
         Raises:
-            HostReadInCompileError: The function reads a value, as ``item()`` or Adam's step count.
+            HostReadInCompileError: The function reads a value, as ``item()`` does.
             InvalidTraceTensorEscapeError: A tensor that was made in a capture and not returned is used later.
             AsyncInCompileError: The function is a coroutine function.
             RuntimeError: The function writes with a gradient to a tensor from outside, seeds the generator, or gives
