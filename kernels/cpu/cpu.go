@@ -29,7 +29,8 @@ type Options struct {
 	Threads int
 	// MemoryLimit bounds the bytes of all buffers; 0: no bound.
 	MemoryLimit int64
-	// ISA names the instruction set ("plain" or "neon", "avx2", "avx512", "avx512_bf16", "amx"); "": the best of this processor.
+	// ISA names the instruction set ("plain" or "neon", "avx2", "avx512", "avx512_bf16", "amx"); "": the best of this
+	// processor.
 	ISA string
 }
 

@@ -67,7 +67,7 @@ static void half_panel(const half_product *p, int64_t j0, int64_t nn, uint32_t *
 }
 
 // Rounds rows [m0, m1) and nn columns from j0 of a finished product into C.
-static void half_store(const half_product *p, int64_t m0, int64_t m1, int64_t j0, int64_t nn, const float *sum,
+static void half_store(const half_product *p, int64_t m0, int64_t m1, int64_t j0, int64_t nn, float *sum,
 	float *turned) {
 	const gemm *x = &p->x;
 	const int type = x->g->type;
@@ -100,9 +100,13 @@ static void half_block(const half_product *p, int64_t m0, int64_t m1, int64_t p0
 				rows = height32(p->mr, m, m1);
 				const uint32_t *a = p->a + m * p->am + k;
 				float *to = sum + (m - m0) * p->nr;
-				if (p->h) p->h->gemm((int)rows, kc, a, p->am, b + k * p->nr, to, k == 0, shape);
+				// The lines of C that these sums become: each is on another page.
+				for (int64_t i = 0; k == 0 && x->cn == 1 && i < rows; i++)
+					__builtin_prefetch(x->c + ((m + i) * x->cm + q * p->nr) * 2, 1);
+				const int first = k == 0;
+				if (p->h) p->h->gemm((int)rows, kc, a, p->am, b + k * p->nr, to, first, shape);
 				else x->t->gemm32((int)rows, kc, (const float *)a, p->am, 1, (const float *)b + k * p->nr, p->nr, to, p->nr,
-					k == 0);
+					first);
 			}
 			k += step;
 		} while (k < p->units);

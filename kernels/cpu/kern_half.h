@@ -33,16 +33,20 @@ static void half_along(int type, int depth, const uint16_t *p, int64_t s, int64_
 	}
 }
 
-static void half_store(int type, const float *sum, const float *bias, int64_t n, uint16_t *c, int64_t cn) {
-	uint16_t row[64];
-	for (int64_t i = 0, m; i < n; i += m) {
-		m = n - i < 64 ? n - i : 64;
-		float v[64];
-		uint16_t *to = cn == 1 ? c + i : row;
-		if (bias) { TLK_VEC for (int64_t j = 0; j < m; j++) v[j] = sum[i + j] + bias[i + j]; }
-		else memcpy(v, sum + i, (size_t)m * 4);
-		if (type == TLK_BF16) { TLK_VEC for (int64_t j = 0; j < m; j++) to[j] = tl_float_to_brain(v[j]); }
-		else { TLK_VEC for (int64_t j = tl_fours_to_half(to, v, m); j < m; j++) to[j] = tl_float_to_half(v[j]); }
-		for (int64_t j = 0; cn != 1 && j < m; j++) c[(i + j) * cn] = row[j];
+// Rounds n floats.
+TLK_INLINE void half_round(int type, const float *v, const int64_t n, uint16_t *c) {
+	if (type == TLK_BF16) { TLK_VEC for (int64_t j = 0; j < n; j++) c[j] = tl_float_to_brain(v[j]); }
+	else { TLK_VEC for (int64_t j = tl_fours_to_half(c, v, n); j < n; j++) c[j] = tl_float_to_half(v[j]); }
+}
+
+static void half_store(int type, float *sum, const float *bias, int64_t n, uint16_t *c, int64_t cn) {
+	uint16_t row[32];
+	if (bias) { TLK_VEC for (int64_t j = 0; j < n; j++) sum[j] += bias[j]; }
+	for (int64_t m; n > 0; n -= m, sum += m, c += m * cn) {
+		m = n < 32 ? n : 32;
+		uint16_t *to = cn == 1 ? c : row;
+		if (m == 32) half_round(type, sum, 32, to); // a loop of known length is all vectors
+		else half_round(type, sum, m, to);
+		for (int64_t j = 0; cn != 1 && j < m; j++) c[j * cn] = row[j];
 	}
 }
