@@ -358,7 +358,8 @@ typedef struct {
 	void (*axpy64)(int64_t n, int64_t k, const double *a, int64_t ak, const double *b, int64_t bk, double *c);
 	// Operands of products of 16-bit floats, in units of 32 bits (gemm_half.h). half_across: d[u * pitch + j] of elements
 	// p[k * s + j], j < n. half_along: d[i * pitch + u] of elements p[i * s + k], i < n. half_store: c[j * cn] is
-	// sum[j] + bias[j], rounded; bias may be NULL, and is added to sum. turn: d[r * n + l] = p[l * s + r], r < rows, l < n.
+	// sum[j] + bias[j], rounded; bias may be NULL, and is added to sum. turn: d[r * n + l] = p[l * s + r],
+	// r < rows, l < n.
 	void (*half_across)(int type, int depth, const uint16_t *p, int64_t s, int64_t k, int64_t n, uint32_t *d,
 		int64_t pitch);
 	void (*half_along)(int type, int depth, const uint16_t *p, int64_t s, int64_t n, int64_t k, uint32_t *d,

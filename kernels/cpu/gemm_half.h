@@ -1,6 +1,6 @@
-// Products of float16 and bfloat16: included by gemm.c. Sums are float, and a result is rounded once. Operands are packed
-// into units of 32 bits. With instructions for pairs a unit is two elements that follow each other along K; else it is
-// one element, widened to float.
+// Products of float16 and bfloat16: included by gemm.c. Sums are float, and a result is rounded once. Operands are
+// packed into units of 32 bits. With instructions for pairs a unit is two elements that follow each other along K; else
+// it is one element, widened to float.
 
 // Blocks: HALF_K elements of K, so that a panel of B stays in L1; HALF_A bytes of rows of A and HALF_B bytes of panels
 // of B, which stay in L2; at most HALF_ROWS rows.

@@ -102,8 +102,8 @@ func TestProductsOfHalves(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	var cases []*kerneltest.GemmCase
 	var want [][]byte
-	for _, s := range [][3]int64{{1, 1, 1}, {3, 5, 7}, {1, 70, 64}, {70, 1, 33}, {33, 65, 31}, {40, 70, 64}, {100, 33, 300},
-		{17, 200, 545}, {130, 20, 96}, {4, 4, 0}, {14, 32, 2}, {47, 31, 16}} {
+	for _, s := range [][3]int64{{1, 1, 1}, {3, 5, 7}, {1, 70, 64}, {70, 1, 33}, {33, 65, 31}, {40, 70, 64},
+		{100, 33, 300}, {17, 200, 545}, {130, 20, 96}, {4, 4, 0}, {14, 32, 2}, {47, 31, 16}} {
 		for _, dt := range []ir.DType{ir.BF16, ir.BF16, ir.BF16, ir.F16} {
 			c := kerneltest.RandomGemm(r, dt, s[0], s[1], s[2], false)
 			bufs := copies(c.Bufs)
@@ -118,7 +118,8 @@ func TestProductsOfHalves(t *testing.T) {
 			} else {
 				d.Close()
 			}
-			one, three := newDevice(t, cpu.Options{ISA: isa, Threads: 1}), newDevice(t, cpu.Options{ISA: isa, Threads: 3})
+			one := newDevice(t, cpu.Options{ISA: isa, Threads: 1})
+			three := newDevice(t, cpu.Options{ISA: isa, Threads: 3})
 			for i, c := range cases {
 				dt, what := c.Gemm.Type, fmt.Sprintf("%v %v", c.Gemm.Type, c.Params)
 				got := runGemm(t, one, c.Gemm, c.Params, c.Bufs)
