@@ -98,6 +98,22 @@ def compare(
     return Row(name, mine / count, rival / count, detail=detail)
 
 
+def autocast_step() -> Row:
+    """Race a step in bfloat16 under autocast; ``of_float32`` is our time to that of our float32."""
+    half, full, theirs = (
+        gpt2_steps(lib, "cpu", DISTIL, 1, 128, 2, autocast=autocast)
+        for lib, autocast in (("torchlette", True), ("torchlette", False), ("torch", True))
+    )
+    mine, rival = race(half, theirs, rounds=3)
+    again, float32 = race(half, full, rounds=3)
+    return Row(
+        "step, DistilGPT-2 shape, B1 T128, autocast to bfloat16",
+        mine / 2,
+        rival / 2,
+        detail={"of_float32": again / float32},
+    )
+
+
 def rows() -> Iterator[Row]:
     """Measure every case."""
     torchlette.set_default_device("cpu")  # a GPU would be the default
@@ -122,6 +138,7 @@ def rows() -> Iterator[Row]:
             rounds=3,
             compiled=True,
         )
+    yield autocast_step()
 
 
 if __name__ == "__main__":

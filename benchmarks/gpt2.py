@@ -52,14 +52,17 @@ class GPT2(nn.Module):
         return self.head(self.norm(x))
 
 
-def trainer(model: nn.Module, x: torch.Tensor, y: torch.Tensor, steps: int) -> Callable[[], float]:
-    """Return a function that makes steps with AdamW and then reads the loss."""
+def trainer(
+    model: nn.Module, x: torch.Tensor, y: torch.Tensor, steps: int, autocast: bool = False
+) -> Callable[[], float]:
+    """Return a function that makes steps with AdamW, in bfloat16 under autocast if asked, and then reads the loss."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     def run() -> float:
         for _ in range(steps):
             optimizer.zero_grad()
-            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+            with torch.autocast(x.device.type, torch.bfloat16, enabled=autocast):
+                loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
             loss.backward()
             optimizer.step()
         return loss.item()

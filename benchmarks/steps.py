@@ -44,16 +44,17 @@ def gpt2_steps(
     length: int,
     steps: int,
     vocabulary: int = VOCABULARY,
+    autocast: bool = False,
 ) -> Callable[[], float]:
     """Return a function that trains a GPT-2 of that shape for some steps and reads the loss; ``compile`` is torch's
-    with ``torch.compile``.
+    with ``torch.compile``, ``autocast`` that to bfloat16.
     """
     lib, gpt2 = library(name), models(name)
     lib.manual_seed(0)
     layers, heads, width = shape
     model = gpt2.GPT2(vocabulary, length, layers, heads, width).to(device)
     x, y = (lib.randint(0, vocabulary, (batch, length)).to(device) for _ in range(2))
-    return gpt2.trainer(torch.compile(model) if name == "compile" else model, x, y, steps)
+    return gpt2.trainer(torch.compile(model) if name == "compile" else model, x, y, steps, autocast)
 
 
 def lstm_steps(name: str, device: str, steps: int) -> Callable[[], float]:

@@ -29,7 +29,8 @@ type Options struct {
 	Threads int
 	// MemoryLimit bounds the bytes of all buffers; 0: no bound.
 	MemoryLimit int64
-	// ISA names the instruction set ("plain" or "neon", "avx2", "avx512"); "": the best of this processor.
+	// ISA names the instruction set ("plain" or "neon", "avx2", "avx512", "avx512_bf16", "amx"); "": the best of this
+	// processor.
 	ISA string
 }
 
@@ -103,12 +104,11 @@ func New(opts Options) (*Device, error) {
 }
 
 func chooseISA(name string) (C.int, error) {
-	best := C.tl_isa()
 	if name == "" {
-		return best, nil
+		return C.tl_isa(), nil
 	}
-	for isa := best; isa >= 0; isa-- {
-		if C.GoString(C.tl_isa_name(isa)) == name {
+	for isa := range C.int(C.TLK_ISAS) {
+		if C.tl_isa_has(isa) != 0 && C.GoString(C.tl_isa_name(isa)) == name {
 			return isa, nil
 		}
 	}

@@ -269,7 +269,10 @@ int tl_cut(tl_pool *); // the same, without polling
 // worker or, if worker is -1, to all workers of the current loop. The next call for the same owner may move it.
 void *tl_scratch(tl_pool *, int worker, int64_t bytes);
 
-int tl_isa(void);             // best instruction set of this processor: 0 plain, 1 AVX2 and FMA, 2 AVX-512
+// Instruction sets: those after TLK_ISA_AVX512 differ from it by their products of bfloat16.
+enum { TLK_ISA_PLAIN, TLK_ISA_AVX2, TLK_ISA_AVX512, TLK_ISA_AVX512_BF16, TLK_ISA_AMX, TLK_ISAS };
+int tl_isa(void);             // the best instruction set of this processor
+int tl_isa_has(int isa);      // whether this processor has it, and the system lets the process use it
 const char *tl_isa_name(int); // for messages
 tl_fn tl_lookup(int isa, const tl_ins *);
 // Fills in the functions of a kernel's instructions. Returns how many of them do not exist.
@@ -361,13 +364,36 @@ typedef struct {
 	void (*addrows64)(int64_t n, int64_t k, const double *a, int64_t ak, const double *b, int64_t bk, double *c);
 	void (*axpy32)(int64_t n, int64_t k, const float *a, int64_t ak, const float *b, int64_t bk, float *c);
 	void (*axpy64)(int64_t n, int64_t k, const double *a, int64_t ak, const double *b, int64_t bk, double *c);
+	// Operands of products of 16-bit floats, in units of 32 bits (gemm_half.h). half_across: d[u * pitch + j] of elements
+	// p[k * s + j], j < n. half_along: d[i * pitch + u] of elements p[i * s + k], i < n. half_store: c[j * cn] is
+	// sum[j] + bias[j], rounded; bias may be NULL, and is added to sum. turn: d[r * n + l] = p[l * s + r],
+	// r < rows, l < n.
+	void (*half_across)(int type, int depth, const uint16_t *p, int64_t s, int64_t k, int64_t n, uint32_t *d,
+		int64_t pitch);
+	void (*half_along)(int type, int depth, const uint16_t *p, int64_t s, int64_t n, int64_t k, uint32_t *d,
+		int64_t pitch);
+	void (*half_store)(int type, float *sum, const float *bias, int64_t n, uint16_t *c, int64_t cn);
+	void (*turn)(uint32_t *d, const uint32_t *p, int64_t rows, int64_t n, int64_t s);
 	void (*attention_softmax)(int64_t rows, int64_t n, float *s, int64_t ld, float *top, float *sum, float *out,
 		int64_t w);
 	void (*attention_weights)(int64_t rows, int64_t n, float *s, float *dp, int64_t ld, const float *lse,
 		const float *delta, int columns);
 } tl_isa_table;
 
+// A kernel for pairs of bfloat16: sums[rows][nr] += A B over units of two terms, or = A B if first is set. rows is at
+// most mr, units a multiple of step. shape is 0 for a task's first call, and leave gets it after the last.
+typedef struct {
+	int mr, nr, step;
+	void (*gemm)(int rows, int64_t units, const uint32_t *a, int64_t am, const uint32_t *b, float *sums, int first,
+		int *shape);
+	void (*leave)(int shape);
+} tl_half_kernel;
+
+// Returns the kernel of an instruction set, or NULL: bfloat16 is then widened, as float16 is.
+const tl_half_kernel *tl_pair_kernel(int isa);
+
 extern const tl_isa_table tl_table_base, tl_table_avx2, tl_table_avx512;
 const tl_isa_table *tl_isa_tables(int isa);
+extern const tl_half_kernel tl_pairs_avx512, tl_pairs_amx;
 
 #endif

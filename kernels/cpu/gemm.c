@@ -37,6 +37,7 @@ enum { TRANSPOSE_ROWS = 64 };
 
 typedef struct {
 	const tl_isa_table *t;
+	int isa;
 	const tl_gemm *g;
 	tl_pool *pool;
 	int64_t M, N, K;
@@ -183,6 +184,8 @@ static __attribute__((noinline)) void map_block(const gemm *x, int64_t m0, int64
 #undef REAL
 #undef SUF
 
+#include "gemm_half.h"
+
 // Integers wrap; one row at a time.
 #define INT_GEMM(name, T, U) \
 	static void name(void *arg, int worker, int64_t begin, int64_t end) { \
@@ -230,6 +233,7 @@ static void one(gemm *x, int worker, int parallel) {
 	switch (x->g->type) {
 	case TLK_F32: run32(x, worker, parallel); return;
 	case TLK_F64: run64(x, worker, parallel); return;
+	case TLK_F16: case TLK_BF16: run_half(x, worker, parallel); return;
 	}
 	tl_job job = x->g->type == TLK_I64 ? gemm_i64 : x->g->type == TLK_I32 ? gemm_i32 : gemm_u32;
 	if (!parallel) {
@@ -249,12 +253,10 @@ static void batch_job(void *arg, int worker, int64_t begin, int64_t end) {
 	if (x.oom) ((gemm *)arg)->oom = x.oom;
 }
 
-static void half_gemm(gemm *x, int64_t n);
-
 int64_t tl_gemm_dense(tl_pool *pool, int isa, int worker, int parallel, const tl_dense *d) {
 	tl_gemm plain = {.type = d->type};
-	gemm x = {.t = tl_isa_tables(isa), .g = &plain, .pool = pool, .add = d->add, .M = d->M, .N = d->N, .K = d->K,
-		.a = d->a, .b = d->b, .c = d->c, .am = d->am, .ak = d->ak, .bk = d->bk, .bn = d->bn, .cm = d->cm, .cn = 1};
+	gemm x = {.t = tl_isa_tables(isa), .isa = isa, .g = &plain, .pool = pool, .add = d->add, .M = d->M, .N = d->N,
+		.K = d->K, .a = d->a, .b = d->b, .c = d->c, .am = d->am, .ak = d->ak, .bk = d->bk, .bn = d->bn, .cm = d->cm, .cn = 1};
 	one(&x, worker, parallel);
 	return x.oom;
 }
@@ -294,10 +296,6 @@ static int take_dims(gemm *x) {
 }
 
 static void run_batches(gemm *x, int64_t n) {
-	if (x->g->type == TLK_F16 || x->g->type == TLK_BF16) {
-		half_gemm(x, n);
-		return;
-	}
 	int64_t work = x->M * x->N * (x->K + 1);
 	if (n > 1 && (work < 1 << 22 || n >= 4 * tl_pool_threads(x->pool))) {
 		// A claim has about 2^18 multiplications.
@@ -314,6 +312,7 @@ static void run_batches(gemm *x, int64_t n) {
 int64_t tl_run_gemm(const tl_gemm *g, tl_pool *pool, int isa, char **buf, const int64_t *par) {
 	gemm x = {0};
 	x.t = tl_isa_tables(isa);
+	x.isa = isa;
 	x.g = g;
 	x.pool = pool;
 	x.buf = buf;
@@ -340,56 +339,4 @@ int64_t tl_run_gemm(const tl_gemm *g, tl_pool *pool, int isa, char **buf, const 
 	run_batches(&x, n);
 	tl_cpu_free(x.row);
 	return x.oom;
-}
-
-// Half types: operands are widened to dense f32, the product is in f32, and the result is rounded once.
-static void widen(gemm *x, const char *from, float *to, int64_t rows, int64_t cols, int64_t rs, int64_t cs) {
-	const uint16_t *p = (const uint16_t *)from;
-	for (int64_t i = 0; i < rows; i++)
-		for (int64_t j = 0; j < cols; j++) {
-			uint16_t h = p[i * rs + j * cs];
-			*to++ = x->g->type == TLK_F16 ? tl_widen_f16(h) : tl_widen_bf16(h);
-		}
-}
-
-static void half_gemm(gemm *x, int64_t n) {
-	int64_t M = x->M, N = x->N, K = x->K, elems = M * K + K * N + N + M * N;
-	float *mem = tl_alloc(elems * 4 + 64);
-	if (!mem) {
-		x->oom = elems * 4;
-		return;
-	}
-	float *a = mem, *b = a + M * K, *bias = b + K * N, *c = bias + N;
-	tl_gemm g = *x->g;
-	g.type = TLK_F32;
-	for (int64_t i = 0; i < n && !x->oom && !cut(x); i++) {
-		batch(x, i);
-		widen(x, x->a, a, M, K, x->am, x->ak);
-		widen(x, x->b, b, K, N, x->bk, x->bn);
-		if (x->bias) widen(x, x->bias, bias, 1, N, 0, x->biasn);
-		gemm y = *x;
-		y.g = &g;
-		y.epilogue = NULL;
-		y.a = (char *)a;
-		y.am = K;
-		y.ak = 1;
-		y.b = (char *)b;
-		y.bk = N;
-		y.bn = 1;
-		y.bias = x->bias ? (char *)bias : NULL;
-		y.biasn = 1;
-		y.c = (char *)c;
-		y.cm = N;
-		y.cn = 1;
-		one(&y, 0, 1);
-		x->oom = y.oom;
-		uint16_t *out = (uint16_t *)x->c;
-		for (int64_t m = 0; m < M; m++)
-			for (int64_t j = 0; j < N; j++) {
-				float v = c[m * N + j];
-				out[m * x->cm + j * x->cn] = x->g->type == TLK_F16 ? tl_narrow_f16(v) : tl_narrow_bf16(v);
-			}
-		if (x->epilogue) map_block(x, 0, M, 0, N, x->cm, x->cn);
-	}
-	tl_cpu_free(mem);
 }

@@ -1,12 +1,16 @@
 package cpu_test
 
 import (
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/cpu"
+	"github.com/torchlette/torchlette/kernels/kerneltest"
+	"github.com/torchlette/torchlette/kernels/launch"
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
@@ -87,6 +91,40 @@ func TestHalvesConvertTheSameInCAndGo(t *testing.T) {
 					!(isNaN(bits) && isNaN(loopir.LoadBits(half, got, 0))) {
 					require.Equal(t, want, got, "float %#08x to %v", bits, half)
 				}
+			}
+		})
+	}
+}
+
+// Products of 16-bit floats beside the reference: tails of every dim, operands whose rows or columns are contiguous,
+// biases, epilogues, batches, a C with strides. The threads do not show in the bits.
+func TestProductsOfHalves(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	var cases []*kerneltest.GemmCase
+	var want [][]byte
+	for _, s := range [][3]int64{{1, 1, 1}, {3, 5, 7}, {1, 70, 64}, {70, 1, 33}, {33, 65, 31}, {40, 70, 64},
+		{100, 33, 300}, {17, 200, 545}, {130, 20, 96}, {4, 4, 0}, {14, 32, 2}, {47, 31, 16}} {
+		for _, dt := range []ir.DType{ir.BF16, ir.BF16, ir.BF16, ir.F16} {
+			c := kerneltest.RandomGemm(r, dt, s[0], s[1], s[2], false)
+			bufs := copies(c.Bufs)
+			require.NoError(t, launch.InterpretGemm(c.Gemm, c.Params, bufs))
+			cases, want = append(cases, c), append(want, bufs[len(bufs)-1])
+		}
+	}
+	for _, isa := range []string{"plain", "neon", "avx2", "avx512", "avx512_bf16", "amx"} {
+		t.Run(isa, func(t *testing.T) {
+			if d, err := cpu.New(cpu.Options{ISA: isa, Threads: 1}); err != nil {
+				t.Skip(err)
+			} else {
+				d.Close()
+			}
+			one := newDevice(t, cpu.Options{ISA: isa, Threads: 1})
+			three := newDevice(t, cpu.Options{ISA: isa, Threads: 3})
+			for i, c := range cases {
+				dt, what := c.Gemm.Type, fmt.Sprintf("%v %v", c.Gemm.Type, c.Params)
+				got := runGemm(t, one, c.Gemm, c.Params, c.Bufs)
+				same(t, dt, want[i], got, map[ir.DType]float64{ir.F16: 3e-3, ir.BF16: 2e-2}[dt], what)
+				require.Equal(t, got, runGemm(t, three, c.Gemm, c.Params, c.Bufs), what)
 			}
 		})
 	}

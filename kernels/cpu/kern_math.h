@@ -44,9 +44,8 @@ static inline float tl_expf(float x) {
 	return p * tl_asf((uint32_t)(h + 127) << 23) * tl_asf((uint32_t)(k - h + 127) << 23);
 }
 
-// exp of x in [0, 80]; a greater x counts as 80. NaN gives NaN.
-static inline float tl_exp_positive(float x) {
-	x = x > 80.0f ? 80.0f : x;
+// exp of x in [-80, 80]. NaN gives NaN.
+static inline float tl_exp_near(float x) {
 	int32_t k;
 	float p = tl_exp_reduced(x, &k);
 	return p * tl_asf((uint32_t)(k + 127) << 23);
@@ -92,7 +91,7 @@ static inline float tl_tanhf(float x) {
 	p = p * z + 1.333320439e-01f;
 	p = p * z - 3.333333135e-01f;
 	float small = x + x * (z * p);
-	float big = 1.0f - 2.0f / (tl_exp_positive(t + t) + 1.0f);
+	float big = 1.0f - 2.0f / (tl_exp_near(t > 40.0f ? 80.0f : t + t) + 1.0f);
 	big = tl_asf(tl_asu(big) | (tl_asu(x) & 0x80000000u));
 	return t < 0.625f ? small : big;
 }
@@ -118,7 +117,7 @@ static inline float tl_erff(float x) {
 	q = q * c - 6.333734393e-01f;
 	q = q * c - 1.295018494e-01f;
 	q = q * c + 1.719745196e-04f;
-	float big = 1.0f - tl_expf(q - c);
+	float big = 1.0f - tl_exp_near(q - c);
 	big = tl_asf(tl_asu(big) | (tl_asu(x) & 0x80000000u));
 	return t < 0.93f ? small : big;
 }

@@ -8,6 +8,7 @@
 #include "kern_tile.h"
 #include "kern_scan.h"
 #include "kern_gemm.h"
+#include "kern_half.h"
 #include "kern_attention.h"
 
 #define B3(f) {f##_0, f##_1, f##_2}
@@ -100,7 +101,8 @@ const tl_isa_table TLK_TABLE = {
 		.gemmrows64 = gemmrows64, .putruns32 = putruns32, .putruns64 = putruns64,
 	.packruns32 = packruns32, .packruns64 = packruns64,
 	.packtrans32 = packtrans32, .packtrans64 = packtrans64, .packa32 = packa32, .packa64 = packa64,
-	.bias32 = bias32, .bias64 = bias64, .dot32 = dot32, .dot64 = dot64, .axpy32 = axpy32, .axpy64 = axpy64, .addrows32 = addrows32,
-		.addrows64 = addrows64,
+	.bias32 = bias32, .bias64 = bias64, .dot32 = dot32, .dot64 = dot64, .axpy32 = axpy32, .axpy64 = axpy64,
+		.addrows32 = addrows32, .addrows64 = addrows64,
+	.half_across = half_across, .half_along = half_along, .half_store = half_store, .turn = transpose_w4,
 	.attention_softmax = attention_softmax, .attention_weights = attention_weights,
 };

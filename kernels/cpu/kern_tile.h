@@ -57,19 +57,21 @@ static inline void transpose_quad(uint32_t *d, int64_t n, const uint32_t *p, con
 }
 static void transpose_w4(uint32_t *d, const uint32_t *p, int64_t rows, int64_t n, int64_t s) {
 	int64_t l = 0;
-	for (; l + 4 <= n; l += 4, p += 4 * s) {
+	for (; n >= 4 && l < n; l += 4) {
+		if (l > n - 4) l = n - 4; // the last four overlap those before
+		const uint32_t *q = p + l * s;
 		int64_t r = 0;
 		for (; r + 4 <= rows; r += 4) {
 			// Prefetches the next four: runs of a tile are too short for the hardware prefetcher.
 			if (r % 16 == 0)
-				for (int j = 4; j < 8; j++) __builtin_prefetch(p + j * s + r);
-			transpose_quad(d + r * n + l, n, p + r, p + s + r, p + 2 * s + r, p + 3 * s + r);
+				for (int j = 4; j < 8; j++) __builtin_prefetch(q + j * s + r);
+			transpose_quad(d + r * n + l, n, q + r, q + s + r, q + 2 * s + r, q + 3 * s + r);
 		}
 		for (; r < rows; r++)
-			for (int j = 0; j < 4; j++) d[r * n + l + j] = p[j * s + r];
+			for (int j = 0; j < 4; j++) d[r * n + l + j] = q[j * s + r];
 	}
-	for (l = n / 4 * 4; l < n; l++, p += s)
-		for (int64_t r = 0; r < rows; r++) d[r * n + l] = p[r];
+	for (; l < n; l++)
+		for (int64_t r = 0; r < rows; r++) d[r * n + l] = p[l * s + r];
 }
 #define TLK_TURNER(name, S, T, conv) \
 	static void transpose_##name(T *d, const S *p, int64_t rows, int64_t n, int64_t s) { \

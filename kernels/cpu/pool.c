@@ -15,6 +15,10 @@
 #endif
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #endif
 #include "cpu.h"
 
@@ -279,38 +283,83 @@ static uint64_t xcr0(void) {
 }
 #endif
 
-int tl_isa(void) {
 #if defined(__x86_64__)
-	uint32_t a, b, c, d, b7 = 0;
-	if (!__get_cpuid(1, &a, &b, &c, &d)) return 0;
-	int osxsave = c >> 27 & 1, fma = c >> 12 & 1, f16c = c >> 29 & 1;
-	if (!osxsave || !fma || !f16c) return 0;
-	if (__get_cpuid_count(7, 0, &a, &b7, &c, &d) == 0) return 0;
-	uint64_t x = xcr0();
-	if ((x & 6) != 6 || !(b7 >> 5 & 1)) return 0;
-	// AVX-512 F, DQ, BW and VL; the system saves opmasks and the upper registers.
-	uint32_t want = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;
-	return (b7 & want) == want && (x & 0xe6) == 0xe6 ? 2 : 1;
+// Whether this is an Intel processor. Theirs compute pairs of bfloat16 at half the rate of floats, AMD's at twice.
+static int intel(void) {
+	uint32_t a, b = 0, c, d;
+	return __get_cpuid(0, &a, &b, &c, &d) && b == 0x756e6547;
+}
+
+// Asks the system for the tiles of AMX, which save 8 KiB for each thread.
+static int has_tiles(void) {
+#if defined(__linux__)
+	enum { REQUEST = 0x1023, TILES = 18 }; // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+	return (xcr0() >> 17 & 3) == 3 && syscall(SYS_arch_prctl, REQUEST, TILES) == 0;
 #else
 	return 0;
 #endif
 }
+#endif
+
+int tl_isa_has(int isa) {
+	if (isa == TLK_ISA_PLAIN) return 1;
+#if defined(__x86_64__)
+	uint32_t a, b, c, d, b7 = 0, d7 = 0, a71 = 0;
+	if (!__get_cpuid(1, &a, &b, &c, &d)) return 0;
+	int osxsave = c >> 27 & 1, fma = c >> 12 & 1, f16c = c >> 29 & 1;
+	if (!osxsave || !fma || !f16c) return 0;
+	if (__get_cpuid_count(7, 0, &a, &b7, &c, &d7) == 0) return 0;
+	if (a >= 1) __get_cpuid_count(7, 1, &a71, &b, &c, &d);
+	uint64_t x = xcr0();
+	if ((x & 6) != 6 || !(b7 >> 5 & 1)) return 0;
+	// AVX-512 F, DQ, BW and VL; the system saves opmasks and the upper registers.
+	uint32_t want = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;
+	int avx512 = (b7 & want) == want && (x & 0xe6) == 0xe6;
+	switch (isa) {
+	case TLK_ISA_AVX2: return 1;
+	case TLK_ISA_AVX512: return avx512;
+	case TLK_ISA_AVX512_BF16: return avx512 && (a71 >> 5 & 1);
+	case TLK_ISA_AMX: return avx512 && (d7 >> 22 & 1) && (d7 >> 24 & 1) && has_tiles();
+	}
+#endif
+	return 0;
+}
+
+int tl_isa(void) {
+#if defined(__x86_64__)
+	if (tl_isa_has(TLK_ISA_AMX)) return TLK_ISA_AMX;
+	if (tl_isa_has(TLK_ISA_AVX512_BF16) && !intel()) return TLK_ISA_AVX512_BF16;
+	if (tl_isa_has(TLK_ISA_AVX512)) return TLK_ISA_AVX512;
+	if (tl_isa_has(TLK_ISA_AVX2)) return TLK_ISA_AVX2;
+#endif
+	return TLK_ISA_PLAIN;
+}
 
 const char *tl_isa_name(int isa) {
 #if defined(__aarch64__)
-	return isa == 0 ? "neon" : "";
+	return isa == TLK_ISA_PLAIN ? "neon" : "";
 #else
-	return isa == 2 ? "avx512" : isa == 1 ? "avx2" : "plain";
+	static const char *const names[] = {"plain", "avx2", "avx512", "avx512_bf16", "amx"};
+	return names[isa];
 #endif
 }
 
 const tl_isa_table *tl_isa_tables(int isa) {
 #if defined(__x86_64__)
-	if (isa == 2) return &tl_table_avx512;
-	if (isa == 1) return &tl_table_avx2;
+	if (isa >= TLK_ISA_AVX512) return &tl_table_avx512;
+	if (isa == TLK_ISA_AVX2) return &tl_table_avx2;
 #endif
 	(void)isa;
 	return &tl_table_base;
+}
+
+const tl_half_kernel *tl_pair_kernel(int isa) {
+#if defined(__x86_64__)
+	if (isa == TLK_ISA_AMX) return &tl_pairs_amx;
+	if (isa == TLK_ISA_AVX512_BF16) return &tl_pairs_avx512;
+#endif
+	(void)isa;
+	return NULL;
 }
 
 tl_fn tl_lookup(int isa, const tl_ins *q) { return tl_isa_tables(isa)->fn[q->op][q->type][q->var]; }

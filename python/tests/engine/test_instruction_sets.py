@@ -23,7 +23,7 @@ def run(isa: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_each_instruction_set_of_the_processor() -> None:
-    results = {isa: run(isa) for isa in ("", "interpreter", "plain", "neon", "avx2", "avx512")}
+    results = {isa: run(isa) for isa in ("", "interpreter", "plain", "neon", "avx2", "avx512", "avx512_bf16", "amx")}
     found = {isa: float(r.stdout.split()[-1]) for isa, r in results.items() if r.returncode == 0}
     assert {"", "interpreter"} < set(found)
     assert found == {isa: pytest.approx(found[""], rel=1e-5) for isa in found}
