@@ -65,6 +65,7 @@ const (
 	OutRequiresGrad = 1
 	OutLeaf         = 2
 	OutIsInput      = 4
+	OutBatched      = 8 // it has hidden dims: calls on it are not deferred
 )
 
 // Out describes a result; it has the memory layout of tl_out.
@@ -98,6 +99,10 @@ func (e *Engine) describe(hd uint64, o *Out) {
 		uint8(len(l.Shape)), OutLeaf, l.Numel, h.Layout
 	o.DeferID = 0
 	copy(o.Shape[:], l.Shape)
+	if l.Hidden != nil {
+		o.Flags |= OutBatched
+		o.Layout = 0
+	}
 	if e.session.RequiresGrad(h) {
 		o.Flags |= OutRequiresGrad
 		if !e.session.IsLeaf(h) {

@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/torchlette/torchlette/engine/autograd"
 	"github.com/torchlette/torchlette/engine/lazy"
+	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/ir"
 )
 
@@ -31,11 +32,12 @@ func (k *hooks) start() {
 }
 
 // add puts hook id on the gradient of edge or, with post, on the leaf behind it, after accumulation.
-func (k *hooks) add(t *autograd.Tape, id uint64, edge uint32, post bool) *ir.Error {
+func (k *hooks) add(t *autograd.Tape, id uint64, v op.Val, post bool) *ir.Error {
+	edge := v.Tape
 	n := t.Node(edge)
 	switch {
 	case !post:
-		n.Hooks = append(n.Hooks, autograd.Hook{Out: int(edge & 15), ID: id})
+		n.Hooks = append(n.Hooks, autograd.Hook{Out: int(edge & 15), ID: id, Levels: v.L().Hidden})
 	case n.Kind != autograd.KindLeaf:
 		return ir.Errorf(ir.ErrRuntime, "post accumulate grad hooks cannot be registered on non-leaf tensors")
 	default:
@@ -127,7 +129,7 @@ func (e *Engine) AddHook(h uint64, post bool) (id uint64, err *ir.Error) {
 		return 0, ir.Errorf(ir.ErrRuntime, "cannot register a hook on a tensor that doesn't require gradient")
 	}
 	id = e.newID()
-	if err := e.hooks.add(e.tape, id, v.Tape, post); err != nil {
+	if err := e.hooks.add(e.tape, id, v, post); err != nil {
 		return 0, err
 	}
 	return id, nil

@@ -27,7 +27,7 @@ const (
 	ModeAutocastGPU
 	ModeAllowMutation
 	ModeSavedTensorHooks
-	ModeRefuseDraws
+	ModeVmap
 	ModeRegion
 )
 
@@ -49,6 +49,8 @@ func (e *Engine) SetMode(m Mode, v int64) (old int64) {
 		return o
 	}
 	switch m {
+	case ModeVmap:
+		return e.session.Vmap(v)
 	case ModeGrad:
 		return set(&e.session.GradMode)
 	case ModeInference:
@@ -59,8 +61,6 @@ func (e *Engine) SetMode(m Mode, v int64) (old int64) {
 		return set(&e.session.Deterministic)
 	case ModeAllowMutation:
 		return set(&e.tape.AllowMutation)
-	case ModeRefuseDraws:
-		return set(&e.session.RefuseDraws)
 	case ModeSavedTensorHooks:
 		return set(&e.tape.Packing)
 	case ModeAutocastCPU, ModeAutocastGPU:

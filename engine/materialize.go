@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/ir"
@@ -113,6 +114,9 @@ func (e *Engine) prepareRead(h uint64) *ir.Error {
 	if err != nil {
 		return err
 	}
+	if err := readable(hv); err != nil {
+		return err
+	}
 	if b := e.session.Base(hv.Base); e.failures.poison != nil {
 		if n := e.graph.Node(b.Value); n.Op != ir.OpLeaf || n.Store == 0 || ir.AvalOf(b.Aval).Device != ir.CPU {
 			return e.failures.poisoned()
@@ -140,6 +144,16 @@ func (e *Engine) prepareRead(h uint64) *ir.Error {
 		e.read = readCache{h, v.Value, e.graph.Node(e.session.Newest(base)).Seq}
 	}
 	return nil
+}
+
+// readable refuses the elements of a tensor with hidden dims: they differ in the batch of vmap.
+func readable(h *lazy.Handle) *ir.Error {
+	if ir.LayoutOf(h.Layout).Hidden == nil {
+		return nil
+	}
+	return ir.Errorf(ir.ErrRuntime, "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over "+
+		"calling .item() on a Tensor, please try to rewrite what you're doing with other operations. If error is occurring "+
+		"somewhere inside PyTorch internals, please file a bug report.")
 }
 
 // forceDense computes the value of h, through a dense copy if h is a view.

@@ -48,6 +48,9 @@ func (e *Engine) number(hd uint64, value *float64, mode int) (ok bool, err *ir.E
 	if err != nil {
 		return false, err
 	}
+	if err := readable(h); err != nil {
+		return false, err
+	}
 	if mode == NumbersWrite {
 		if !e.hostNumber(h) || !e.ownsNumber(h) {
 			return false, nil

@@ -22,6 +22,10 @@ type Layout struct {
 	Span   int64    // 1 + the largest element offset reached; 0 when empty
 	// Overlap reports that two indices reach one element, as in an expanded dim.
 	Overlap bool
+	// Hidden are the batch dims of vmap, outermost first; the fields above but Overlap describe one element. Full is the
+	// layout with them as ordinary leading dims, see Whole.
+	Hidden []HiddenDim
+	Full   LayoutID
 }
 
 // Rank is the number of dims.
@@ -29,18 +33,20 @@ func (l *Layout) Rank() int { return len(l.Shape) }
 
 // IsWhole reports that a view of layout l at an offset reaches all elements of a dense value of layout of, in order.
 func (l *Layout) IsWhole(offset int64, of *Layout) bool {
+	l = l.Whole()
 	return l.Dense && offset == 0 && l.Numel == of.Numel
 }
 
 // layoutTable grows with the number of distinct (shape, strides) pairs that a process sees, and is never pruned.
 // Offsets, which vary from step to step, are not in it.
 type layoutTable struct {
-	mu    sync.Mutex
-	byKey map[string]*Layout
-	list  snapshot[Layout]
+	mu     sync.Mutex
+	byKey  map[string]*Layout
+	hidden map[string]*Layout // those with hidden dims
+	list   snapshot[Layout]
 }
 
-var layouts = &layoutTable{byKey: map[string]*Layout{}}
+var layouts = &layoutTable{byKey: map[string]*Layout{}, hidden: map[string]*Layout{}}
 
 // snapshot is an append-only list that is read without a lock; entry 0 is nil.
 type snapshot[T any] struct{ p atomic.Pointer[[]*T] }

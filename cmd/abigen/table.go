@@ -231,7 +231,7 @@ enum { TL_NONE = 0, TL_SCALAR_BOOL = 2, TL_SCALAR_INT = 3, TL_SCALAR_FLOAT = 4 }
 enum { TL_FUNCTIONAL = 0, TL_IN_PLACE = 1, TL_INTO_OUT = 2 };
 
 /* tl_out.flags */
-enum { TL_REQUIRES_GRAD = 1, TL_LEAF = 2, TL_SAME_HANDLE = 4 };
+enum { TL_REQUIRES_GRAD = 1, TL_LEAF = 2, TL_SAME_HANDLE = 4, TL_BATCHED = 8 /* at a level of vmap */ };
 
 /* tl_meta.flags, beside TL_REQUIRES_GRAD and TL_LEAF */
 enum { TL_RETAINS_GRAD = 4, TL_VIEW = 8, TL_CONTIGUOUS = 16 };
@@ -261,7 +261,8 @@ enum {
     TL_MODE_AUTOCAST_GPU = 7,
     TL_MODE_ALLOW_MUTATION = 8, /* saved values may be written to; no result depends on it */
     TL_MODE_SAVED_TENSOR_HOOKS = 9, /* saved values wait for tl_next_pack_hook */
-    TL_MODE_REFUSE_DRAWS = 10, /* a draw of random numbers is an error; callers must not defer calls */
+    TL_MODE_VMAP = 10, /* begins a level of vmap: 4 times its size, plus 1 refuse draws, 2 draw apart, 3 draw once;
+                        * 0 ends it. Gives the number of levels before. Calls at a level must not be deferred */
     TL_MODE_REGION = 11 /* the compiled region that records: TL_NEW_REGION, an old value to return to, or 0 for none */
 };
 #define TL_NEW_REGION ((int64_t)1)

@@ -18,11 +18,12 @@ func primitivesPage(prims []*op.Prim) []byte {
 		"Broadcasting and views are done before\na primitive is recorded: operands of a map have the result's shape. " +
 		"Gradient: the operands (x) and results (y), counted from 0, that\nthe rule reads and the tape saves, or why there " +
 		"is none. Properties: E elementwise; I checks indices; D reports data errors; R draws\nrandom numbers; W writes " +
-		"through a view; U combines in any order.\n\n")
-	b.WriteString("| primitive | form | variants | gradient | properties | |\n|---|---|---|---|---|---|\n")
+		"through a view; U combines in any order. Batch: how vmap computes it, see " +
+		"[transforms](internals/transforms.md).\n\n")
+	b.WriteString("| primitive | form | variants | gradient | properties | batch | |\n|---|---|---|---|---|---|---|\n")
 	for _, p := range prims {
-		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s | %s |\n", p.Name, p.Form, strings.Join(p.Variants, ", "),
-			gradientOf(p), propertiesOf(p), strings.ReplaceAll(p.Doc, "|", "\\|"))
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s | %s | %s |\n", p.Name, p.Form, strings.Join(p.Variants, ", "),
+			gradientOf(p), propertiesOf(p), p.BatchKind, strings.ReplaceAll(p.Doc, "|", "\\|"))
 	}
 	return b.Bytes()
 }

@@ -13,7 +13,7 @@ import (
 // x or y is such a value, and off the tape, only its part is added to the other: a full addition would read and write
 // the zeros around it.
 func AddCotangents(g *ir.Graph, b op.Builder, x, y op.Val) op.Val {
-	if x.Tape == 0 && y.Tape == 0 {
+	if x.Tape == 0 && y.Tape == 0 && x.L().Hidden == nil && y.L().Hidden == nil {
 		if sum, ok := addPart(g, b, x, y); ok {
 			return sum
 		}

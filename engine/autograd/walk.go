@@ -25,6 +25,10 @@ type Rules interface {
 	Key(what uint64) []uint64
 	// Call returns the results of rule for the operands, valid until the next call.
 	Call(key []uint64, operands []op.Val, rule op.Rule) []op.Val
+	// Hide turns the first dims of v into hidden dims of the levels, and Reveal turns them back, expanding v to levels
+	// that it lacks.
+	Hide(v op.Val, levels []ir.HiddenDim) op.Val
+	Reveal(v op.Val, levels []ir.HiddenDim) op.Val
 }
 
 // Options of a backward walk.
@@ -61,6 +65,8 @@ type Event struct {
 	Grad  op.Val
 	From  uint32
 	Index int
+	// Levels are the hidden dims of RunHook's gradient: see Hook.
+	Levels []ir.HiddenDim
 }
 
 // Walk is a backward walk in progress. It stops at each hook and continues with the hook's answer. Stored cotangents
@@ -293,7 +299,7 @@ func (s *Walk) nextHook(n *Node) (ev Event, more bool) {
 		h := n.Hooks[s.hook]
 		if h.ID != 0 && n.cot[h.Out].Kind != op.None {
 			s.asked = RunHook
-			return Event{Kind: RunHook, Hook: h.ID, Grad: n.cot[h.Out], From: Edge(s.cur, h.Out)}, true
+			return Event{Kind: RunHook, Hook: h.ID, Grad: n.cot[h.Out], From: Edge(s.cur, h.Out), Levels: h.Levels}, true
 		}
 		s.hook++
 	}
@@ -408,6 +414,7 @@ func (s *Walk) prim(n *Node) error {
 	if s.o.Enter != nil {
 		s.o.Enter(n.SourceLoc)
 	}
+	batch := s.hide(n)
 	key := s.b.Key(ruleVJP | uint64(n.Prim) | uint64(n.Attr)<<16)
 	mask := uint64(0)
 	for i, wanted := range s.need {
@@ -423,8 +430,12 @@ func (s *Walk) prim(n *Node) error {
 		key = op.AppendOperand(key, &s.vals[i], false)
 	}
 	cots := s.b.Call(key, s.vals, (*vjpRule)(s))
+	if batch != nil {
+		cots = slices.Clone(cots)
+	}
 	for i, v := range cots {
 		if s.need[i] && v.Kind != op.None {
+			v = s.reveal(v, n.In[i].Val, batch)
 			s.deliver(n.In[i].Val.Tape, v)
 			if s.o.Inspect && (n.From.Call == 0 || s.t.Node(n.In[i].Val.Tape).From.Call != n.From.Call) {
 				s.queue = append(s.queue, Event{Kind: Inspect, Grad: s.hold(v), From: Edge(s.cur, 0), Index: i})

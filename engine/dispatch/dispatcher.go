@@ -38,6 +38,14 @@ func (d *Dispatcher) DefaultDevice() ir.DeviceID { return d.session.DefaultDevic
 // NeedsGrad implements op.Builder.
 func (d *Dispatcher) NeedsGrad(v op.Val) bool { return d.session.NeedsGrad(v) }
 
+// Hide implements autograd.Rules.
+func (d *Dispatcher) Hide(v op.Val, levels []ir.HiddenDim) op.Val { return d.session.Hide(v, levels) }
+
+// Reveal implements autograd.Rules.
+func (d *Dispatcher) Reveal(v op.Val, levels []ir.HiddenDim) op.Val {
+	return d.session.Reveal(v, levels)
+}
+
 // Emit implements op.Builder.
 func (d *Dispatcher) Emit(p op.PrimID, attr []int64, in ...op.Val) op.Val {
 	return d.emit(p, attr, in)[0]
@@ -112,6 +120,10 @@ func (d *Dispatcher) Call(key []uint64, operands []op.Val, rule op.Rule) []op.Va
 // their values stay out of the key.
 func (d *Dispatcher) CallWith(key []uint64, operands, numbers []op.Val, passThrough uint32, rule op.Rule) []op.Val {
 	t := &d.traces
+	if d.session.Batches(operands) {
+		t.last, t.capture = nil, nil
+		return rule.Apply(d, operands)
+	}
 	if found := t.find(key); found != nil {
 		t.regs = append(append(t.regs[:0], operands...), numbers...)
 		return d.replay(found)

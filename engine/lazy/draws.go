@@ -1,6 +1,8 @@
 package lazy
 
 import (
+	"slices"
+
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/ir"
 )
@@ -10,7 +12,7 @@ type draws struct{ seed, offset, seeded uint64 }
 
 // RNG implements op.Builder. It reserves one draw in program order.
 func (s *Session) RNG() (seed, drawOffset op.Val) {
-	if s.RefuseDraws {
+	if slices.ContainsFunc(s.vmapLevels, func(l vmapLevel) bool { return l.refuses }) {
 		panic(ir.Errorf(ir.ErrRuntime, "vmap: called random operation while in randomness error mode. Please either use the "+
 			"'same' or 'different' randomness flags on vmap or perform the randomness operation out of vmap"))
 	}

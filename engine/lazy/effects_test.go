@@ -154,7 +154,7 @@ func TestDrawsAreCountedInProgramOrder(t *testing.T) {
 	r.SetRNGState(state)
 	_, again := r.RNG()
 	require.EqualValues(t, 3, again.Bits())
-	r.RefuseDraws = true
+	require.Zero(t, r.Vmap(2<<2|VmapRefuses))
 	refused := func() (err *ir.Error) {
 		defer func() { err, _ = recover().(*ir.Error) }()
 		r.RNG()

@@ -69,6 +69,9 @@ func (s *Session) EmitN(p op.PrimID, attr []int64, in ...op.Val) []op.Val {
 func (s *Session) Record(id op.PrimID, attr []int64, in []op.Val) *Emission {
 	k := &s.emitter
 	p := op.PrimOf(id)
+	if s.vmaps.used && s.needsRule(p, attr, in) {
+		return s.recordBatch(p, attr, in)
+	}
 	if s.Deterministic && p.Unordered {
 		attr = append(slices.Clone(attr), op.Deterministic)
 	}
@@ -153,6 +156,14 @@ func (s *Session) RecordStep(p *op.Prim, attrID uint32, in, outs []op.Val) {
 
 // View implements op.Builder.
 func (s *Session) View(v op.Val, l *ir.Layout, offset int64, step op.ViewOp) op.Val {
+	if s.vmaps.used && (l.Hidden != nil || v.L().Hidden != nil) {
+		return s.viewBatch(v, l, offset, step)
+	}
+	return s.viewPlain(v, l, offset, step)
+}
+
+// viewPlain is View of layouts without hidden dims.
+func (s *Session) viewPlain(v op.Val, l *ir.Layout, offset int64, step op.ViewOp) op.Val {
 	out := v
 	out.Layout, out.Offset = l.ID, offset
 	if v.Tape == 0 || !s.taping {

@@ -78,6 +78,7 @@ func (s *Session) accumulate(hd uint64, cot op.Val, create bool) {
 	if err != nil {
 		return // the leaf's handle is gone, so nothing can read the grad
 	}
+	cot = s.Hide(cot, ir.LayoutOf(h.Layout).Hidden)
 	if h.Grad == 0 {
 		s.setNewGrad(hd, cot, create)
 		return

@@ -72,9 +72,9 @@ func (s *Session) infer(p *op.Prim, attr []int64, in []op.Val) ([]ir.AvalID, ir.
 	return s.inferSlow(p, attr, in, first, simple, key)
 }
 
-func (s *Session) inferSlow(p *op.Prim, attr []int64, in []op.Val, first int, simple bool, key fastKey) ([]ir.AvalID,
-	ir.DType) {
-	outs, err := p.Infer(in, attr, s.inference.specs[:0])
+// inferSpecs appends the results of p to outs. It panics with the *ir.Error of bad input.
+func inferSpecs(p *op.Prim, attr []int64, in []op.Val, outs []op.OutSpec) []op.OutSpec {
+	outs, err := p.Infer(in, attr, outs)
 	if err != nil {
 		var e *ir.Error
 		if errors.As(err, &e) {
@@ -82,6 +82,12 @@ func (s *Session) inferSlow(p *op.Prim, attr []int64, in []op.Val, first int, si
 		}
 		panic(ir.Errorf(ir.ErrRuntime, "%s", err.Error()))
 	}
+	return outs
+}
+
+func (s *Session) inferSlow(p *op.Prim, attr []int64, in []op.Val, first int, simple bool, key fastKey) ([]ir.AvalID,
+	ir.DType) {
+	outs := inferSpecs(p, attr, in, s.inference.specs[:0])
 	s.inference.specs = outs
 	if p.IndexInput > 0 {
 		s.CheckIndex(p, attr, in)

@@ -18,6 +18,9 @@ func (s *Session) StoreThrough(hd uint64, value op.Val) *ir.Error {
 		return err
 	}
 	b := s.bases.at(h.Base)
+	if value, err = s.batchLike(value, h); err != nil {
+		return err
+	}
 	whole := b.of(h.Layout, h.Offset).IsWhole()
 	if !whole && h.Group == 0 && b.Pins == 1 && tape != 0 {
 		// The handle has no aliases and is not dense: nobody can observe that its strides change.
@@ -31,7 +34,7 @@ func (s *Session) StoreThrough(hd uint64, value op.Val) *ir.Error {
 		if grad {
 			base = s.recordedBase(h, tape, base)
 		}
-		newVal = prim.StridedScatter(s, base, value, ir.LayoutOf(h.Layout), h.Offset)
+		newVal = prim.StridedScatter(s, base, value, ir.LayoutOf(h.Layout).Whole(), h.Offset)
 	}
 	if grad {
 		s.moveHistory(h, newVal, whole)
@@ -44,6 +47,21 @@ func (s *Session) StoreThrough(hd uint64, value op.Val) *ir.Error {
 	return nil
 }
 
+// batchLike returns value, which is to be written to h, with the hidden dims of h as its first dims.
+func (s *Session) batchLike(value op.Val, h *Handle) (op.Val, *ir.Error) {
+	own, given := ir.LayoutOf(h.Layout).Hidden, value.L().Hidden
+	for _, b := range given {
+		if !hasLevel(own, b) {
+			return value, ir.Errorf(ir.ErrRuntime, "vmap: inplace arithmetic(self, *extra_args) is not possible because there "+
+				"exists a Tensor `other` in extra_args that has more elements than `self`. This happened due to `other` being "+
+				"vmapped over but `self` not being vmapped over in a vmap. Please try to use out-of-place operators instead of "+
+				"inplace arithmetic. If said operator is being called inside the PyTorch framework, please file a bug report "+
+				"instead.")
+		}
+	}
+	return s.Reveal(value, own), nil
+}
+
 // replace replaces the base of a handle without aliases by a new base with a dense value. The new base takes over the
 // versions of the old one and its pending commits.
 func (s *Session) replace(hd uint64, value op.Val) {
@@ -52,7 +70,7 @@ func (s *Session) replace(hd uint64, value op.Val) {
 		s.tape.Move(&h.Tape, value.Tape)
 	}
 	old, base := h.Base, s.NewBase(value.Value)
-	h.Base, h.Layout, h.Offset = base, value.Layout, value.Offset
+	h.Base, h.Layout, h.Offset = base, s.Hide(value, ir.LayoutOf(h.Layout).Hidden).Layout, value.Offset
 	b, was := s.bases.at(base), s.bases.at(old)
 	b.Pins, b.Scheduled, b.Committed, b.Aside = 1, was.Scheduled+1, was.Committed, was.Aside
 	for i := len(s.effects.list) - 1; i >= 0 && was.Committed < was.Scheduled; i-- {
@@ -128,6 +146,7 @@ func (s *Session) recordedBase(h *Handle, tape uint32, base op.Val) op.Val {
 	if root.Tape == 0 {
 		return base
 	}
+	root.Layout = root.L().Whole().ID
 	if !root.IsWhole() {
 		return prim.StridedScatter(s, base, root, root.L(), root.Offset)
 	}

@@ -10,8 +10,6 @@ type Modes struct {
 	ThreadModes
 	// Deterministic: primitives with op.Prim.Unordered are recorded with op.Deterministic.
 	Deterministic bool
-	// RefuseDraws: a random draw is an error, as under vmap with randomness "error".
-	RefuseDraws bool
 	// Default is the dtype of new floating-point tensors.
 	Default ir.DType
 	// SourceLoc is the line of the current call.
@@ -28,6 +26,8 @@ type ThreadModes struct {
 	// DefaultDev is the device of new tensors: the thread's setting, else the choice of Devices.
 	DefaultDev ir.DeviceID
 	DeviceSet  bool
+	// vmapLevels are the levels of vmap in progress, outermost first; that of index i is level i+1.
+	vmapLevels []vmapLevel
 }
 
 // Taping turns the tape on or off for primitives and returns the former setting.
@@ -56,6 +56,9 @@ func (m *Modes) ModeKey() uint64 {
 	}
 	if m.Deterministic {
 		key |= 1 << 17
+	}
+	if len(m.vmapLevels) > 0 {
+		key |= 1 << 18
 	}
 	return key | uint64(m.Autocast[0])<<24 | uint64(m.Autocast[1])<<32
 }

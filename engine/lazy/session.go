@@ -33,6 +33,7 @@ type Session struct {
 	held      held
 	emitter   emitter
 	shared    shared
+	vmaps     vmaps
 	fence     Fence  // nil: every write is allowed
 	regions   uint32 // number of the last compiled region
 	trace     *Trace // of the function that is captured, nil for none

@@ -37,10 +37,10 @@ func (s *Session) tapeOf(h *Handle) uint32 {
 	edge := g.tape
 	if edge != 0 && (h.Layout != g.root || h.Offset != g.rootOff) {
 		b := s.bases.at(h.Base)
-		root := b.of(g.root, g.rootOff)
+		root := b.of(ir.LayoutOf(g.root).Whole().ID, g.rootOff)
 		root.Tape = edge
 		out := root
-		out.Layout, out.Offset = h.Layout, h.Offset
+		out.Layout, out.Offset = ir.LayoutOf(h.Layout).Whole().ID, h.Offset
 		from := s.tape.From
 		s.tape.From = autograd.Source{} // the step belongs to no call
 		n := s.tape.RecordView(op.ViewOp{Kind: op.ViewStrided}, s.SourceLoc, root, out)

@@ -39,6 +39,8 @@ type Builder interface {
 type ViewOp struct {
 	Kind ViewKind
 	Dims []int64 // of ViewPermute: the permutation
+	// Whole: the step and its layout count the hidden dims of vmap; else they describe one element.
+	Whole bool
 }
 
 // ViewKind names a view step.

@@ -192,6 +192,9 @@ type Prim struct {
 	// where there is none.
 	ScalarDType func(in []Val, out []OutSpec, i int) ir.DType
 	FLOPs       func(in []Val, out []OutSpec) int64
+	// BatchKind and Batch say how vmap computes the primitive; see SetBatch.
+	BatchKind BatchKind
+	Batch     Batch
 }
 
 // Deterministic is an attribute: the result must not depend on the order of threads.

@@ -40,7 +40,7 @@ func (d *Def) CheckCast(from, to ir.DType) *ir.Error {
 // CheckOverlap refuses an operand that shares some of the written elements without being the same view: PyTorch's
 // partial overlap, which judges gap-free views only. Operand t is self; -1: none.
 func CheckOverlap(self *Val, in []Val, t int) *ir.Error {
-	sl := self.L()
+	sl := self.L().Whole()
 	if sl.Overlap || sl.Span != sl.Numel {
 		return nil
 	}
@@ -49,7 +49,7 @@ func CheckOverlap(self *Val, in []Val, t int) *ir.Error {
 		if i == t || !v.IsTensor() || v.Base != self.Base || self.Base == 0 {
 			continue
 		}
-		l := v.L()
+		l := v.L().Whole()
 		if l.Overlap || l.Span != l.Numel || l.Numel == 0 {
 			continue
 		}

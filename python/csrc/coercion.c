@@ -36,6 +36,11 @@ static int nb_bool(PyObject *self) {
             t->numel == 0 ? "Boolean value of Tensor with no values is ambiguous"
                           : "Boolean value of Tensor with more than one value is ambiguous");
     }
+    if (t->flags & TL_BATCHED) {
+        return set_error(TL_RUNTIME,
+            "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't "
+            "support that yet, please shout over at https://github.com/pytorch/functorch/issues/257 .");
+    }
     PyObject *v = tensor_item(t);
     int truth = v != NULL ? PyObject_IsTrue(v) : -1;
     Py_XDECREF(v);

@@ -21,8 +21,8 @@ int set_mode(int32_t mode, int64_t value, int64_t *old) {
             current.default_dtype = (uint8_t)value;
         } else if (mode == TL_MODE_DEFAULT_DEVICE) {
             current.default_device = (int)value;
-        } else if (mode == TL_MODE_REFUSE_DRAWS) {
-            current.refuse_draws = value != 0;
+        } else if (mode == TL_MODE_VMAP) {
+            current.vmap_levels = (int)*old + (value != 0 ? 1 : -1);
         }
     }
     return 0;
@@ -80,9 +80,13 @@ static PyObject *py_set_allow_mutation(PyObject *self, PyObject *v) {
     return bool_mode(TL_MODE_ALLOW_MUTATION, v);
 }
 
-static PyObject *py_set_refuse_draws(PyObject *self, PyObject *v) {
+static PyObject *py_vmap(PyObject *self, PyObject *v) {
     (void)self;
-    return bool_mode(TL_MODE_REFUSE_DRAWS, v);
+    int64_t value = PyLong_AsLongLong(v), old;
+    if (value == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    return set_mode(TL_MODE_VMAP, value, &old) < 0 ? NULL : PyLong_FromLongLong(old);
 }
 
 static PyObject *py_set_deterministic(PyObject *self, PyObject *v) {
@@ -205,7 +209,7 @@ PyMethodDef mode_functions[] = {
     {"is_inference_mode_enabled", py_is_inference, METH_NOARGS,
         "is_inference_mode_enabled()\n--\n\nWhether inference mode is on."},
     {"_set_allow_mutation", py_set_allow_mutation, METH_O, "Let saved values be written to; gives the old state."},
-    {"_set_refuse_draws", py_set_refuse_draws, METH_O, "Make draws of random numbers errors; gives the old state."},
+    {"_vmap", py_vmap, METH_O, "Begin a level of vmap, or end it with 0; gives the number of levels before."},
     {"_set_deterministic", py_set_deterministic, METH_O, "Make results independent of the order of threads."},
     {"_set_busy_wait", py_set_busy_wait, METH_O,
         "Let all code wait while another thread computes, not only that of torchlette.torch; gives the former."},

@@ -55,7 +55,7 @@ int tensor_update(Tensor *t, const tl_out *out) {
     t->epoch = process.epoch;
     t->dtype = out->dtype;
     t->device = out->device;
-    t->flags = out->flags & (TL_REQUIRES_GRAD | TL_LEAF);
+    t->flags = out->flags & (TL_REQUIRES_GRAD | TL_LEAF | TL_BATCHED);
     return set_shape(t, out);
 }
 

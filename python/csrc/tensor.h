@@ -18,7 +18,7 @@ typedef struct {
     int64_t numel;
     int64_t *shape; /* inline_shape, or a block of its own */
     uint8_t dtype, device, rank;
-    uint8_t flags;   /* TL_REQUIRES_GRAD, TL_LEAF */
+    uint8_t flags;   /* TL_REQUIRES_GRAD, TL_LEAF, TL_BATCHED */
     uint8_t api;     /* TL_API_TORCH: made through torchlette.torch, or from such a tensor */
     uint32_t layout; /* of tl_out */
     uint32_t epoch;  /* while this is process.epoch, the engine is known to have the handle */

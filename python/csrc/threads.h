@@ -17,7 +17,7 @@ extern struct current_modes {
     int default_device;    /* -1 until it is asked for: the engine then looks for a GPU */
     PyObject *packer;      /* takes saved values; NULL without hooks of saved values */
     uint8_t default_dtype; /* of the process */
-    bool refuse_draws;     /* of the process: calls that may draw enter the engine at once */
+    int vmap_levels;       /* of the process: calls enter the engine at once at a level of vmap */
     uint8_t compile;
 } current;
 

@@ -83,7 +83,7 @@ func registerCreationOps() {
 			Samples: samples("T(2,3)", "I(2;0,5)", "T(3) | dtype=torch.int64"),
 			Eval: func(a *op.Args) []op.Val {
 				x := a.Val()
-				return a.Ret(filled(a.B, m.value, likeOptions(a, x), x.Shape()))
+				return a.Ret(likeBatch(a.B, filled(a.B, m.value, likeOptions(a, x), x.Shape()), x))
 			},
 		})
 		op.Register(op.Def{
@@ -93,7 +93,7 @@ func registerCreationOps() {
 			Eval: func(a *op.Args) []op.Val {
 				x := a.Val()
 				shape, _ := a.IntList()
-				return a.Ret(filled(a.B, m.value, likeOptions(a, x), checkSizes(m.name, shape)))
+				return a.Ret(likeBatch(a.B, filled(a.B, m.value, likeOptions(a, x), checkSizes(m.name, shape)), x))
 			},
 		})
 	}
@@ -114,7 +114,7 @@ func registerFull() {
 		NoGrad: notOfData, Samples: samples("T(2,3), 2.5", "I(2;0,5), 3"),
 		Eval: func(a *op.Args) []op.Val {
 			x, v := a.Val(), a.Scalar()
-			return a.Ret(filled(a.B, v, likeOptions(a, x), x.Shape()))
+			return a.Ret(likeBatch(a.B, filled(a.B, v, likeOptions(a, x), x.Shape()), x))
 		},
 	})
 	op.Register(op.Def{
@@ -125,7 +125,7 @@ func registerFull() {
 			x := a.Val()
 			shape, _ := a.IntList()
 			v := a.Scalar()
-			return a.Ret(filled(a.B, v, likeOptions(a, x), checkSizes("full", shape)))
+			return a.Ret(likeBatch(a.B, filled(a.B, v, likeOptions(a, x), checkSizes("full", shape)), x))
 		},
 	})
 }

@@ -39,6 +39,7 @@ func init() {
 	registerTrigonometryOps()
 	registerUnaryOps()
 	registerViewOps()
+	registerVmapOps()
 	setGradFns()
 	setAutocast()
 	setNewViews()

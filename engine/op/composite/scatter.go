@@ -451,11 +451,16 @@ func registerViewScatters() {
 		ErrorSamples: samples("T(12), T(2), (3,2), (4,1)", "T(12), T(3,2), (3,2), (0,1)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, src, b := a.Val(), a.Val(), a.B
-			if x.L().Overlap {
+			batched := x.L().Hidden != nil
+			if x.L().Overlap || batched {
 				x = prim.Copy(b, x)
 			}
+			size := ir.AvalOf(x.Aval).Layout.Numel
+			if batched { // the storage of an element is its own copy
+				size = x.L().Numel
+			}
 			l, offset := stridedArgs(a, x)
-			store := prim.AsStrided(b, x, []int64{ir.AvalOf(x.Aval).Layout.Numel}, []int64{1}, 0)
+			store := prim.AsStrided(b, x, []int64{size}, []int64{1}, 0)
 			y := writeView(b, store, src, func(v op.Val) op.Val {
 				return prim.AsStrided(b, v, l.Shape, l.Stride,
 					v.Offset+offset)

@@ -21,5 +21,6 @@ func init() {
 	registerUnaryPrims()
 	registerWindowPrims()
 	setForms()
+	setBatchRules()
 	setKnown()
 }

@@ -21,6 +21,7 @@ from typing import Any
 
 from torchlette import _C
 from torchlette._runtime.errors import AsyncInCompileError, InvalidHandleError, Unsupported
+from torchlette._runtime.levels import levels
 from torchlette._runtime.nested import replaced
 from torchlette._runtime.regions import Context, Stance, is_async, like
 from torchlette._runtime.supplied import Supply
@@ -329,7 +330,7 @@ class _Function:
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function: its program where there is one."""
-        if Stance.eager or _Capturing.now:
+        if Stance.eager or _Capturing.now or levels():  # a program has no mapped operands
             return self.run(*args, **kwargs)
         if self.generation != _Capturing.generation:
             self.families, self.programs, self.generation = {}, 0, _Capturing.generation

@@ -16,10 +16,11 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchlette import _C, autograd
 from torchlette._runtime.errors import BackwardGraphFreedError, SavedTensorModifiedError
+from torchlette._runtime.levels import is_mapped, levels, outside
 from torchlette.autograd import graph
 from torchlette.autograd.grad_mode import enable_grad, no_grad
 
@@ -210,6 +211,13 @@ class _Call:
         return answer.to(device, dtype)
 
 
+class VmapInfo(NamedTuple):
+    """What the ``vmap`` staticmethod of a :class:`Function` is told."""
+
+    batch_size: int
+    randomness: str
+
+
 class Function:
     """Base class of differentiable functions: a subclass gives ``forward`` and ``backward``.
 
@@ -236,6 +244,30 @@ class Function:
             "backward mode AD."
         )
 
+    #: Whether ``vmap`` maps ``forward`` and ``backward`` as any other function.
+    generate_vmap_rule = False
+
+    @staticmethod
+    def vmap(info: VmapInfo, in_dims: tuple[int | None, ...], *args: Any) -> Any:
+        """Compute the results of a batch; return them and their batch dims. Arguments have the batch at ``in_dims``."""
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod "
+            "or set generate_vmap_rule=True."
+        )
+
+    @classmethod
+    def _mapped(cls, args: tuple[Any, ...]) -> Any:
+        """Return the results of a call on mapped tensors by the subclass's own rule for ``vmap``."""
+        level, size, randomness = levels()[-1]
+        mapped = [isinstance(a, Tensor) and is_mapped(a, level, size) for a in args]
+        given = [_C._vmap_out(a, 0, level, size) if m else a for a, m in zip(args, mapped, strict=True)]
+        with outside():
+            output, dims = cls.vmap(VmapInfo(size, randomness), tuple(0 if m else None for m in mapped), *given)
+        if not isinstance(output, tuple):
+            return output if dims is None else _C._vmap_in(output, dims, level)
+        dims = dims if isinstance(dims, tuple) else (dims,) * len(output)
+        return tuple(o if d is None else _C._vmap_in(o, d, level) for o, d in zip(output, dims, strict=True))
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "vjp" in cls.__dict__:
@@ -244,6 +276,15 @@ class Function:
     @classmethod
     def apply(cls, *args: Any) -> Any:
         """Call the function and record the call."""
+        if levels() and not cls.generate_vmap_rule:
+            level, size, _ = levels()[-1]
+            if any(isinstance(a, Tensor) and is_mapped(a, level, size) for a in args):
+                if cls.vmap is Function.vmap:
+                    raise RuntimeError(
+                        f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override "
+                        "and implement the vmap staticmethod or set generate_vmap_rule=True."
+                    )
+                return cls._mapped(args)
         ctx = FunctionCtx()
         recording = _C.is_grad_enabled()
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)

@@ -95,7 +95,7 @@ def gradcheck(
         nondet_tol: Greatest difference of two analytic passes.
         check_undefined_grad: Accepted for compatibility.
         check_grad_dtypes: Demand that gradients have the dtype of the inputs.
-        check_batched_grad: Must be false: there is no vmap.
+        check_batched_grad: Must be false: gradients of a batch of cotangents are not compared.
         check_batched_forward_grad: Must be false.
         check_forward_ad: Must be false: there is no forward mode.
         check_backward_ad: Whether to check at all.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchlette import _C
@@ -23,14 +23,20 @@ __all__ = ["hessian", "jacfwd", "jacrev"]
 Tensor = _C.Tensor
 
 
-def _rows(here: Transform, result: Tensor, inputs: list[Tensor], backward_draws: str) -> list[Any]:
-    """Return the gradients of each element of a result with respect to the inputs."""
+def _rows(
+    here: Transform, result: Tensor, inputs: list[Tensor], backward_draws: str, chunk_size: int | None
+) -> Sequence[Tensor]:
+    """Return the derivatives of all elements of a result, one row each, by each of the inputs."""
     if not result.requires_grad:
         return []
     create = here.leads_outside([result])
-    seeds = _C.eye(result.numel(), dtype=result.dtype, device=result.device).unbind(0)
-    with draws(backward_draws):
-        return [here.gradients([result], inputs, [seed.reshape(result.shape)], True, create) for seed in seeds]
+    seeds = _C.eye(result.numel(), dtype=result.dtype, device=result.device).reshape(result.numel(), *result.shape)
+
+    def row(seed: Tensor) -> list[Tensor]:
+        return list(here.gradients([result], inputs, [seed], True, create))
+
+    found: list[Tensor] = vmap(row, randomness=backward_draws, chunk_size=chunk_size)(seeds)
+    return found
 
 
 def _jacobian(
@@ -40,8 +46,9 @@ def _jacobian(
     args: tuple[Any, ...],
     has_aux: bool,
     backward_draws: str = "different",
+    chunk_size: int | None = None,
 ) -> Any:
-    """Return all derivatives of the results of ``func`` by the arguments ``argnums``, row by row."""
+    """Return all derivatives of the results of ``func`` by the arguments ``argnums``."""
     points, given, others = chosen_arguments(here, argnums, args)
     out, aux = here.call(func, given, {}, has_aux, others)
     wanted = tuple(points.values())
@@ -52,11 +59,11 @@ def _jacobian(
                 "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor "
                 f"with dtype {result.dtype}"
             )
-        rows = _rows(here, result, inputs, backward_draws)
-        columns = zip(*rows, strict=True) if rows else ((),) * len(inputs)
+        found_rows = _rows(here, result, inputs, backward_draws, chunk_size)
+        columns: Sequence[Tensor | None] = found_rows or [None] * len(inputs)
         blocks = [
-            _C.stack(list(column)).reshape((*result.shape, *x.shape))
-            if column
+            column.reshape((*result.shape, *x.shape))
+            if column is not None
             else _C.zeros(
                 (*result.shape, *x.shape),
                 dtype=x.dtype if result.is_floating_point() else result.dtype,
@@ -114,8 +121,8 @@ def jacrev(
             object.
         argnums: The argument to differentiate by, or a tuple of them.
         has_aux: Whether ``func`` returns a pair; the function returned then gives a pair too.
-        chunk_size: Rows that PyTorch computes at once. Here rows are computed one by one, whatever it is. As in
-            PyTorch, the backward pass may draw random numbers only if it is 1.
+        chunk_size: The most rows of a backward pass; ``None``: all rows in one. The backward pass may draw random
+            numbers only if it is 1.
 
     Raises:
         RuntimeError: ``func`` returns something else than floating point tensors, ``argnums`` names no argument, or the
@@ -131,7 +138,7 @@ def jacrev(
 
     def wrapper(*args: Any) -> Any:
         backward_draws = "different" if chunk_size == 1 else "error"
-        return _jacobian(Transform("vjp(f, *primals)"), func, argnums, args, has_aux, backward_draws)
+        return _jacobian(Transform("vjp(f, *primals)"), func, argnums, args, has_aux, backward_draws, chunk_size)
 
     return wrapper
 

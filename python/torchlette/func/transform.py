@@ -7,6 +7,7 @@ from typing import Any
 
 from torchlette import _C, autograd
 from torchlette._runtime import fences
+from torchlette._runtime.levels import spread
 from torchlette._runtime.nested import replaced, tensors_in
 
 Tensor = _C.Tensor
@@ -87,7 +88,7 @@ class Transform:
         """Return points for nested tensors: views of those with a history, leaves with the values of others."""
         check_tensors(value)
         with recording():
-            return replaced(value, Tensor, lambda t: t.view_as(t) if t.requires_grad else self.leaf(t))
+            return replaced(value, Tensor, lambda t: spread(t.view_as(t)) if t.requires_grad else self.leaf(spread(t)))
 
     def call(
         self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], has_aux: bool, given: Any = ()

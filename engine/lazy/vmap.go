@@ -1,0 +1,267 @@
+package lazy
+
+import (
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// vmaps is the state of vmap. A tensor with a batch has hidden dims in its layout: rules of operators see one element,
+// and recordBatch applies the batching rule of each primitive. Graph and tape hold whole values: a tape edge of a value
+// with hidden dims is that of the value with these as its first dims.
+type vmaps struct {
+	used   bool // there may be values with hidden dims
+	inRule bool // a batching rule records whole values
+	// replaying: a backward walk records, so a draw repeats an earlier one and is the same for the whole batch.
+	replaying bool
+}
+
+// vmapLevel is one call of vmap.
+type vmapLevel struct {
+	size      int64
+	different bool // each element of the batch draws its own random numbers
+	refuses   bool // a draw is an error
+}
+
+// Values of Vmap, below the size of the batch times 4.
+const (
+	VmapEnd = iota
+	VmapRefuses
+	VmapDifferent
+	VmapSame
+)
+
+// Vmap begins a level of vmap, or ends the innermost one (VmapEnd); v < 0 only asks. It returns the number of levels
+// before.
+func (s *Session) Vmap(v int64) (depth int64) {
+	depth = int64(len(s.vmapLevels))
+	switch mode := v & 3; {
+	case v < 0:
+	case mode != VmapEnd:
+		s.vmaps.used = true
+		s.vmapLevels = append(s.vmapLevels, vmapLevel{size: v >> 2, different: mode == VmapDifferent,
+			refuses: mode == VmapRefuses})
+	case depth > 0:
+		s.vmapLevels = s.vmapLevels[:depth-1]
+	}
+	return depth
+}
+
+// Batches reports that rules must run for a call with these operands, since its steps depend on levels of vmap.
+func (s *Session) Batches(in []op.Val) bool {
+	return s.vmaps.used && (len(s.vmapLevels) > 0 || slices.ContainsFunc(in, hasBatch))
+}
+
+// Vmapping reports that a level of vmap is in progress.
+func (s *Session) Vmapping() bool { return len(s.vmapLevels) > 0 }
+
+// Replay marks that a backward walk records until the returned function is called.
+func (s *Session) Replay() (end func()) {
+	old := s.vmaps.replaying
+	s.vmaps.replaying = true
+	return func() { s.vmaps.replaying = old }
+}
+
+func hasBatch(v op.Val) bool { return v.IsTensor() && v.L().Hidden != nil }
+
+// apart lists the levels that draw random numbers of their own.
+func (s *Session) apart() (levels []ir.HiddenDim) {
+	if s.vmaps.replaying {
+		return nil
+	}
+	for i, l := range s.vmapLevels {
+		if l.different {
+			levels = append(levels, ir.HiddenDim{Level: int64(i + 1), Size: l.size})
+		}
+	}
+	return levels
+}
+
+// draw reports that a node of p with these attributes draws random numbers.
+func draw(p *op.Prim, attr []int64) bool {
+	if p.Seed == nil {
+		return false
+	}
+	_, ok := p.Seed(attr)
+	return ok
+}
+
+// needsRule reports that p is recorded by its batching rule.
+func (s *Session) needsRule(p *op.Prim, attr []int64, in []op.Val) bool {
+	return !s.vmaps.inRule && (slices.ContainsFunc(in, hasBatch) ||
+		len(s.vmapLevels) > 0 && draw(p, attr) && len(s.apart()) > 0)
+}
+
+// union returns the hidden dims of both lists by level; strides of x count where both have a level.
+func union(x, y []ir.HiddenDim) []ir.HiddenDim {
+	out := slices.Clone(x)
+	for _, h := range y {
+		at, found := slices.BinarySearchFunc(out, h, byLevel)
+		if !found {
+			out = slices.Insert(out, at, h)
+		} else if out[at].Size != h.Size {
+			panic(ir.Errorf(ir.ErrRuntime, "vmap: a tensor of a call with a batch of %d is used in another one with a batch "+
+				"of %d", h.Size, out[at].Size))
+		}
+	}
+	return out
+}
+
+func byLevel(x, y ir.HiddenDim) int { return int(x.Level - y.Level) }
+
+func hasLevel(list []ir.HiddenDim, h ir.HiddenDim) bool {
+	_, found := slices.BinarySearchFunc(list, h, byLevel)
+	return found
+}
+
+// levelsOf returns the levels of all operands.
+func levelsOf(in []op.Val) (levels []ir.HiddenDim) {
+	for _, v := range in {
+		if v.IsTensor() {
+			levels = union(levels, v.L().Hidden)
+		}
+	}
+	return levels
+}
+
+func sizesOf(levels []ir.HiddenDim) []int64 {
+	sizes := make([]int64, len(levels))
+	for i, h := range levels {
+		sizes[i] = h.Size
+	}
+	return sizes
+}
+
+// recordBatch records a primitive of operands with hidden dims. Its step on the tape is the primitive of one element,
+// so that the gradient rule is batched in turn. A draw instead records the steps of what its rule records, because the
+// walk must repeat these draws.
+func (s *Session) recordBatch(p *op.Prim, attr []int64, in []op.Val) *Emission {
+	in, attr = slices.Clone(in), slices.Clone(attr)
+	specs := slices.Clone(inferSpecs(p, attr, in, nil))
+	levels, taping := levelsOf(in), s.taping
+	var outs []op.Val
+	if draw(p, attr) {
+		outs = s.drawBatch(p, attr, in, specs, levels)
+	} else {
+		s.taping = false
+		outs = s.applyRule(p, attr, in, specs, levels, p.Batch)
+		s.taping = taping
+		if taping && p.VJP != nil && slices.ContainsFunc(in, func(v op.Val) bool { return v.Tape != 0 }) {
+			s.RecordStep(p, ir.InternAttr(attr), in, outs)
+		}
+	}
+	k := &s.emitter.last
+	k.Prim, k.Attr, k.AttrID, k.Types = p, attr, ir.InternAttr(attr), k.Types[:0]
+	k.Outs = append(k.Outs[:0], outs...)
+	return k
+}
+
+// applyRule returns the results of p for a batch over levels.
+func (s *Session) applyRule(p *op.Prim, attr []int64, in []op.Val, specs []op.OutSpec, levels []ir.HiddenDim,
+	rule op.Batch) []op.Val {
+	if rule == nil {
+		rule = prim.BatchLoop
+	}
+	// Operands that are equal for all elements need no batch where a rule does less work for them.
+	of := levels
+	in = slices.Clone(in) // the caller records the step of the operands as they are
+	if k := p.BatchKind; !draw(p, attr) && (k == op.BatchSplit || k == op.BatchFold || k == op.BatchIndex) {
+		for i := range in {
+			in[i] = s.equalOnce(in[i])
+		}
+		of = levelsOf(in)
+	}
+	c := &op.BatchCall{B: s, Prim: p, Attr: attr, In: make([]op.Val, len(in)), Sizes: sizesOf(of),
+		Batched: make([]bool, len(in)), Out: specs}
+	for i, v := range in {
+		if c.In[i] = v; hasBatch(v) {
+			c.Batched[i] = true
+			c.In[i] = s.Reveal(v, of)
+		}
+	}
+	defer func(old bool) { s.vmaps.inRule = old }(s.vmaps.inRule)
+	s.vmaps.inRule = true
+	var outs []op.Val
+	switch {
+	case c.Count() == 0:
+		for _, o := range specs {
+			outs = append(outs, prim.Zeros(s, o.DType, deviceOf(p, attr, in), slices.Concat(c.Sizes, o.Shape)))
+		}
+	case len(of) == 0:
+		outs = s.EmitN(p.ID, attr, in...)
+	default:
+		outs = rule(c)
+	}
+	for k := range outs {
+		v := prim.Reshape(s, outs[k], slices.Concat(c.Sizes, specs[k].Shape))
+		outs[k] = s.Hide(v, of)
+		if len(of) < len(levels) {
+			outs[k] = s.Reveal(outs[k], levels)
+			outs[k] = s.Hide(prim.Copy(s, outs[k]), levels)
+		} else if !outs[k].L().Whole().Dense {
+			outs[k] = s.Hide(prim.Copy(s, v), of)
+		}
+	}
+	return outs
+}
+
+// deviceOf returns the device of the results.
+func deviceOf(p *op.Prim, attr []int64, in []op.Val) ir.DeviceID {
+	if p.Moves {
+		return ir.DeviceID(attr[0])
+	}
+	i := slices.IndexFunc(in, op.Val.IsTensor)
+	return in[i].Device()
+}
+
+// equalOnce returns v without the hidden dims of stride 0, and off the tape.
+func (s *Session) equalOnce(v op.Val) op.Val {
+	if v.Tape = 0; !hasBatch(v) {
+		return v
+	}
+	l := v.L()
+	rest := slices.DeleteFunc(slices.Clone(l.Hidden), func(h ir.HiddenDim) bool { return h.Stride == 0 && h.Size > 0 })
+	v.Layout = ir.InternHidden(rest, l.Shape, l.Stride).ID
+	return v
+}
+
+// drawBatch records a draw. Levels with randomness "different" get numbers of their own; in the others all elements
+// share a draw.
+func (s *Session) drawBatch(p *op.Prim, attr []int64, in []op.Val, specs []op.OutSpec,
+	levels []ir.HiddenDim) []op.Val {
+	apart := s.apart()
+	shared := slices.ContainsFunc(levels, func(h ir.HiddenDim) bool {
+		return s.vmaps.replaying || int(h.Level) <= len(s.vmapLevels) && !hasLevel(apart, h)
+	})
+	defer func(old bool) { s.vmaps.inRule = old }(s.vmaps.inRule)
+	switch {
+	case p.Batch == nil: // no tensors
+		s.vmaps.inRule = true
+		at := len(attr) - len(specs[0].Shape)
+		return []op.Val{s.Hide(s.Emit(p.ID, slices.Insert(attr, at, sizesOf(apart)...), in...), apart)}
+	case !shared:
+		in[0] = s.withLevels(in[0], apart)
+		return s.applyRule(p, attr, in, specs, union(levels, apart), p.Batch)
+	case p.Elementwise: // dropout: x times a mask for the levels that draw apart
+		s.vmaps.inRule = true
+		x := in[0]
+		ones := prim.Fill(s, op.IntVal(1), x.DType(), x.Device(), slices.Concat(sizesOf(apart), x.Shape()))
+		in[0] = ones
+		mask := s.Hide(s.Emit(p.ID, attr, in...), apart)
+		s.vmaps.inRule = false
+		return []op.Val{prim.Mul(s, x, mask)}
+	case len(apart) > 0:
+		panic(ir.Errorf(ir.ErrRuntime, "vmap: %s draws under nested vmaps of which one has randomness \"same\" and one "+
+			"\"different\": want one of both", p.Name))
+	}
+	taping := s.taping
+	s.taping = false
+	outs := s.applyRule(p, attr, slices.Clone(in), specs, levels, prim.BatchLoop)
+	s.taping = taping
+	if taping && slices.ContainsFunc(in, func(v op.Val) bool { return v.Tape != 0 }) {
+		s.RecordStep(p, ir.InternAttr(attr), in, outs)
+	}
+	return outs
+}

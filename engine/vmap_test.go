@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/torchlette/torchlette/engine/lazy"
+	"github.com/torchlette/torchlette/engine/op"
+)
+
+// vmap runs f at a level of that size.
+func (r *rig) vmap(size int64, f func(level int)) {
+	level := r.e.SetMode(ModeVmap, size<<2|lazy.VmapRefuses) + 1
+	f(int(level))
+	require.Equal(r.t, level, r.e.SetMode(ModeVmap, lazy.VmapEnd))
+}
+
+// Rules of operators see one element; the results are those of the whole batch.
+func TestAnOperatorOfABatchSeesOneElement(t *testing.T) {
+	r := newRig(t)
+	x := r.floats([]int64{2, 3}, 1, 2, 3, 4, 5, 6)
+	r.vmap(2, func(level int) {
+		row := r.do("_vmap_in", x, 0, level)
+		m, err := r.e.Meta(uint64(row))
+		require.Nil(t, err)
+		assert.Equal(t, []int64{3}, m.Shape)
+		y := r.do("mul", row, r.do("sum", row))
+		y = r.do("_vmap_out", y, 1, level, 2)
+		assert.Equal(t, []float32{6, 60, 12, 75, 18, 90}, r.read(y))
+	})
+}
+
+// The gradient of an operand without the batch is the sum over it.
+func TestTheGradientOfASharedOperandIsASum(t *testing.T) {
+	r := newRig(t)
+	x, w := r.floats([]int64{2, 3}, 1, 2, 3, 4, 5, 6), r.grad(r.floats(nil, 1, 1, 1))
+	var loss T
+	r.vmap(2, func(level int) {
+		loss = r.do("_vmap_out", r.do("sum", r.do("mul", r.do("_vmap_in", x, 0, level), w)), 0, level, 2)
+	})
+	require.Nil(t, r.backward(r.do("sum", loss), 0))
+	assert.Equal(t, []float32{5, 7, 9}, r.gradOf(w))
+}
+
+// A batched value cannot be written into a tensor without the batch; the elements of a batch cannot be read.
+func TestABatchIsNeitherReadNorWrittenAsOneElement(t *testing.T) {
+	r := newRig(t)
+	x, shared := r.floats([]int64{2, 3}, 1, 2, 3, 4, 5, 6), r.floats(nil, 0, 0, 0)
+	r.vmap(2, func(level int) {
+		row := r.do("_vmap_in", x, 0, level)
+		_, err := r.call(ModeInPlace, "add", shared, row)
+		require.NotNil(t, err)
+		assert.Contains(t, err.Msg, "vmap: inplace arithmetic")
+		_, err = r.tryRead(row)
+		require.NotNil(t, err)
+		assert.Contains(t, err.Msg, "We don't support vmap over calling .item()")
+	})
+	assert.Equal(t, []float32{0, 0, 0}, r.read(shared))
+}
+
+// Only primitives that a page of the documentation names are computed in a loop over the batch.
+func TestEveryPrimitiveHasABatchingRule(t *testing.T) {
+	for _, p := range op.Prims() {
+		assert.NotEqual(t, op.BatchLoop, p.BatchKind, p.Name)
+	}
+}
