@@ -2,6 +2,7 @@
 
 #include "call.h"
 #include "cpython.h"
+#include "device.h"
 #include "errors.h"
 #include "flush.h"
 #include "process.h"
@@ -25,7 +26,13 @@ static PyObject *get_dtype(PyObject *self, void *c) {
 
 static PyObject *get_device(PyObject *self, void *c) {
     (void)c;
-    return device_object(((Tensor *)self)->device);
+    return device_called(((Tensor *)self)->device, ((Tensor *)self)->api);
+}
+
+static PyObject *get_is_cuda(PyObject *self, void *c) {
+    (void)c;
+    int cuda = device_is_cuda(((Tensor *)self)->device, ((Tensor *)self)->api);
+    return cuda < 0 ? NULL : PyBool_FromLong(cuda);
 }
 
 static PyObject *get_ndim(PyObject *self, void *c) {
@@ -451,7 +458,7 @@ PyGetSetDef tensor_getset[] = {
     {"_version", get_version, NULL, "Count of in-place changes of the base.", NULL},
     {"_door", get_api, set_api, "1 when made through torchlette.torch.", NULL},
     {"_handle", get_handle, NULL, "Number of the tensor in the engine.", NULL},
-    {"is_cuda", get_false, NULL, "Always false.", NULL},
+    {"is_cuda", get_is_cuda, NULL, "Whether it is on a GPU that torchlette.torch calls cuda.", NULL},
     {"is_sparse", get_false, NULL, "Always false.", NULL},
     {"is_quantized", get_false, NULL, "Always false.", NULL},
     {"is_meta", get_false, NULL, "Always false.", NULL},

@@ -6,6 +6,7 @@
 #include "argbuf.h"
 #include "coercion.h"
 #include "cpython.h"
+#include "device.h"
 #include "errors.h"
 #include "mismatch.h"
 #include "ops_table.h"

@@ -50,7 +50,7 @@ import importlib
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -87,6 +87,9 @@ MOVED = {
         for old in olds.split()
     },
 }
+#: Called with the name of each module and attribute that is not there; see torchlette.as_torch.
+on_missing: Callable[[str], None] | None = None
+
 _PARENTS = {moved.rpartition(".")[0] for moved in MOVED}
 
 
@@ -104,9 +107,15 @@ def mirror(facade: ModuleType, core: ModuleType) -> None:
         facade.__dict__["__all__"] = list(names["__all__"])
 
     def module_attribute(name: str) -> Any:
-        if f"{facade.__name__}.{name}".removeprefix(_FACADE + ".") in MOVED:
+        relative = f"{facade.__name__}.{name}".removeprefix(_FACADE + ".")
+        if relative in MOVED or relative in OWN:
             return importlib.import_module(f"{facade.__name__}.{name}")
-        value = getattr(core, name)  # imports it if need be; raises AttributeError for unknown names
+        try:
+            value = getattr(core, name)  # imports it if need be
+        except AttributeError:
+            if on_missing is not None and not name.startswith("__"):
+                on_missing(f"torch.{relative}")
+            raise
         if _is_core_module(value) and value.__name__ == f"{core.__name__}.{name}" and value.__name__ != _FACADE:
             value = importlib.import_module(f"{facade.__name__}.{name}")
         facade.__dict__[name] = value
@@ -129,6 +138,8 @@ class MirrorFinder:
             return None
         core = importlib.util.find_spec(core_name)
         if core is None:
+            if on_missing is not None:
+                on_missing(f"torch.{relative}")
             reason = refused.FUNCTIONS.get(relative)
             if reason:
                 raise ModuleNotFoundError(f"No module named {name!r}: {reason}", name=name)
