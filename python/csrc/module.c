@@ -71,6 +71,7 @@ static PyMethodDef functions[] = {
     {"_coercion_error", py_coercion_error, METH_O, "The error of a silent conversion to a Python number."},
     {"_put_at", py_put_at, METH_VARARGS, "Write, or add, values at indices; gives the tensor."},
     {"_nonzero", py_nonzero, METH_O, "Indices of the true elements, one tensor for each dimension."},
+    {"_dlpack_address", py_dlpack_address, METH_O, "The address of the memory of a DLPack capsule."},
     {"_to_dlpack", py_to_dlpack, METH_VARARGS, "A DLPack capsule over a tensor's memory on the CPU."},
     {"_tobytes", py_tobytes, METH_O, "The elements, dense and row-major."},
     {"_site", py_where, METH_NOARGS, "The source location of the line that runs."},

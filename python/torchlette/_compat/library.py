@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from torchlette._runtime.aten import OpOverloadPacket
-from torchlette._runtime.errors import NotSupportedError, RefusedNameError
+from torchlette._runtime.errors import LibraryError, NotSupportedError, RefusedNameError
 from torchlette._runtime.gpus import is_gpu
 from torchlette.autograd import Function
 
@@ -199,7 +199,7 @@ class _Operators:
 
     def load_library(self, path: str) -> NoReturn:
         """Raise: shared libraries of PyTorch operators are not supported."""
-        raise NotSupportedError(
+        raise LibraryError(
             "ops.load_library: PyTorch's compiled operators cannot be loaded: write the function with tensors' "
             "operators"
         )

@@ -36,7 +36,7 @@ class TensorType(type):
         if len(args) == 1 and isinstance(args[0], _C.Tensor):
             if not isinstance(args[0], cls):
                 raise TypeError(f"expected {cls.__name__} (got {args[0].type()})")
-            return args[0].alias()
+            return args[0].view(args[0].shape)
         if len(args) == 1 and not isinstance(args[0], (int, _C.Size)):
             return make(args[0], dtype=cls.dtype, device=cls.device_type)
         sizes = args[0] if args and isinstance(args[0], _C.Size) else args or (0,)
