@@ -154,3 +154,15 @@ def test_the_report_says_when_nothing_is_missing(tmp_path: Path) -> None:
     script = tmp_path / "fine.py"
     script.write_text("import torch.nn.functional as F\nimport torch\nF.relu(torch.ones(2)).sum().item()\n")
     assert "every name" in child("-m", "torchlette.as_torch", "--report", str(script)).stderr
+
+
+def test_the_import_is_light() -> None:
+    """``import torch`` loads neither modules nor optimizers nor what inspects code; they come with their first use."""
+    text = """
+from torchlette import as_torch
+as_torch.activate()
+import sys, torch
+print({"inspect", "argparse", "importlib.metadata", "torchlette.nn", "torchlette.optim"} & set(sys.modules))
+print(torch.nn.Linear(1, 1)(torch.ones(1)).shape == (1,))
+"""
+    assert child("-c", text).stdout.split() == ["set()", "True"]

@@ -24,7 +24,7 @@ globals().update(
     {
         name: fn
         for name, fn in torchlette._C._facade.items()
-        if getattr(torchlette, name, None) is getattr(torchlette._C, name)
+        if vars(torchlette).get(name) is getattr(torchlette._C, name)
     }
 )
 
