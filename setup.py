@@ -13,11 +13,13 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 PACKAGE = "torchlette"
 SOURCES = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "python" / "csrc").glob("*.c"))
 MODULE = "github.com/torchlette/torchlette"
+STARTUP = "torchlette-as-torch.pth"
 LIBRARY = {"darwin": "libtorchlette.dylib", "win32": "torchlette.dll"}.get(sys.platform, "libtorchlette.so")
 
 
@@ -98,6 +100,19 @@ class BuildWithEngine(build_ext):
         return [*super().get_outputs(), str(self.package_directory() / LIBRARY)]
 
 
+class BuildWithStartup(build_py):
+    """Adds the line that Python runs at its start, for TORCHLETTE_AS_TORCH=1."""
+
+    def run(self) -> None:
+        """Build, then copy the file beside the package."""
+        super().run()
+        shutil.copy(ROOT / "python" / STARTUP, Path(self.build_lib) / STARTUP)
+
+    def get_outputs(self, include_bytecode: bool = True) -> list[str]:
+        """List the file too, so that it is installed."""
+        return [*super().get_outputs(include_bytecode), str(Path(self.build_lib) / STARTUP)]
+
+
 def extension() -> Extension:
     """Return the extension module, for the stable ABI of Python 3.11."""
     compile_flags, link_flags = (
@@ -129,6 +144,6 @@ def extension() -> Extension:
 
 setup(
     ext_modules=[extension()],
-    cmdclass={"build_ext": BuildWithEngine},
+    cmdclass={"build_ext": BuildWithEngine, "build_py": BuildWithStartup},
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

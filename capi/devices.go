@@ -20,12 +20,13 @@ import (
 	"github.com/torchlette/torchlette/kernels/reference"
 )
 
-// The environment is read here and nowhere else; docs/environment.md lists it.
+// The engine reads the environment here and nowhere else; docs/environment.md lists it.
 func init() {
-	engine.Configure(engine.Config{Open: openDevice, Describe: describeDevices, DefaultDevice: defaultDevice,
-		Debug:  planDebug,
-		Stacks: func() bool { return getenv("TORCHLETTE_DEBUG") != "" },
-		State:  (*engine.State)(unsafe.Pointer(&C.tl_shared))})
+	engine.Configure(engine.Config{Open: openDevice, Describe: describeDevices, Adapters: describeAdapters,
+		DefaultDevice: defaultDevice,
+		Debug:         planDebug,
+		Stacks:        func() bool { return getenv("TORCHLETTE_DEBUG") != "" },
+		State:         (*engine.State)(unsafe.Pointer(&C.tl_shared))})
 	engine.RegisterOption("num_threads", setThreads, func() string { return strconv.Itoa(threads()) })
 	engine.RegisterOption("autotune", setAutotune,
 		func() string { return strconv.Itoa(map[bool]int{true: 1}[autotune()]) })
@@ -191,6 +192,30 @@ func describeDevices() []engine.DeviceInfo {
 		out = append(out, engine.DeviceInfo{Name: "wgpu:" + string(rune('0'+i)), Adapter: a.Name, Driver: a.Driver,
 			Backend: a.Backend, Software: a.Kind == gpu.Software,
 			Features: a.Features, Limits: a.Limits})
+	}
+	return out
+}
+
+// describeAdapters lists the adapters in the order of wgpu:0, wgpu:1 and so on. If TORCHLETTE_ADAPTER names one, it is
+// the only one.
+func describeAdapters() []engine.DeviceInfo {
+	list, err := gpu.Adapters(&wgpu.Driver{})
+	if err != nil {
+		return nil
+	}
+	if o := adapterOptions(0); o.Adapter != "" {
+		a, err := gpu.Pick(list, &o)
+		if err != nil {
+			return nil
+		}
+		list = list[:1]
+		list[0] = a
+	}
+	out := make([]engine.DeviceInfo, len(list))
+	for i := range list {
+		a := &list[i]
+		out[i] = engine.DeviceInfo{Name: "wgpu:" + strconv.Itoa(i), Adapter: a.Name, Driver: a.Driver, Backend: a.Backend,
+			Software: a.Kind == gpu.Software}
 	}
 	return out
 }

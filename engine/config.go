@@ -16,6 +16,8 @@ type Config struct {
 	Open func(ir.DeviceID) (device.Device, error)
 	// Describe lists the devices that could be opened, for Info("devices").
 	Describe func() []DeviceInfo
+	// Adapters lists the GPUs wgpu:0, wgpu:1 and so on without opening them, for Info("adapters").
+	Adapters func() []DeviceInfo
 	// DefaultDevice chooses the device of new tensors at start.
 	DefaultDevice func() ir.DeviceID
 	// Debug, optional, returns which passes planning prints or skips. New calls it once.

@@ -31,6 +31,9 @@ const (
 	ModeRegion
 )
 
+// NoDevice is the value of ModeDefaultDevice that leaves the choice to Config.DefaultDevice, as at the start.
+const NoDevice = 255
+
 // NewRegion is the value of ModeRegion that begins a compiled region. Other values end it (0) or return to a region.
 const NewRegion = 1
 
@@ -83,10 +86,20 @@ func (e *Engine) SetMode(m Mode, v int64) (old int64) {
 			e.session.Default = ir.DType(v)
 		}
 	case ModeDefaultDevice:
+		return e.setDefaultDevice(v)
+	}
+	return old
+}
+
+// setDefaultDevice is SetMode for ModeDefaultDevice. A query asks Config.DefaultDevice if no device was set, which may
+// load a graphics driver; setting a device does not ask.
+func (e *Engine) setDefaultDevice(v int64) (old int64) {
+	old = NoDevice
+	if v < 0 || e.session.DeviceSet {
 		old = int64(e.session.DefaultDevice())
-		if v >= 0 {
-			e.session.DefaultDev, e.session.DeviceSet = ir.DeviceID(v), true
-		}
+	}
+	if v >= 0 {
+		e.session.DefaultDev, e.session.DeviceSet = ir.DeviceID(v), v != NoDevice
 	}
 	return old
 }
@@ -122,6 +135,10 @@ func (e *Engine) Info(kind string, h uint64) (doc []byte, err *ir.Error) {
 	case "devices":
 		if e.cfg.Describe != nil {
 			v = e.cfg.Describe()
+		}
+	case "adapters":
+		if e.cfg.Adapters != nil {
+			v = e.cfg.Adapters()
 		}
 	case "memory_stats":
 		v = e.memoryStats()

@@ -67,8 +67,7 @@ func (e *Engine) fromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byt
 	av := ir.InternAval(d, dev, ir.DenseLayout(shape))
 	width := int64(e.devices.caps(dev).Storage[d])
 	if width == 0 {
-		return ir.Errorf(ir.ErrType, "%s is not supported on device %s: convert with .to(torch.float32) first", d,
-			ir.DeviceName(dev))
+		return ir.Errorf(ir.ErrType, "%s", ir.NotStored(d, dev))
 	}
 	st, x := e.runtime.Allocate(dev, max(n*width, 1))
 	if x != nil {

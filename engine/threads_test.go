@@ -23,7 +23,8 @@ func TestModesAreOfAThread(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			before := r.e.SetMode(c.mode, c.set)
+			before := r.e.SetMode(c.mode, -1)
+			r.e.SetMode(c.mode, c.set)
 			r.e.Thread(7)
 			assert.Equal(t, before, r.e.SetMode(c.mode, -1), "a new thread begins with the defaults")
 			r.e.Thread(0)
@@ -37,6 +38,14 @@ func TestModesAreOfAThread(t *testing.T) {
 			assert.Equal(t, before, r.e.SetMode(c.mode, -1), "a thread of a number used before is another one")
 		})
 	}
+}
+
+func TestADefaultDeviceCanBeUnset(t *testing.T) {
+	r := newRig(t)
+	own := r.e.SetMode(ModeDefaultDevice, -1)
+	assert.EqualValues(t, NoDevice, r.e.SetMode(ModeDefaultDevice, 1), "setting asks for no default")
+	assert.EqualValues(t, 1, r.e.SetMode(ModeDefaultDevice, NoDevice))
+	assert.Equal(t, own, r.e.SetMode(ModeDefaultDevice, -1))
 }
 
 func TestSettingsOfTheProcessAreNotOfAThread(t *testing.T) {

@@ -86,8 +86,8 @@ func Describe(d Driver) ([]Description, error) {
 	return out, nil
 }
 
-// pick chooses from the sorted list as o says.
-func pick(list []AdapterInfo, o *Options) (AdapterInfo, error) {
+// Pick chooses from the sorted list as o says.
+func Pick(list []AdapterInfo, o *Options) (AdapterInfo, error) {
 	if o.Adapter != "" {
 		if n, err := strconv.Atoi(o.Adapter); err == nil {
 			if n < 0 || n >= len(list) {

@@ -39,7 +39,7 @@ func TestPick(t *testing.T) {
 		{"number too large", list, Options{Adapter: "4"}, 0, "no such adapter"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a, err := pick(c.list, &c.opts)
+			a, err := Pick(c.list, &c.opts)
 			if c.error != "" {
 				require.ErrorContains(t, err, c.error)
 				return

@@ -83,7 +83,7 @@ func Open(d Driver, o Options) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := pick(list, &o)
+	a, err := Pick(list, &o)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,12 @@ type DeviceID uint8
 // CPU is the device that always exists.
 const CPU DeviceID = 0
 
+// NotStored says that a device has no such dtype, and what to do.
+func NotStored(d DType, dev DeviceID) string {
+	return d.String() + " is not supported on device " + DeviceName(dev) +
+		": convert with .to(torch.float32) first, or compute on the CPU"
+}
+
 // DeviceName prints a device as PyTorch would.
 func DeviceName(d DeviceID) string {
 	if d == CPU {

@@ -266,6 +266,8 @@ enum {
     TL_MODE_REGION = 11 /* the compiled region that records: TL_NEW_REGION, an old value to return to, or 0 for none */
 };
 #define TL_NEW_REGION ((int64_t)1)
+/* The value of TL_MODE_DEFAULT_DEVICE that leaves the choice to the library, as at the start. */
+#define TL_NO_DEVICE ((int64_t)255)
 #define TL_MODE_QUERY ((int64_t)-1)
 
 /* kinds of tl_fence */

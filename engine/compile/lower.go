@@ -29,8 +29,7 @@ func (b *Builder) bytes(av *ir.Aval) int64 {
 	c := b.Caps(av.Device)
 	w := int64(c.Storage[av.DType])
 	if w == 0 && av.DType != ir.InvalidDType {
-		panic(ir.Errorf(ir.ErrType, "%s is not supported on device %s: convert with .to(torch.float32) first", av.DType,
-			ir.DeviceName(av.Device)))
+		panic(ir.Errorf(ir.ErrType, "%s", ir.NotStored(av.DType, av.Device)))
 	}
 	return max(w*av.Layout.Numel, 1)
 }

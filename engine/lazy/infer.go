@@ -107,8 +107,7 @@ func (s *Session) inferSlow(p *op.Prim, attr []int64, in []op.Val, first int, si
 	s.inference.avals = s.inference.avals[:0]
 	for i := range outs {
 		if dev != ir.CPU && !s.devices.Stores(dev, outs[i].DType) {
-			panic(ir.Errorf(ir.ErrType, "%s: %s is not supported on device %s: convert with .to(torch.float32) first",
-				p.NameFor(attr), outs[i].DType, ir.DeviceName(dev)))
+			panic(ir.Errorf(ir.ErrType, "%s: %s", p.NameFor(attr), ir.NotStored(outs[i].DType, dev)))
 		}
 		s.inference.avals = append(s.inference.avals, avalOf(&outs[i], dev, like))
 	}

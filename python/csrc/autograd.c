@@ -13,10 +13,10 @@
 
 /* Calls the hook of an event with a gradient, or with None after a leaf has accumulated. *replacement is the gradient
  * that the hook returned, or NULL. */
-static int run_hook(const tl_event *event, PyObject **replacement) {
+static int run_hook(const tl_event *event, uint8_t api, PyObject **replacement) {
     bool post = event->kind == TL_RUN_POST_HOOK;
     *replacement = NULL;
-    PyObject *grad = post ? Py_NewRef(Py_None) : tensor_wrap(&event->grad, TL_API_CORE);
+    PyObject *grad = post ? Py_NewRef(Py_None) : tensor_wrap(&event->grad, api);
     PyObject *fn = grad != NULL ? hook_function(event->hook) : NULL;
     if (fn == NULL) { /* an earlier hook removed it */
         Py_XDECREF(grad);
@@ -44,12 +44,12 @@ static int run_hook(const tl_event *event, PyObject **replacement) {
 
 /* Calls the inspector with a gradient, the name of the function that computed it, the gradient's number among that
  * function's, and the line that recorded the function. */
-static int inspect_grad(const tl_event *event, PyObject *inspector) {
+static int inspect_grad(const tl_event *event, uint8_t api, PyObject *inspector) {
     char where[512] = "";
     if (event->source_loc != 0 && check_status(tl_site_string(event->source_loc, where, sizeof where)) < 0) {
         return -1;
     }
-    PyObject *grad = tensor_wrap(&event->grad, TL_API_CORE);
+    PyObject *grad = tensor_wrap(&event->grad, api);
     PyObject *result = grad != NULL
         ? PyObject_CallFunction(inspector, "sisO", event->name, (int)event->hook, where, grad)
         : NULL;
@@ -67,8 +67,8 @@ static void end_walk(uint64_t session) {
     PyErr_Restore(type, value, trace);
 }
 
-/* Walks backward to the end, and runs the hooks that the engine asks for on the way. */
-static int walk(uint64_t session, PyObject *inspector) {
+/* Walks backward to the end, and runs the hooks that the engine asks for on the way. api: the flavour of gradients. */
+static int walk(uint64_t session, uint8_t api, PyObject *inspector) {
     PyObject *replacement = NULL;
     for (;;) {
         tl_event event;
@@ -86,7 +86,7 @@ static int walk(uint64_t session, PyObject *inspector) {
         int failed;
         switch (event.kind) {
         case TL_INSPECT_GRAD:
-            failed = inspect_grad(&event, inspector);
+            failed = inspect_grad(&event, api, inspector);
             break;
         case TL_UNPACK:
             replacement = unpack_saved(event.hook);
@@ -96,7 +96,7 @@ static int walk(uint64_t session, PyObject *inspector) {
             failed = pack_saved(NULL);
             break;
         default:
-            failed = run_hook(&event, &replacement);
+            failed = run_hook(&event, api, &replacement);
         }
         if (failed < 0) {
             end_walk(session);
@@ -105,7 +105,7 @@ static int walk(uint64_t session, PyObject *inspector) {
     }
 }
 
-static PyObject *collect(uint64_t session, Py_ssize_t n) {
+static PyObject *collect(uint64_t session, uint8_t api, Py_ssize_t n) {
     tl_out *outs = PyMem_Calloc((size_t)n + 1, sizeof *outs);
     uint8_t *has = PyMem_Calloc((size_t)n + 1, 1);
     PyObject *tuple = NULL;
@@ -114,7 +114,7 @@ static PyObject *collect(uint64_t session, Py_ssize_t n) {
     } else if (check_status(tl_backward_results(session, outs, has, (int32_t)n)) == 0) {
         tuple = PyTuple_New(n);
         for (Py_ssize_t i = 0; tuple != NULL && i < n; i++) {
-            PyObject *g = has[i] ? tensor_wrap(&outs[i], TL_API_CORE) : Py_NewRef(Py_None);
+            PyObject *g = has[i] ? tensor_wrap(&outs[i], api) : Py_NewRef(Py_None);
             if (g == NULL || PyTuple_SetItem(tuple, i, g) < 0) {
                 Py_CLEAR(tuple);
             }
@@ -135,16 +135,22 @@ static PyObject *run_backward(PyObject *roots, PyObject *grads, PyObject *inputs
         (inputs != Py_None && (in = handles_of(inputs, &ni, false)) == NULL)) {
         goto done;
     }
+    uint8_t api = TL_API_CORE;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *root = PySequence_GetItem(roots, i);
+        api |= root != NULL && is_tensor(root) ? ((Tensor *)root)->api : TL_API_CORE;
+        Py_XDECREF(root);
+    }
     if (n != ng) {
         raise_text(TL_RUNTIME, "got %zd tensors and %zd gradients", n, ng);
         goto done;
     }
     if (drop_flush() < 0 || check_status(tl_backward(r, g, (int32_t)n, in, (int32_t)ni, flags, &session)) < 0 ||
-        walk(session, inspector) < 0) {
+        walk(session, api, inspector) < 0) {
         goto done;
     }
     if ((flags & TL_ACCUMULATE) == 0) {
-        result = collect(session, ni);
+        result = collect(session, api, ni);
     } else if (ni == 0 || check_status(tl_backward_results(session, NULL, NULL, 0)) == 0) {
         result = Py_NewRef(Py_None); /* a walk to the leaves has ended by itself */
     }

@@ -6,6 +6,7 @@
 #include "dispatch_queue.h"
 #include "errors.h"
 #include "flush.h"
+#include "modes.h"
 #include "parser.h"
 #include "process.h"
 #include "saved_tensors.h"
@@ -294,7 +295,9 @@ PyObject *call_group(
         if (api == TL_API_CORE && b.n_tensors == 0) {
             api = creation_api();
         }
-        if (g->mode == TL_IN_PLACE) {
+        if (b.n_tensors == 0 && use_default_device(api) < 0) {
+            r = NULL;
+        } else if (g->mode == TL_IN_PLACE) {
             r = call_in_place(o, &b, first != NULL && is_tensor(first) ? first : NULL);
         } else if (x.out != NULL) {
             r = call_out(o, &b, x.out);

@@ -148,7 +148,8 @@ static PyObject *py_signature(PyObject *self, PyObject *tensors) {
         return PyErr_NoMemory();
     }
     words[0] = current.modes;
-    words[1] = (uint64_t)(uint32_t)current.default_device << 8 | current.default_dtype;
+    words[1] = (uint64_t)(uint16_t)current.chosen_device << 40 |
+        (uint64_t)(uint32_t)current.default_device << 8 | current.default_dtype;
     PyObject *key = NULL;
     for (Py_ssize_t i = 0; i < n; i++) {
         Tensor *t = (Tensor *)PyList_GetItem(tensors, i);

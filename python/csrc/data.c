@@ -2,6 +2,7 @@
 
 #include "buffer.h"
 #include "cpython.h"
+#include "device.h"
 #include "errors.h"
 #include "host_data.h"
 #include "modes.h"
@@ -33,8 +34,11 @@ PyObject *data_tensor(PyObject *data, int dtype, int device, bool requires_grad,
         return from_tensor(data, dtype, device, requires_grad);
     }
     uint8_t dev = (uint8_t)device;
-    if (device < 0 && default_device_id(&dev) < 0) {
-        return NULL;
+    if (device < 0) {
+        api |= api == TL_API_CORE ? creation_api() : 0;
+        if (default_device_id(api, &dev) < 0) {
+            return NULL;
+        }
     }
     bool plain = PyFloat_CheckExact(data) || PyLong_CheckExact(data) || PyBool_Check(data) || PyList_Check(data) ||
         PyTuple_Check(data) || PyUnicode_Check(data);

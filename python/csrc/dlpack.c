@@ -139,6 +139,12 @@ PyObject *py_to_dlpack(PyObject *self, PyObject *args) {
     return capsule;
 }
 
+PyObject *py_dlpack_address(PyObject *self, PyObject *capsule) {
+    (void)self;
+    const managed *m = PyCapsule_GetPointer(capsule, "dltensor");
+    return m != NULL ? PyLong_FromVoidPtr(m->tensor.data) : NULL;
+}
+
 /* Copies the elements of dims dim and up, of any strides, to dense memory. Returns the end of what it wrote. */
 static char *densify(const array *a, int dim, const char *from, size_t width, char *to) {
     if (dim == a->ndim) {

@@ -2,10 +2,12 @@
 
 #include "call.h"
 #include "cpython.h"
+#include "device.h"
 #include "errors.h"
 #include "flush.h"
 #include "process.h"
 #include "source_loc.h"
+#include "table.h"
 #include "tensor.h"
 #include "tensor_read.h"
 #include "torchlette.h"
@@ -25,7 +27,13 @@ static PyObject *get_dtype(PyObject *self, void *c) {
 
 static PyObject *get_device(PyObject *self, void *c) {
     (void)c;
-    return device_object(((Tensor *)self)->device);
+    return device_called(((Tensor *)self)->device, ((Tensor *)self)->api);
+}
+
+static PyObject *get_is_cuda(PyObject *self, void *c) {
+    (void)c;
+    int cuda = device_is_cuda(((Tensor *)self)->device, ((Tensor *)self)->api);
+    return cuda < 0 ? NULL : PyBool_FromLong(cuda);
 }
 
 static PyObject *get_ndim(PyObject *self, void *c) {
@@ -287,8 +295,8 @@ static PyObject *storage_offset(PyObject *self, PyObject *n) {
     return meta_of(self, &m) < 0 ? NULL : PyLong_FromLongLong(m.offset);
 }
 
-/* A number that is equal for aliases that begin at the same element, as scripts use data_ptr(). It is no address. */
-static PyObject *data_ptr(PyObject *self, PyObject *n) {
+/* A number that is equal for aliases that begin at the same element, and no address. */
+static PyObject *identity(PyObject *self, PyObject *n) {
     (void)n;
     tl_meta m;
     if (meta_of(self, &m) < 0) {
@@ -399,6 +407,23 @@ static PyObject *replace(PyObject *self, PyObject *other) {
     Py_RETURN_NONE;
 }
 
+/* view(*shape) is an operator; view(dtype) is not, for it copies. */
+static PyObject *view(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+    static group *by_shape;
+    bool named = kwnames != NULL && PyTuple_Size(kwnames) == 1 &&
+        PyUnicode_CompareWithASCIIString(PyTuple_GetItem(kwnames, 0), "dtype") == 0;
+    if (named ? nargs == 0 : nargs == 1 && kwnames == NULL && Py_TYPE(args[0]) == DtypeType) {
+        PyObject *module = PyImport_ImportModule("torchlette._ops.storage");
+        PyObject *r = module != NULL ? PyObject_CallMethod(module, "bits_as", "OO", self, args[0]) : NULL;
+        Py_XDECREF(module);
+        return r;
+    }
+    if (by_shape == NULL) {
+        by_shape = group_find("view");
+    }
+    return call_group(by_shape, TL_API_CORE, self, args, nargs, kwnames);
+}
+
 /* _meta(): what the Python part of the package asks of the engine, as a dict. */
 static PyObject *meta(PyObject *self, PyObject *n) {
     (void)n;
@@ -451,7 +476,7 @@ PyGetSetDef tensor_getset[] = {
     {"_version", get_version, NULL, "Count of in-place changes of the base.", NULL},
     {"_door", get_api, set_api, "1 when made through torchlette.torch.", NULL},
     {"_handle", get_handle, NULL, "Number of the tensor in the engine.", NULL},
-    {"is_cuda", get_false, NULL, "Always false.", NULL},
+    {"is_cuda", get_is_cuda, NULL, "Whether it is on a GPU that torchlette.torch calls cuda.", NULL},
     {"is_sparse", get_false, NULL, "Always false.", NULL},
     {"is_quantized", get_false, NULL, "Always false.", NULL},
     {"is_meta", get_false, NULL, "Always false.", NULL},
@@ -463,8 +488,10 @@ PyMethodDef tensor_methods[] = {
     {"stride", WITH_KEYWORDS(stride), KEYWORDS,
         "stride(dim=None)\n--\n\nThe strides in elements, or that of one dimension."},
     {"storage_offset", storage_offset, METH_NOARGS, "storage_offset()\n--\n\nElements before the first one."},
-    {"data_ptr", data_ptr, METH_NOARGS,
-        "data_ptr()\n--\n\nA number equal for aliases that begin at the same element; no address."},
+    {"_identity", identity, METH_NOARGS, "A number equal for aliases that begin at the same element; no address."},
+    {"view", (PyCFunction)(void (*)(void))view, METH_FASTCALL | METH_KEYWORDS,
+        "view(Tensor self, int[]* shape) -> Tensor\nview(Tensor self, dtype dtype) -> Tensor\n\nAn alias "
+        "of another shape; with a dtype, a copy of the bits as that dtype."},
     {"dim", dim, METH_NOARGS, "dim()\n--\n\nNumber of dimensions."},
     {"ndimension", dim, METH_NOARGS, "ndimension()\n--\n\nNumber of dimensions."},
     {"numel", numel, METH_NOARGS, "numel()\n--\n\nNumber of elements."},

@@ -1,8 +1,10 @@
 #include "modes.h"
 
 #include "cpython.h"
+#include "device.h"
 #include "errors.h"
 #include "flush.h"
+#include "source_loc.h"
 #include "threads.h"
 #include "torchlette.h"
 #include "turn.h"
@@ -20,7 +22,7 @@ int set_mode(int32_t mode, int64_t value, int64_t *old) {
         if (mode == TL_MODE_DEFAULT_DTYPE) {
             current.default_dtype = (uint8_t)value;
         } else if (mode == TL_MODE_DEFAULT_DEVICE) {
-            current.default_device = (int)value;
+            current.default_device = value == TL_NO_DEVICE ? -1 : (int)value;
         } else if (mode == TL_MODE_VMAP) {
             current.vmap_levels = (int)*old + (value != 0 ? 1 : -1);
         }
@@ -28,18 +30,41 @@ int set_mode(int32_t mode, int64_t value, int64_t *old) {
     return 0;
 }
 
-int default_device_id(uint8_t *id) {
-    int64_t v;
+int use_default_device(uint8_t api) {
     if (thread_here() < 0) {
         return -1;
     }
-    if (current.default_device < 0) {
+    int want = current.chosen_device;
+    if (want < 0 && (api & TL_API_TORCH) != 0) {
+        int named = device_in_environment();
+        if (named < 0) {
+            return -1;
+        }
+        want = named ? -1 : TL_CPU;
+    }
+    int64_t old;
+    return want == current.default_device
+        ? 0
+        : set_mode(TL_MODE_DEFAULT_DEVICE, want < 0 ? TL_NO_DEVICE : (int64_t)want, &old);
+}
+
+int default_device_id(uint8_t api, uint8_t *id) {
+    static int own = -1; /* the engine's choice, which does not change */
+    if (use_default_device(api) < 0) {
+        return -1;
+    }
+    if (current.default_device >= 0) {
+        *id = (uint8_t)current.default_device;
+        return 0;
+    }
+    int64_t v;
+    if (own < 0) {
         if (check_status(tl_set_mode(TL_MODE_DEFAULT_DEVICE, TL_MODE_QUERY, &v)) < 0) {
             return -1;
         }
-        current.default_device = (int)v;
+        own = (int)v;
     }
-    *id = (uint8_t)current.default_device;
+    *id = (uint8_t)own;
     return 0;
 }
 
@@ -185,21 +210,23 @@ static PyObject *py_get_default_dtype(PyObject *self, PyObject *ignored) {
 
 static PyObject *py_set_default_device(PyObject *self, PyObject *d) {
     (void)self;
-    uint8_t id = TL_CPU;
-    int64_t old;
-    if (d != Py_None) {
-        int found = device_from(d, &id);
-        if (found <= 0) {
-            return found < 0 ? NULL : raise_text(TL_TYPE, "set_default_device(): argument must be device, str or int");
-        }
+    uint8_t id;
+    int found = d == Py_None ? 1 : device_from(d, &id);
+    if (found <= 0) {
+        return found < 0 ? NULL : raise_text(TL_TYPE, "set_default_device(): argument must be device, str or int");
     }
-    return set_mode(TL_MODE_DEFAULT_DEVICE, id, &old) < 0 ? NULL : device_object((uint8_t)old);
+    if (thread_here() < 0) {
+        return NULL;
+    }
+    int old = current.chosen_device;
+    current.chosen_device = d == Py_None ? -1 : id;
+    return old < 0 ? Py_NewRef(Py_None) : device_object((uint8_t)old);
 }
 
-static PyObject *py_get_default_device(PyObject *self, PyObject *ignored) {
-    (void)self, (void)ignored;
-    uint8_t id;
-    return default_device_id(&id) < 0 ? NULL : device_object(id);
+PyObject *py_get_default_device(PyObject *self, PyObject *ignored) {
+    (void)ignored;
+    uint8_t id, api = self == Py_True ? TL_API_TORCH : creation_api();
+    return default_device_id(api, &id) < 0 ? NULL : device_called(id, api);
 }
 
 PyMethodDef mode_functions[] = {
@@ -221,9 +248,8 @@ PyMethodDef mode_functions[] = {
     {"_set_default_dtype", py_set_default_dtype, METH_O, "Set the default dtype; gives the old one."},
     {"get_default_dtype", py_get_default_dtype, METH_NOARGS,
         "get_default_dtype()\n--\n\nThe dtype of floating point tensors made without one."},
-    {"_set_default_device", py_set_default_device, METH_O, "Set the default device; gives the old one."},
-    {"get_default_device", py_get_default_device, METH_NOARGS,
-        "get_default_device()\n--\n\nThe device of tensors made without one."},
+    {"_set_default_device", py_set_default_device, METH_O,
+        "Set the default device, None for that of the API flavour; gives what was set."},
     {0},
 };
 

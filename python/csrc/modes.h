@@ -6,7 +6,11 @@
 
 int modes_init(void);
 int set_mode(int32_t mode, int64_t value, int64_t *old);
-int default_device_id(uint8_t *id);
+/* The device of tensors that are made without one: that of set_default_device, else the flavour's own. The first tells
+ * the engine, which a call without tensors needs. */
+int use_default_device(uint8_t api);
+int default_device_id(uint8_t api, uint8_t *id);
+PyObject *py_get_default_device(PyObject *self, PyObject *ignored); /* self: True in torchlette.torch */
 extern PyMethodDef mode_functions[];
 
 #endif

@@ -6,6 +6,7 @@
 #include "coercion.h"
 #include "cpython.h"
 #include "data.h"
+#include "device.h"
 #include "dlpack.h"
 #include "engine.h"
 #include "errors.h"
@@ -65,9 +66,12 @@ static PyMethodDef functions[] = {
     {"_called_from_facade", py_called_from_facade, METH_NOARGS,
         "Whether the code that called this package imported torchlette.torch."},
     {"_in_facade", py_in_facade, METH_O, "Whether the module with these globals imported torchlette.torch."},
+    {"_set_facade_everywhere", py_set_facade_everywhere, METH_O,
+        "Let all code of the process count as if it had imported torchlette.torch."},
     {"_coercion_error", py_coercion_error, METH_O, "The error of a silent conversion to a Python number."},
     {"_put_at", py_put_at, METH_VARARGS, "Write, or add, values at indices; gives the tensor."},
     {"_nonzero", py_nonzero, METH_O, "Indices of the true elements, one tensor for each dimension."},
+    {"_dlpack_address", py_dlpack_address, METH_O, "The address of the memory of a DLPack capsule."},
     {"_to_dlpack", py_to_dlpack, METH_VARARGS, "A DLPack capsule over a tensor's memory on the CPU."},
     {"_tobytes", py_tobytes, METH_O, "The elements, dense and row-major."},
     {"_site", py_where, METH_NOARGS, "The source location of the line that runs."},
@@ -78,8 +82,8 @@ static PyMethodDef functions[] = {
     {0},
 };
 
-/* Functions that make tensors from data. The module has them with None as self, _facade with True: then their tensors
- * follow PyTorch's rules of coercion. */
+/* Functions that make tensors, or tell where. The module has them with None as self, _facade with True: then their
+ * tensors follow PyTorch's rules of coercion. */
 static PyMethodDef makers[] = {
     {"tensor", WITH_KEYWORDS(py_tensor), KEYWORDS,
         "tensor(data, *, dtype=None, device=None, requires_grad=False)\n--\n\nA tensor with a copy of data."},
@@ -89,6 +93,8 @@ static PyMethodDef makers[] = {
         "asarray(obj, dtype=None, device=None)\n--\n\nThe same as as_tensor."},
     {"from_numpy", py_from_numpy, METH_O, "from_numpy(ndarray)\n--\n\nA tensor with a copy of an array."},
     {"_frombytes", py_frombytes, METH_VARARGS, "A tensor from bytes, dtype, shape and device."},
+    {"get_default_device", py_get_default_device, METH_NOARGS,
+        "get_default_device()\n--\n\nThe device of tensors made without one."},
     {"_from_dlpack", py_from_dlpack, METH_O, "A tensor with a copy of a DLPack capsule's array."},
     {0},
 };
@@ -127,7 +133,7 @@ static struct PyModuleDef definition = {
 static int add_functions(PyObject *module) {
     PyMethodDef *const tables[] = {
         mode_functions, call_functions,     engine_functions, autograd_functions,
-        captured_functions, hook_functions, numbers_functions};
+        captured_functions, device_functions, hook_functions, numbers_functions};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         if (PyModule_AddFunctions(module, tables[i]) < 0) {
             return -1;

@@ -6,6 +6,7 @@
 #include "argbuf.h"
 #include "coercion.h"
 #include "cpython.h"
+#include "device.h"
 #include "errors.h"
 #include "mismatch.h"
 #include "ops_table.h"
@@ -258,8 +259,17 @@ static int implicit_keyword(attempt *a, extras *x, PyObject *name, PyObject *val
             x->requires_grad = value == Py_True;
             return PyBool_Check(value);
         }
-        if (strcmp(s, "pin_memory") == 0 || strcmp(s, "layout") == 0) {
-            return 1; /* ignored: there is one layout, and no pinned memory */
+        if (strcmp(s, "pin_memory") == 0) {
+            return 1; /* ignored: there is no pinned memory */
+        }
+        if (strcmp(s, "layout") == 0) {
+            PyObject *name = value != Py_None ? PyObject_Str(value) : NULL;
+            bool dense = name == NULL || PyUnicode_CompareWithASCIIString(name, "torch.strided") == 0;
+            Py_XDECREF(name);
+            return dense ? 1
+                         : set_error(TL_NOT_IMPLEMENTED,
+                               "%s(): argument 'layout': every tensor is torch.strided, got %S", a->o->def->name,
+                               value);
         }
     }
     if (strcmp(s, "memory_format") == 0) {

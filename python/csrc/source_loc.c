@@ -156,7 +156,22 @@ PyObject *set_package(PyObject *self, PyObject *folder) {
     Py_RETURN_NONE;
 }
 
+static bool everywhere;
+
+PyObject *py_set_facade_everywhere(PyObject *self, PyObject *on) {
+    (void)self;
+    int truth = PyObject_IsTrue(on);
+    if (truth < 0) {
+        return NULL;
+    }
+    everywhere = truth != 0;
+    Py_RETURN_NONE;
+}
+
 bool globals_in_facade(PyObject *globals) {
+    if (everywhere) {
+        return true;
+    }
     static const char facade[] = "torchlette.torch";
     PyObject *key, *value;
     Py_ssize_t at = 0;

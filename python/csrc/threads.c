@@ -7,14 +7,14 @@
 #include "torchlette.h"
 #include "wait.h"
 
-struct current_modes current = {.default_device = -1};
+struct current_modes current = {.default_device = -1, .chosen_device = -1};
 static PyObject *thread_key;
 
 /* The modes of a thread while it is not the current one. */
 typedef struct modes {
     uint64_t id; /* the thread's number for tl_thread */
     uint64_t modes;
-    int default_device;
+    int default_device, chosen_device;
     uint8_t compile;
     PyObject *packer;
 } modes;
@@ -62,7 +62,7 @@ static modes *own_modes(void) {
         return NULL;
     }
     m->id = threads.ids++; /* the first thread has number 0 */
-    m->default_device = -1;
+    m->default_device = m->chosen_device = -1;
     int failed = PyDict_SetItem(dict, key, capsule);
     Py_DECREF(capsule);
     return failed == 0 ? m : NULL;
@@ -95,12 +95,14 @@ int thread_switch(void) {
     }
     threads.n_ended = 0;
     if (threads.now != NULL) {
-        *threads.now = (modes){threads.now->id, current.modes, current.default_device, current.compile, current.packer};
+        *threads.now = (modes){threads.now->id, current.modes, current.default_device, current.chosen_device,
+            current.compile, current.packer};
     }
     /* These two modes belong to the process. */
     uint64_t shared = (uint64_t)0xFF << 8 * TL_MODE_DEFAULT_DTYPE | (uint64_t)0xFF << 8 * TL_MODE_DETERMINISTIC;
     current.modes = (current.modes & shared) | (mine->modes & ~shared);
     current.default_device = mine->default_device;
+    current.chosen_device = mine->chosen_device;
     current.compile = mine->compile;
     current.packer = mine->packer;
     threads.now = mine;

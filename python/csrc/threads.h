@@ -14,7 +14,8 @@ enum { COMPILING = 1, REFUSES_READS = 2, MARKED = 4, COMPILE_BITS = 3 };
 extern struct current_modes {
     PyThreadState *thread; /* whose modes these are */
     uint64_t modes;        /* a byte for each mode that was set */
-    int default_device;    /* -1 until it is asked for: the engine then looks for a GPU */
+    int default_device;    /* what the engine has been told; -1: nothing, so that it looks for a GPU */
+    int chosen_device;     /* of set_default_device; -1: none, so that the API flavour decides */
     PyObject *packer;      /* takes saved values; NULL without hooks of saved values */
     uint8_t default_dtype; /* of the process */
     int vmap_levels;       /* of the process: calls enter the engine at once at a level of vmap */

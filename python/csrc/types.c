@@ -1,23 +1,16 @@
 #include "types.h"
 
 #include "cpython.h"
+#include "device.h"
 #include "errors.h"
-#include "hash.h"
 #include "torchlette.h"
 
-PyTypeObject *DtypeType, *DeviceType, *SizeType;
+PyTypeObject *DtypeType, *SizeType;
 
 typedef struct {
     PyObject_HEAD
     uint8_t id;
 } Dtype;
-
-typedef struct {
-    PyObject_HEAD
-    uint8_t id;
-    const char *absent; /* the type of a device that no tensor can be on, else NULL */
-    long index;         /* -1: not given */
-} Device;
 
 static PyObject *dtype_objects[TL_NUM_DTYPES];
 
@@ -163,232 +156,6 @@ static PyType_Spec dtype_spec = {
     .slots = dtype_slots,
 };
 
-/* PyTorch's devices that no tensor can be on. Programs name them and compare with them. */
-static const char *const absent_devices[] = {"cuda", "meta", "mps", "xpu"};
-
-/* Device 0 is the CPU, n + 1 is "wgpu:n". */
-PyObject *device_object(uint8_t id) {
-    allocfunc alloc = (allocfunc)PyType_GetSlot(DeviceType, Py_tp_alloc);
-    Device *d = (Device *)alloc(DeviceType, 0);
-    if (d != NULL) {
-        d->id = id;
-        d->absent = NULL;
-        d->index = id == TL_CPU ? -1 : id - 1;
-    }
-    return (PyObject *)d;
-}
-
-static int device_unusable(const char *type) {
-    raise_text(TL_RUNTIME,
-        "Expected one of cpu, wgpu device type at start of device string: %s: the GPU is the device 'wgpu'", type);
-    return -1;
-}
-
-static int device_number(const char *type, long index, uint8_t *id) {
-    if (strcmp(type, "cpu") == 0) {
-        if (index > 0) {
-            raise_text(TL_RUNTIME, "CPU device index must be -1 or zero, got %ld", index);
-            return -1;
-        }
-        *id = TL_CPU;
-        return 1;
-    }
-    if (strcmp(type, "wgpu") == 0) {
-        if (index > 254) {
-            raise_text(TL_RUNTIME, "Device index must be at most 254, got %ld", index);
-            return -1;
-        }
-        *id = (uint8_t)((index < 0 ? 0 : index) + 1);
-        return 1;
-    }
-    return device_unusable(type);
-}
-
-/* The device object of a type and an index (-1: none), also for absent devices. */
-static PyObject *device_named(const char *type, long index) {
-    uint8_t id = TL_CPU;
-    const char *absent = NULL;
-    for (size_t i = 0; i < sizeof absent_devices / sizeof absent_devices[0]; i++) {
-        absent = strcmp(type, absent_devices[i]) == 0 ? absent_devices[i] : absent;
-    }
-    if (absent == NULL && device_number(type, index, &id) < 0) {
-        return NULL;
-    }
-    Device *d = (Device *)device_object(id);
-    if (d != NULL && absent != NULL) {
-        d->absent = absent;
-        d->index = index;
-    }
-    return (PyObject *)d;
-}
-
-/* Splits "type" or "type:index". *index is -1 where there is none. */
-static int device_parse(PyObject *text, char type[32], long *index) {
-    Py_ssize_t n;
-    const char *s = PyUnicode_AsUTF8AndSize(text, &n);
-    if (s == NULL) {
-        return -1;
-    }
-    const char *colon = strchr(s, ':');
-    size_t head = colon != NULL ? (size_t)(colon - s) : (size_t)n;
-    if (head == 0 || head >= 32) {
-        raise_text(TL_RUNTIME, "Invalid device string: '%s'", s);
-        return -1;
-    }
-    memcpy(type, s, head);
-    type[head] = 0;
-    *index = -1;
-    if (colon != NULL) {
-        char *end;
-        *index = strtol(colon + 1, &end, 10);
-        if (end == colon + 1 || *end != 0 || *index < 0 || colon[1] < '0' || colon[1] > '9') {
-            raise_text(TL_RUNTIME, "Invalid device string: '%s'", s);
-            return -1;
-        }
-    }
-    return 0;
-}
-
-int device_from(PyObject *o, uint8_t *id) {
-    if (Py_TYPE(o) == DeviceType) {
-        *id = ((Device *)o)->id;
-        return ((Device *)o)->absent != NULL ? device_unusable(((Device *)o)->absent) : 1;
-    }
-    if (PyUnicode_Check(o)) {
-        char type[32];
-        long index;
-        return device_parse(o, type, &index) < 0 ? -1 : device_number(type, index, id);
-    }
-    if (PyLong_Check(o) && !PyBool_Check(o)) {
-        long v = PyLong_AsLong(o);
-        if (v == -1 && PyErr_Occurred()) {
-            return -1;
-        }
-        return device_number("wgpu", v, id);
-    }
-    return 0;
-}
-
-static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    (void)type;
-    static char *names[] = {"type", "index", NULL};
-    PyObject *what;
-    PyObject *index = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:device", names, &what, &index)) {
-        return NULL;
-    }
-    uint8_t id;
-    if (index != Py_None) {
-        Py_ssize_t n;
-        const char *s = PyUnicode_Check(what) ? PyUnicode_AsUTF8AndSize(what, &n) : NULL;
-        if (s == NULL) {
-            return PyErr_Occurred() ? NULL : raise_text(TL_TYPE, "device(): argument 'type' must be str");
-        }
-        if (strchr(s, ':') != NULL) {
-            return raise_text(
-                TL_RUNTIME, "type (string) must not include an index because index was passed explicitly: %s", s);
-        }
-        long v = PyLong_AsLong(index);
-        if (v == -1 && PyErr_Occurred()) {
-            return NULL;
-        }
-        if (v < 0) {
-            return raise_text(TL_RUNTIME, "Device index must not be negative");
-        }
-        return device_named(s, v);
-    }
-    if (PyUnicode_Check(what)) {
-        char kind[32];
-        long number;
-        return device_parse(what, kind, &number) < 0 ? NULL : device_named(kind, number);
-    }
-    if (Py_TYPE(what) == DeviceType) {
-        return Py_NewRef(what);
-    }
-    switch (device_from(what, &id)) {
-    case 1:
-        return device_object(id);
-    case 0:
-        raise_text(TL_TYPE, "device(): argument 'type' must be str, int or device");
-    }
-    return NULL;
-}
-
-static const char *device_type(PyObject *self) {
-    const Device *d = (Device *)self;
-    return d->absent != NULL ? d->absent : d->id == TL_CPU ? "cpu" : "wgpu";
-}
-
-static PyObject *device_text(PyObject *self, bool repr) {
-    long index = ((Device *)self)->index;
-    if (index < 0) {
-        return PyUnicode_FromFormat(repr ? "device(type='%s')" : "%s", device_type(self));
-    }
-    return PyUnicode_FromFormat(repr ? "device(type='%s', index=%ld)" : "%s:%ld", device_type(self), index);
-}
-
-static PyObject *device_repr(PyObject *self) { return device_text(self, true); }
-static PyObject *device_str(PyObject *self) { return device_text(self, false); }
-
-static PyObject *device_get_type(PyObject *self, void *closure) {
-    (void)closure;
-    return PyUnicode_FromString(device_type(self));
-}
-
-static PyObject *device_get_index(PyObject *self, void *closure) {
-    (void)closure;
-    long index = ((Device *)self)->index;
-    return index < 0 ? Py_NewRef(Py_None) : PyLong_FromLong(index);
-}
-
-static PyObject *device_richcompare(PyObject *a, PyObject *b, int op) {
-    if (Py_TYPE(b) != DeviceType || (op != Py_EQ && op != Py_NE)) {
-        Py_RETURN_NOTIMPLEMENTED;
-    }
-    const Device *x = (Device *)a, *y = (Device *)b;
-    return PyBool_FromLong((x->id == y->id && x->absent == y->absent && x->index == y->index) == (op == Py_EQ));
-}
-
-static Py_hash_t device_hash(PyObject *self) {
-    return (Py_hash_t)(hash_text(device_type(self)) >> 1) + ((Device *)self)->index;
-}
-
-static PyObject *device_reduce(PyObject *self, PyObject *ignored) {
-    (void)ignored;
-    return Py_BuildValue("(O(N))", (PyObject *)DeviceType, device_str(self));
-}
-
-static PyGetSetDef device_getset[] = {
-    {"type", device_get_type, NULL, "\"cpu\" or \"wgpu\", or the name of a device that is not here.", NULL},
-    {"index", device_get_index, NULL, "Number of the adapter; None for the CPU.", NULL},
-    {0},
-};
-
-static PyMethodDef device_methods[] = {
-    {"__reduce__", device_reduce, METH_NOARGS, NULL},
-    {0},
-};
-
-static PyType_Slot device_slots[] = {
-    {Py_tp_doc, "device(type, index=None)\n--\n\nWhere a tensor lives: \"cpu\" or \"wgpu:0\"."},
-    {Py_tp_new, device_new},
-    {Py_tp_repr, device_repr},
-    {Py_tp_str, device_str},
-    {Py_tp_getset, device_getset},
-    {Py_tp_methods, device_methods},
-    {Py_tp_richcompare, device_richcompare},
-    {Py_tp_hash, device_hash},
-    {Py_tp_dealloc, plain_dealloc},
-    {0},
-};
-
-static PyType_Spec device_spec = {
-    .name = "torchlette.device",
-    .basicsize = sizeof(Device),
-    .flags = Py_TPFLAGS_DEFAULT,
-    .slots = device_slots,
-};
-
 PyObject *size_from(const int64_t *v, Py_ssize_t n) {
     allocfunc alloc = (allocfunc)PyType_GetSlot(SizeType, Py_tp_alloc);
     PyObject *s = alloc(SizeType, n);
@@ -515,16 +282,14 @@ static int add_dtypes(PyObject *module) {
 
 int types_init(PyObject *module) {
     DtypeType = (PyTypeObject *)PyType_FromSpec(&dtype_spec);
-    DeviceType = (PyTypeObject *)PyType_FromSpec(&device_spec);
     PyObject *bases = PyTuple_Pack(1, (PyObject *)&PyTuple_Type);
     SizeType = bases != NULL ? (PyTypeObject *)PyType_FromSpecWithBases(&size_spec, bases) : NULL;
     Py_XDECREF(bases);
-    if (DtypeType == NULL || DeviceType == NULL || SizeType == NULL) {
+    if (DtypeType == NULL || SizeType == NULL) {
         return -1;
     }
     if (PyModule_AddObjectRef(module, "dtype", (PyObject *)DtypeType) < 0 ||
-        PyModule_AddObjectRef(module, "device", (PyObject *)DeviceType) < 0 ||
-        PyModule_AddObjectRef(module, "Size", (PyObject *)SizeType) < 0) {
+        device_type_init(module) < 0 || PyModule_AddObjectRef(module, "Size", (PyObject *)SizeType) < 0) {
         return -1;
     }
     return add_dtypes(module);

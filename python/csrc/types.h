@@ -1,11 +1,11 @@
-/* dtype, device and Size: small immutable objects, and the facts of dtypes. */
+/* dtype and Size: small immutable objects, and the facts of dtypes. */
 #ifndef TORCHLETTE_TYPES_H
 #define TORCHLETTE_TYPES_H
 
 #include "cpython.h"
 #include "torchlette.h"
 
-extern PyTypeObject *DtypeType, *DeviceType, *SizeType;
+extern PyTypeObject *DtypeType, *SizeType;
 
 int types_init(PyObject *module);
 
@@ -21,9 +21,6 @@ bool dtype_is_int(uint8_t id);
 PyObject *dtype_object(uint8_t id);
 /* Takes dtype objects and float, int, bool. 1: found; 0: not a dtype; -1: a dtype that no tensor here has. */
 int dtype_from(PyObject *o, uint8_t *id);
-
-PyObject *device_object(uint8_t id);
-int device_from(PyObject *o, uint8_t *id); /* 1: found; 0: not a device; -1: an error */
 
 PyObject *size_from(const int64_t *v, Py_ssize_t n);
 

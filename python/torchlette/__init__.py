@@ -72,6 +72,7 @@ from torchlette._runtime.settings import *  # noqa: E402, F403
 
 # Submodules imported at their first use: this halves the package's import time.
 _LAZY_MODULES = (
+    "__config__",
     "_dynamo",
     "amp",
     "backends",
@@ -112,6 +113,7 @@ _LAZY_NAMES = {
         "_ops.histogram": "gradient histogram histogramdd unravel_index",
         "_ops.linear_algebra": "block_diag chain_matmul lu pca_lowrank spmm svd_lowrank tensordot vander",
         "_ops.segment": "segment_reduce",
+        "_ops.storage": "UntypedStorage",
         "_ops.windows": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
         "amp": "GradScaler autocast get_autocast_dtype is_autocast_enabled",
         "amp.autocast_mode": "clear_autocast_cache get_autocast_cpu_dtype get_autocast_gpu_dtype "

@@ -567,6 +567,11 @@ from torchlette._ops.memory_format import contiguous_format as contiguous_format
 from torchlette._ops.memory_format import layout as layout
 from torchlette._ops.memory_format import memory_format as memory_format
 from torchlette._ops.memory_format import preserve_format as preserve_format
+from torchlette._ops.memory_format import sparse_bsc as sparse_bsc
+from torchlette._ops.memory_format import sparse_bsr as sparse_bsr
+from torchlette._ops.memory_format import sparse_coo as sparse_coo
+from torchlette._ops.memory_format import sparse_csc as sparse_csc
+from torchlette._ops.memory_format import sparse_csr as sparse_csr
 from torchlette._ops.memory_format import strided as strided
 from torchlette._ops.segment import segment_reduce as segment_reduce
 from torchlette._ops.shapes import broadcast_shapes as broadcast_shapes
@@ -576,6 +581,7 @@ from torchlette._ops.shapes import index_put_ as index_put_
 from torchlette._ops.shapes import repeat_interleave as repeat_interleave
 from torchlette._ops.shapes import resize_as_ as resize_as_
 from torchlette._ops.shapes import tensor_split as tensor_split
+from torchlette._ops.storage import UntypedStorage as UntypedStorage
 from torchlette._ops.windows import bartlett_window as bartlett_window
 from torchlette._ops.windows import blackman_window as blackman_window
 from torchlette._ops.windows import hamming_window as hamming_window
@@ -644,6 +650,7 @@ from torchlette._runtime.errors import InvalidTraceTensorEscapeError as InvalidT
 from torchlette._runtime.errors import InvalidValueError as InvalidValueError
 from torchlette._runtime.errors import KernelExecutionError as KernelExecutionError
 from torchlette._runtime.errors import LeakError as LeakError
+from torchlette._runtime.errors import LibraryError as LibraryError
 from torchlette._runtime.errors import LinAlgError as LinAlgError
 from torchlette._runtime.errors import NonReentrantBackwardError as NonReentrantBackwardError
 from torchlette._runtime.errors import NotSupportedError as NotSupportedError

@@ -181,8 +181,3 @@ def test_as_strided_scatter_has_the_gradient_of_what_it_computes(base: Callable[
 def test_sparse_is_refused() -> None:
     with pytest.raises(NotImplementedError, match="index_add"):
         torchlette.ones(2).to_sparse()
-
-
-def test_view_of_another_dtype_is_refused() -> None:
-    with pytest.raises(NotImplementedError, match="to\\(dtype\\)"):
-        torchlette.ones(2).view(torchlette.int32)

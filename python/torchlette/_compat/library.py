@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from torchlette._runtime.aten import OpOverloadPacket
-from torchlette._runtime.errors import NotSupportedError, RefusedNameError
+from torchlette._runtime.errors import LibraryError, NotSupportedError, RefusedNameError
+from torchlette._runtime.gpus import is_gpu
 from torchlette.autograd import Function
 
 __all__ = ["CustomOpDef", "Library", "custom_op", "register_autograd", "register_fake", "register_kernel"]
@@ -92,7 +93,7 @@ class CustomOpDef:
         if fn is None:
             return lambda later: self.register_kernel(device_types, later)
         kinds = [device_types] if isinstance(device_types, str) else list(device_types or ["cpu"])
-        if "cpu" in kinds or "wgpu" in kinds:
+        if "cpu" in kinds or any(is_gpu(kind) for kind in kinds):
             self._init_fn = fn
         return fn
 
@@ -198,7 +199,7 @@ class _Operators:
 
     def load_library(self, path: str) -> NoReturn:
         """Raise: shared libraries of PyTorch operators are not supported."""
-        raise NotSupportedError(
+        raise LibraryError(
             "ops.load_library: PyTorch's compiled operators cannot be loaded: write the function with tensors' "
             "operators"
         )

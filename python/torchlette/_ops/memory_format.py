@@ -11,6 +11,11 @@ __all__ = [
     "layout",
     "memory_format",
     "preserve_format",
+    "sparse_bsc",
+    "sparse_bsr",
+    "sparse_coo",
+    "sparse_csc",
+    "sparse_csr",
     "strided",
 ]
 
@@ -29,7 +34,7 @@ class memory_format:
 
 
 class layout:
-    """How a tensor is stored; ``strided`` is the only one."""
+    """How a tensor is stored. Every tensor is ``strided``; the others are names for comparisons."""
 
     __module__ = "torchlette"
 
@@ -46,3 +51,5 @@ preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
 strided = layout("strided")
+sparse_coo, sparse_csr, sparse_csc = layout("sparse_coo"), layout("sparse_csr"), layout("sparse_csc")
+sparse_bsr, sparse_bsc = layout("sparse_bsr"), layout("sparse_bsc")

@@ -19,6 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from torchlette._ops.storage import UntypedStorage
+
 __all__ = [
     "broadcast_shapes",
     "combinations",
@@ -335,29 +337,18 @@ def _is_nonzero(self: Tensor) -> bool:
     return is_nonzero(self)
 
 
-class Storage:
-    """The storage that a tensor and its aliases share: scripts can query its identity and its size."""
+def _data_ptr(self: Tensor) -> int:
+    """Return the address of the first element, which other code may read while the tensor lives unwritten."""
+    from torchlette._ops.storage import data_ptr
 
-    def __init__(self, tensor: Tensor) -> None:
-        """Describe the storage of ``tensor``."""
-        meta = tensor._meta()
-        self._start = tensor.data_ptr() - meta["offset"] * tensor.itemsize if tensor.numel() else 0
-        self._bytes, self.device = meta["storage"] * tensor.itemsize, tensor.device
-
-    def data_ptr(self) -> int:
-        """Return a number that identifies the storage: equal for aliases, but no memory address."""
-        return self._start
-
-    def nbytes(self) -> int:
-        """Return the bytes of all elements."""
-        return self._bytes
-
-    size = __len__ = nbytes
+    return data_ptr(self)
 
 
-def _untyped_storage(self: Tensor) -> Storage:
+def _untyped_storage(self: Tensor) -> UntypedStorage:
     """Return the storage that the tensor and its aliases share."""
-    return Storage(self)
+    from torchlette._ops.storage import UntypedStorage
+
+    return UntypedStorage(self)
 
 
 def _refuse_sparse(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -470,6 +461,7 @@ def install() -> None:
         "share_memory_": _share_memory_,
         "tensor_split": tensor_split,
         "to_dense": _to_dense,
+        "data_ptr": _data_ptr,
         "untyped_storage": _untyped_storage,
         **{f"to_sparse{kind}": _refuse_sparse for kind in ("", "_coo", "_csr", "_csc", "_bsr", "_bsc")},
     }

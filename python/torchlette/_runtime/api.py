@@ -146,8 +146,12 @@ class _DeviceScope:
 
 
 def set_default_device(device: Any) -> _DeviceScope:
-    """Set the device of tensors created without a device. ``with set_default_device("cpu"):`` limits it to a block."""
-    return _DeviceScope(_C._set_default_device(device))
+    """Set the device of tensors created without a device; None is the CPU.
+
+    ``with set_default_device("cpu"):`` limits it to a block. Without it, ``TORCHLETTE_DEVICE`` decides; else the device
+    is a GPU where there is one, and the CPU for code that imports ``torchlette.torch``.
+    """
+    return _DeviceScope(_C._set_default_device("cpu" if device is None else device))
 
 
 class _DeviceBlocks(threading.local):

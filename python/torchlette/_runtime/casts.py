@@ -43,6 +43,10 @@ def autocast_inputs(cpu: str | None = None, gpu: str | None = None) -> Callable[
     return decorate
 
 
+def _kind(t: _C.Tensor) -> str:
+    return "cpu" if t.device.type == "cpu" else "wgpu"
+
+
 def _cast_call(
     fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], cpu: str | None, gpu: str | None
 ) -> Any:
@@ -51,15 +55,15 @@ def _cast_call(
         for device, policy, is_gpu in (("cpu", cpu, False), ("wgpu", gpu, True))
         if policy and (lower := _C._set_autocast(is_gpu)) is not None
     }
-    tensors = [t for t in tensors_in((args, kwargs)) if t.is_floating_point() and t.device.type in on] if on else []
+    tensors = [t for t in tensors_in((args, kwargs)) if t.is_floating_point() and _kind(t) in on] if on else []
     if not tensors:
         return fn(*args, **kwargs)
     full = any(t.dtype is _C.float32 for t in tensors)
 
     def cast(t: _C.Tensor) -> _C.Tensor:
-        if not t.is_floating_point() or t.dtype is _C.float64 or t.device.type not in on:
+        if not t.is_floating_point() or t.dtype is _C.float64 or _kind(t) not in on:
             return t
-        policy, lower = on[t.device.type]
+        policy, lower = on[_kind(t)]
         if policy == "lower":
             return t.to(lower)
         return t.float() if full or policy == "full" else t

@@ -25,6 +25,7 @@ __all__ = [
     "InvalidValueError",
     "KernelExecutionError",
     "LeakError",
+    "LibraryError",
     "LinAlgError",
     "NonReentrantBackwardError",
     "NotSupportedError",
@@ -61,6 +62,10 @@ class IndexRangeError(TorchletteError, IndexError, RuntimeError):
 
 class NotSupportedError(TorchletteError, NotImplementedError):
     """The operation does not exist for this dtype or device."""
+
+
+class LibraryError(NotSupportedError, OSError):
+    """A library of compiled PyTorch operators, which cannot be loaded."""
 
 
 class RefusedNameError(NotSupportedError, AttributeError):

@@ -35,6 +35,7 @@ FOLDERS = {
     "dtypes": "_runtime",
     "random": "_runtime",
     "return_types": "_runtime",
+    "__config__": "_compat",
     "_dynamo": "_compat",
     "_higher_order_ops": "_compat",
     "_utils": "_compat",

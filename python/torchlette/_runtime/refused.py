@@ -41,7 +41,7 @@ GROUPS: dict[str, tuple[str, str, str]] = {
     ),
     "Sparse tensors": (
         "tensors are dense: use index_add, gather and scatter on lists of indices",
-        "sparse sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc sparse_coo_tensor sparse_csr_tensor "
+        "sparse sparse_coo_tensor sparse_csr_tensor "
         "sparse_csc_tensor sparse_bsr_tensor "
         "sparse_bsc_tensor "
         "sparse_compressed_tensor optim.SparseAdam smm dsmm hsmm hspmm saddmm sspaddmm resize_as_sparse_",
@@ -85,7 +85,7 @@ GROUPS: dict[str, tuple[str, str, str]] = {
     "Other devices": ("the devices are cpu and wgpu: use device='wgpu'", "mtia cpu", "xpu mtia ipu"),
     "Storages": (
         "a tensor is a view of a value, not of memory: use numpy() for its elements and data_ptr() to compare aliases",
-        "Storage UntypedStorage TypedStorage FloatStorage DoubleStorage HalfStorage LongStorage IntStorage BoolStorage",
+        "Storage TypedStorage FloatStorage DoubleStorage HalfStorage LongStorage IntStorage BoolStorage",
         "storage storage_type const_data_ptr",
     ),
     "Removed from PyTorch": (

@@ -167,7 +167,7 @@ def _values_text(t: _C.Tensor, indent: int) -> str:
 
 def _suffixes(t: _C.Tensor) -> list[str]:
     found = []
-    if t.device.type != _C.get_default_device().type or t.device.index not in (None, 0):
+    if t.device.type != "cpu":
         found.append(f"device='{t.device}'")
     usual = (_C.get_default_dtype(),) if t.numel() == 0 else (_C.get_default_dtype(), _C.int64, _C.bool)
     if t.numel() == 0 and t.dim() != 1:

@@ -142,5 +142,7 @@ def is_same_size(input: _C.Tensor, other: _C.Tensor) -> bool:
 
 
 def is_storage(obj: Any) -> bool:
-    """Return ``False``: there are no storage objects."""
-    return False
+    """Return whether ``obj`` is what ``Tensor.untyped_storage`` gives."""
+    from torchlette._ops.storage import UntypedStorage
+
+    return isinstance(obj, UntypedStorage)

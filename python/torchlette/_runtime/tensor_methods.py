@@ -167,9 +167,15 @@ def _wgpu(self: Tensor, index: int = 0) -> Tensor:
     return self.to(_C.device("wgpu", index))
 
 
-def _cuda(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Raise: there is no CUDA device."""
-    raise RuntimeError("cuda: there is no CUDA device: got cuda, want cpu or wgpu")
+def _cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+    """Return the tensor on a GPU that ``torch.cuda`` names.
+
+    Args:
+        device: A number or a device; None: the current one of ``torch.cuda``.
+        non_blocking: Accepted for compatibility.
+        memory_format: Accepted for compatibility.
+    """
+    return self.to(_C.device("cuda", device) if isinstance(device, int) else "cuda" if device is None else device)
 
 
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
@@ -177,15 +183,15 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     from torchlette._runtime.dtype_table import SCALAR_TYPES
 
     if dtype is None:
-        return f"torch.{SCALAR_TYPES[self.dtype]}Tensor"
+        return f"torch.{'cuda.' * self.is_cuda}{SCALAR_TYPES[self.dtype]}Tensor"
     if isinstance(dtype, str):
         name = dtype.rpartition(".")[2]
         for candidate, scalar in SCALAR_TYPES.items():
             if f"{scalar}Tensor" == name:
-                return self.to(candidate)
+                return self.to("cuda" if ".cuda." in dtype else "cpu", candidate)
         raise ValueError(f"invalid type: '{dtype}'")
-    # torchlette.torch.FloatTensor and the like are classes with a dtype.
-    return self.to(dtype.dtype if isinstance(dtype, type) else dtype)
+    # torchlette.torch.FloatTensor and the like are classes with a dtype and a device type.
+    return self.to(dtype.device_type, dtype.dtype) if hasattr(dtype, "device_type") else self.to(dtype)
 
 
 def _numpy(self: Tensor, *, force: bool = False) -> Any:

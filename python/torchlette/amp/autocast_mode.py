@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from torchlette import _C
 from torchlette._runtime import casts
+from torchlette._runtime.gpus import is_gpu
 from torchlette._runtime.nested import replaced
 
 __all__ = [
@@ -37,21 +38,22 @@ __all__ = [
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# PyTorch's other devices: for these autocast warns and is disabled.
-_ABSENT = ("cuda", "mps", "xpu", "mtia", "maia", "hpu", "ipu", "xla", "privateuseone")
+# PyTorch's other devices: for these, and for "cuda" without a GPU, autocast warns and is disabled.
+_OTHERS = ("cuda", "mps", "xpu", "mtia", "maia", "hpu", "ipu", "xla", "privateuseone")
 _HALVES = (_C.float16, _C.bfloat16)
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Return whether the device has autocast: the CPU and ``"wgpu"``."""
+    """Return whether the device has autocast: the CPU, ``"wgpu"``, and ``"cuda"`` where torch.cuda has a GPU."""
     if not isinstance(device_type, str):
         raise TypeError(f"is_autocast_available: device_type is wrong: got {type(device_type).__name__}, want str")
-    return device_type in ("cpu", "wgpu")
+    return device_type == "cpu" or is_gpu(device_type)
 
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
-    """Return whether operators are cast on the device. Without a device it asks for CUDA: ``False``."""
-    return is_autocast_available(device_type or "cuda") and _C._set_autocast(device_type == "wgpu") is not None
+    """Return whether operators are cast on the device. Without a device it asks for ``"cuda"``."""
+    device_type = device_type or "cuda"
+    return is_autocast_available(device_type) and _C._set_autocast(device_type != "cpu") is not None
 
 
 # Device -> the default dtype of autocast.
@@ -60,7 +62,7 @@ _defaults = {"cpu": _C.bfloat16, "wgpu": _C.float16, "cuda": _C.float16}
 
 def get_autocast_dtype(device_type: str) -> _C.dtype:
     """Return autocast's dtype on the device: by default bfloat16 on the CPU, else float16."""
-    now = _C._set_autocast(device_type == "wgpu") if is_autocast_available(device_type) else None
+    now = _C._set_autocast(device_type != "cpu") if is_autocast_available(device_type) else None
     return now or _defaults.get(device_type, _C.float16)
 
 
@@ -68,14 +70,15 @@ def set_autocast_dtype(device_type: str, dtype: _C.dtype) -> None:
     """Set the default dtype of ``autocast``; it also applies to an active autocast."""
     _defaults[device_type] = dtype
     if is_autocast_enabled(device_type):
-        _C._set_autocast(device_type == "wgpu", dtype)
+        _C._set_autocast(device_type != "cpu", dtype)
 
 
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
-    """Switch casting on the device on or off. With ``enabled`` alone it concerns CUDA and does nothing."""
-    if isinstance(device_type, str) and is_autocast_available(device_type):
-        casts.count(bool(enabled) - is_autocast_enabled(device_type))
-        _C._set_autocast(device_type == "wgpu", get_autocast_dtype(device_type) if enabled else None)
+    """Switch casting on the device on or off. With ``enabled`` alone it concerns ``"cuda"``."""
+    kind, on = (device_type, enabled) if isinstance(device_type, str) else ("cuda", device_type)
+    if is_autocast_available(kind):
+        casts.count(bool(on) - is_autocast_enabled(kind))
+        _C._set_autocast(kind != "cpu", get_autocast_dtype(kind) if on else None)
 
 
 is_autocast_cpu_enabled = functools.partial(is_autocast_enabled, "cpu")
@@ -115,7 +118,7 @@ class autocast:
     those with ``out=`` and float64 are left alone. Backward passes follow the dtypes of the forward pass.
 
     Args:
-        device_type: ``"cpu"`` or ``"wgpu"``; for other PyTorch devices it warns and is off.
+        device_type: ``"cpu"``, ``"wgpu"`` or ``"cuda"``; for PyTorch devices that are not here it warns and is off.
         dtype: float16 or bfloat16; bfloat16 by default on the CPU, float16 on ``"wgpu"``.
         enabled: If false, nothing is cast inside, even within an enabled context.
         cache_enabled: What ``is_autocast_cache_enabled`` returns inside. A weight is cast once for a window anyway.
@@ -127,10 +130,11 @@ class autocast:
         """Check the device and the dtype."""
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
-        if device_type not in ("cpu", "wgpu", *_ABSENT):
+        if device_type not in ("cpu", "wgpu", *_OTHERS):
             raise RuntimeError(f"autocast: device_type is wrong: got {device_type!r}, want 'cpu' or 'wgpu'")
         self.device, self.fast_dtype = device_type, dtype or get_autocast_dtype(device_type)
-        if enabled and device_type in _ABSENT:
+        self._available = is_autocast_available(device_type)
+        if enabled and not self._available:
             warnings.warn(
                 f"User provided device_type of '{device_type}', but {device_type.upper()} is not available. Disabling",
                 stacklevel=2,
@@ -149,19 +153,19 @@ class autocast:
         self._before: list[Any] = []
 
     def __enter__(self) -> autocast:
-        if self.device not in _ABSENT:
+        if self._available:
             casts.count(1)
-            old = _C._set_autocast(self.device == "wgpu", self.fast_dtype if self._enabled else None)
+            old = _C._set_autocast(self.device != "cpu", self.fast_dtype if self._enabled else None)
             self._before.append((old, _state.cache_enabled))
             if self._cache_enabled is not None:
                 _state.cache_enabled = self._cache_enabled
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        if self.device not in _ABSENT:
+        if self._available:
             casts.count(-1)
             dtype, _state.cache_enabled = self._before.pop()
-            _C._set_autocast(self.device == "wgpu", dtype)
+            _C._set_autocast(self.device != "cpu", dtype)
 
     def __call__(self, func: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(func)
@@ -191,7 +195,7 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: _C.dtype | Non
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
 
     def cast(t: _C.Tensor) -> _C.Tensor:
-        own = t.device.type == device_type and t.is_floating_point() and t.dtype is not _C.float64
+        own = is_gpu(t.device.type) == is_gpu(device_type) and t.is_floating_point() and t.dtype is not _C.float64
         return t.to(cast_inputs) if own else t
 
     @functools.wraps(fwd)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from torchlette import _C
+from torchlette._runtime.gpus import is_gpu
 from torchlette.autograd import no_grad
 from torchlette.optim.optimizer import Optimizer
 
@@ -25,7 +26,7 @@ class GradScaler:
     The factor and whether a step overflowed stay on the device: :meth:`scale`, :meth:`unscale_`, :meth:`step` and
     :meth:`update` read nothing. :meth:`get_scale` and :meth:`state_dict` read.
 
-    ``device="cuda"``, the default, warns and turns the scaler off, as PyTorch does without CUDA.
+    Where ``torch.cuda`` has no GPU, ``device="cuda"``, the default, warns and turns the scaler off, as in PyTorch.
 
     Args:
         device: ``"cpu"``, ``"wgpu"`` or ``"cuda"``.
@@ -46,7 +47,7 @@ class GradScaler:
         enabled: bool = True,
     ) -> None:
         """Check the factors."""
-        if enabled and device == "cuda":
+        if enabled and device == "cuda" and not is_gpu(device):
             warnings.warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
             enabled = False
         if enabled and not growth_factor > 1:

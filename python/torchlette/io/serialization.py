@@ -107,7 +107,7 @@ class _Writer:
         if first != name:
             return {"tensor": first}
         # Equal for tensors that view the same part of the same base.
-        base = t.data_ptr() - t.storage_offset() * t.element_size()
+        base = t._identity() - t.storage_offset() * t.element_size()
         place = (base, t.storage_offset(), t.dtype, tuple(t.shape), tuple(t.stride())) if t.numel() > 0 else name
         return {
             "tensor": name,

@@ -24,13 +24,15 @@ globals().update(
     {
         name: fn
         for name, fn in torchlette._C._facade.items()
-        if getattr(torchlette, name, None) is getattr(torchlette._C, name)
+        if vars(torchlette).get(name) is getattr(torchlette._C, name)
     }
 )
 
-from torchlette.torch import accelerator, backends, cuda, mps, version, xpu  # noqa: E402, F401
+from torchlette.torch import version  # noqa: E402, F401
 from torchlette.torch.tensor_types import *  # noqa: E402, F403
 from torchlette.torch.version import __version__ as __version__  # noqa: E402
 
-# PyTorch's usage statistics: libraries call this when their classes are created.
-importlib.import_module(f"{__name__}._C").__dict__["_log_api_usage_once"] = lambda *event: None
+# Names of PyTorch's extension module that packages use.
+importlib.import_module(f"{__name__}._C").__dict__.update(
+    {name: value for name, value in vars(importlib.import_module(f"{__name__}._native")).items() if name[:2] != "__"}
+)

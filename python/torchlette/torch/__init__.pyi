@@ -39,6 +39,7 @@ from torchlette import InvalidTraceTensorEscapeError as InvalidTraceTensorEscape
 from torchlette import InvalidValueError as InvalidValueError
 from torchlette import KernelExecutionError as KernelExecutionError
 from torchlette import LeakError as LeakError
+from torchlette import LibraryError as LibraryError
 from torchlette import LinAlgError as LinAlgError
 from torchlette import NonReentrantBackwardError as NonReentrantBackwardError
 from torchlette import NotSupportedError as NotSupportedError
@@ -52,6 +53,7 @@ from torchlette import Size as Size
 from torchlette import Tensor as Tensor
 from torchlette import TensorHostCoercionError as TensorHostCoercionError
 from torchlette import TorchletteError as TorchletteError
+from torchlette import UntypedStorage as UntypedStorage
 from torchlette import ValueLostError as ValueLostError
 from torchlette import ValueOverflowError as ValueOverflowError
 from torchlette import _assert as _assert
@@ -774,6 +776,11 @@ from torchlette import slice_scatter as slice_scatter
 from torchlette import slogdet as slogdet
 from torchlette import softmax as softmax
 from torchlette import sort as sort
+from torchlette import sparse_bsc as sparse_bsc
+from torchlette import sparse_bsr as sparse_bsr
+from torchlette import sparse_coo as sparse_coo
+from torchlette import sparse_csc as sparse_csc
+from torchlette import sparse_csr as sparse_csr
 from torchlette import special as special
 from torchlette import split as split
 from torchlette import split_copy as split_copy

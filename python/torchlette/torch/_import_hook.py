@@ -49,8 +49,9 @@ from __future__ import annotations
 import importlib
 import importlib.machinery
 import importlib.util
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -59,7 +60,7 @@ from torchlette._runtime import refused
 _CORE = "torchlette"
 _FACADE = "torchlette.torch"
 #: Modules that exist in the facade only.
-OWN = ("_import_hook", "cuda", "backends", "accelerator", "mps", "tensor_types", "version", "xpu")
+OWN = ("_import_hook", "_native", "cuda", "backends", "accelerator", "mps", "tensor_types", "version", "xpu")
 #: PyTorch module -> the module of this library that has its names, where PyTorch divides its code differently.
 MOVED = {
     "autograd.variable": "autograd",
@@ -81,17 +82,26 @@ MOVED = {
             "gamma": "beta chi2 dirichlet fishersnedecor inverse_gamma studentT",
             "location_scale": "cauchy exponential gumbel half_cauchy half_normal kumaraswamy laplace log_normal normal "
             "pareto uniform weibull",
-            "multivariate": "lkj_cholesky lowrank_multivariate_normal multivariate_normal",
+            "multivariate": "lkj_cholesky lowrank_multivariate_normal multivariate_normal wishart",
             "transformed": "logistic_normal relaxed_bernoulli relaxed_categorical transformed_distribution",
         }.items()
         for old in olds.split()
     },
 }
+#: Called with the name of each module and attribute that is not there; see torchlette.as_torch.
+on_missing: Callable[[str], None] | None = None
+
 _PARENTS = {moved.rpartition(".")[0] for moved in MOVED}
 
 
 def _is_core_module(value: Any) -> bool:
     return isinstance(value, ModuleType) and value.__name__.startswith(_CORE + ".")
+
+
+def submodules(core: ModuleType) -> set[str]:
+    """Return the names of a package's modules: PyTorch's packages have them as attributes without an import."""
+    folders = [p for p in getattr(core, "__path__", ()) if os.path.isdir(p)]
+    return {entry.removesuffix(".py") for folder in folders for entry in os.listdir(folder)}
 
 
 def mirror(facade: ModuleType, core: ModuleType) -> None:
@@ -106,9 +116,17 @@ def mirror(facade: ModuleType, core: ModuleType) -> None:
         facade.__dict__["__all__"] = list(names["__all__"])
 
     def module_attribute(name: str) -> Any:
-        if f"{facade.__name__}.{name}".removeprefix(_FACADE + ".") in MOVED:
+        relative = f"{facade.__name__}.{name}".removeprefix(_FACADE + ".")
+        if relative in MOVED or relative in OWN:
             return importlib.import_module(f"{facade.__name__}.{name}")
-        value = getattr(core, name)  # imports it if need be; raises AttributeError for unknown names
+        try:
+            value = getattr(core, name)  # imports it if need be
+        except AttributeError:
+            if not name.startswith("__") and name in submodules(core):
+                return importlib.import_module(f"{facade.__name__}.{name}")
+            if on_missing is not None and not name.startswith("__"):
+                on_missing(f"torch.{relative}")
+            raise
         if _is_core_module(value) and value.__name__ == f"{core.__name__}.{name}" and value.__name__ != _FACADE:
             value = importlib.import_module(f"{facade.__name__}.{name}")
         facade.__dict__[name] = value
@@ -131,6 +149,8 @@ class MirrorFinder:
             return None
         core = importlib.util.find_spec(core_name)
         if core is None:
+            if on_missing is not None:
+                on_missing(f"torch.{relative}")
             reason = refused.FUNCTIONS.get(relative)
             if reason:
                 raise ModuleNotFoundError(f"No module named {name!r}: {reason}", name=name)

@@ -1,12 +1,16 @@
-"""``torch.accelerator``: none is reported. A script uses the GPU only by ``device="wgpu"``."""
+"""``torch.accelerator``: the GPUs of ``torch.cuda``; none is reported where there is none."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 from torchlette import _C
+from torchlette._runtime.gpus import cuda_count
+from torchlette.torch.cuda.streams import Event, Stream, index_of, synchronize
 
 __all__ = [
+    "Event",
+    "Stream",
     "current_accelerator",
     "current_device_index",
     "device_count",
@@ -18,32 +22,28 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Return ``False``: scripts that query this compute on the CPU."""
-    return False
+    """Return whether there is a GPU."""
+    return cuda_count() > 0
 
 
 def device_count() -> int:
-    """Return 0."""
-    return 0
+    """Return the number of GPUs."""
+    return cuda_count()
 
 
-def current_accelerator(check_available: bool = False) -> None:
-    """Return ``None``."""
+def current_accelerator(check_available: bool = False) -> _C.device | None:
+    """Return ``device("cuda")``, or ``None`` without a GPU."""
+    return _C.device("cuda") if is_available() else None
 
 
-def current_device_index() -> NoReturn:
-    """Raise: no accelerator was chosen."""
-    raise RuntimeError("torch.accelerator.current_device_index: no accelerator: use device='wgpu' or the CPU")
+def current_device_index() -> int:
+    """Return the number of the current GPU; raise without a GPU."""
+    return index_of(None, "current_device")
 
 
-def set_device_index(device: Any) -> NoReturn:
-    """Raise: no accelerator was chosen."""
-    raise RuntimeError("torch.accelerator.set_device_index: no accelerator: use device='wgpu' or the CPU")
-
-
-def synchronize(device: Any = None) -> None:
-    """Wait for all recorded work."""
-    _C.mark_step()
+def set_device_index(device: Any) -> None:
+    """Choose the current GPU; raise without a GPU."""
+    _C._set_cuda_device(index_of(device, "set_device"))
 
 
 def empty_cache() -> None:

@@ -15,14 +15,23 @@ __all__ = [
     "synchronize",
 ]
 
-from torchlette.torch.cuda import (
-    device_count,
-    empty_cache,
-    is_available,
-    manual_seed,
-    memory_allocated,
-    seed,
-    synchronize,
-)
+from torchlette._runtime.random import manual_seed, seed
+from torchlette.torch.cuda import empty_cache, synchronize
 
-current_allocated_memory = driver_allocated_memory = memory_allocated
+
+def is_available() -> bool:
+    """Return ``False``."""
+    return False
+
+
+def device_count() -> int:
+    """Return 0."""
+    return 0
+
+
+def current_allocated_memory() -> int:
+    """Return 0: nothing is on such a device."""
+    return 0
+
+
+driver_allocated_memory = current_allocated_memory

@@ -8,6 +8,7 @@ from typing import Any
 import torchlette
 from torchlette import _C
 from torchlette._runtime.dtype_table import SCALAR_TYPES
+from torchlette._runtime.gpus import is_gpu
 
 
 class TensorType(type):
@@ -21,25 +22,25 @@ class TensorType(type):
 
     def __call__(cls, *args: Any, device: Any = None) -> _C.Tensor:
         """Return a tensor: of sizes, of the data of a sequence or an array, or an alias of a tensor with this dtype."""
-        if cls.device_type != "cpu":
+        if not (cls.device_type == "cpu" or is_gpu(cls.device_type)):
             raise TypeError(
                 f"type torch.{cls.device_type}.{cls.__name__} not available: there is no CUDA device: use "
                 f"torch.{cls.__name__}"
             )
         make: Callable[..., _C.Tensor] = _C._facade["tensor"]
-        if device is not None and torchlette.device(device).type != "cpu":
+        if device is not None and torchlette.device(device).type != cls.device_type:
             raise RuntimeError(
-                f"legacy constructor expects device type: cpu but device type: {torchlette.device(device).type} was "
-                f"passed"
+                f"legacy constructor expects device type: {cls.device_type} but device type: "
+                f"{torchlette.device(device).type} was passed"
             )
         if len(args) == 1 and isinstance(args[0], _C.Tensor):
             if not isinstance(args[0], cls):
                 raise TypeError(f"expected {cls.__name__} (got {args[0].type()})")
-            return args[0].alias()
+            return args[0].view(args[0].shape)
         if len(args) == 1 and not isinstance(args[0], (int, _C.Size)):
-            return make(args[0], dtype=cls.dtype, device="cpu")
+            return make(args[0], dtype=cls.dtype, device=cls.device_type)
         sizes = args[0] if args and isinstance(args[0], _C.Size) else args or (0,)
-        return _C._facade["empty"](sizes, dtype=cls.dtype, device="cpu")
+        return _C._facade["empty"](sizes, dtype=cls.dtype, device=cls.device_type)
 
 
 def _type(name: str, dtype: _C.dtype) -> TensorType:
@@ -55,11 +56,14 @@ __all__ = [*_TYPES, "set_default_tensor_type"]
 
 
 def set_default_tensor_type(t: str | TensorType) -> None:
-    """Set the default dtype to that of ``torch.FloatTensor`` and the like, given or by name."""
+    """Set the default dtype, and for ``torch.cuda`` the default device, to those of a type, given or by name."""
     name = t if isinstance(t, str) else getattr(t, "__name__", "")
+    on_gpu = name.startswith("torch.cuda.") or getattr(t, "device_type", "cpu") == "cuda"
     for kind in _TYPES.values():
-        if kind.dtype.is_floating_point and name in (kind.__name__, f"torch.{kind.__name__}"):
+        if kind.dtype.is_floating_point and name.rpartition(".")[2] == kind.__name__:
             torchlette.set_default_dtype(kind.dtype)
+            if on_gpu:
+                torchlette.set_default_device("cuda")
             return
     raise TypeError(
         f"set_default_tensor_type: t is wrong: got {t!r}, want torch.FloatTensor, DoubleTensor, HalfTensor or "
@@ -68,6 +72,6 @@ def set_default_tensor_type(t: str | TensorType) -> None:
 
 
 def on_cuda() -> dict[str, TensorType]:
-    """Return the types of ``torch.cuda``, for comparisons: no tensor is an instance, and creating one raises."""
-    names = {"device_type": "cuda", "__module__": "torch.cuda", "__doc__": "Tensors on CUDA: there are none."}
+    """Return the types of ``torch.cuda``; creating a tensor raises where there is no GPU."""
+    names = {"device_type": "cuda", "__module__": "torch.cuda", "__doc__": "Tensors on a GPU of torch.cuda."}
     return {k.__name__: TensorType(k.__name__, (), {"dtype": k.dtype, **names}) for k in _TYPES.values()}

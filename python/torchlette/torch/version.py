@@ -1,4 +1,4 @@
-"""The version of PyTorch whose names this library follows, as ``torch.version`` tells it; nothing of CUDA is here."""
+"""The version of PyTorch whose names this library follows, as ``torch.version`` tells it."""
 
 from __future__ import annotations
 

@@ -14,12 +14,7 @@ __all__ = [
     "synchronize",
 ]
 
-from torchlette.torch.cuda import (
-    device_count,
-    empty_cache,
-    is_available,
-    is_bf16_supported,
-    manual_seed,
-    manual_seed_all,
-    synchronize,
-)
+from torchlette.torch.cuda import empty_cache, manual_seed, manual_seed_all, synchronize
+from torchlette.torch.mps import device_count, is_available
+
+is_bf16_supported = is_available

@@ -12,7 +12,7 @@ from torchlette.nn.modules.backward_hooks import BackwardTap
 from torchlette.nn.modules.module_hooks import *  # noqa: F403
 from torchlette.nn.modules.module_hooks import EVERY
 from torchlette.nn.modules.paths import PathMixin
-from torchlette.nn.modules.state import StateDictMixin
+from torchlette.nn.modules.state import _EXTRA_STATE_KEY_SUFFIX, StateDictMixin, _IncompatibleKeys  # noqa: F401
 from torchlette.nn.parameter import Buffer, Parameter
 from torchlette.utils.hooks import RemovableHandle
 

@@ -14,7 +14,7 @@ from torchlette.utils.hooks import RemovableHandle
 __all__ = ["StateDictMixin"]
 
 # The key, after a module's prefix, of the result of get_extra_state().
-EXTRA_STATE_KEY = "_extra_state"
+_EXTRA_STATE_KEY_SUFFIX = EXTRA_STATE_KEY = "_extra_state"
 
 
 class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpected_keys"])):

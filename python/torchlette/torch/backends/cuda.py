@@ -1,10 +1,12 @@
-"""CUDA is not here; its switches may be set and change nothing."""
+"""The switches of CUDA may be set and change nothing: kernels are the library's own."""
 
 from __future__ import annotations
 
 import contextlib
 from types import SimpleNamespace
 from typing import Any
+
+from torchlette._runtime.gpus import cuda_count
 
 __all__ = [
     "cudnn_sdp_enabled",
@@ -26,8 +28,8 @@ matmul = SimpleNamespace(
 
 
 def is_built() -> bool:
-    """Return ``False``."""
-    return False
+    """Return whether ``torch.cuda`` has a GPU."""
+    return cuda_count() > 0
 
 
 def _note(enabled: bool) -> None:

@@ -1,4 +1,4 @@
-"""cuDNN is not here; its switches may be set and change nothing."""
+"""cuDNN is not here: kernels are the library's own. Its switches may be set and change nothing."""
 
 from __future__ import annotations
 

@@ -1,20 +1,50 @@
-"""``torch.cuda`` for scripts that query it: CUDA is not available; the GPU is the device "wgpu"."""
+"""``torch.cuda``: the GPUs that there are, as in PyTorch's build for ROCm. ``cuda:0`` is the GPU of ``wgpu:0``.
+
+Hardware adapters count; ``TORCHLETTE_CUDA=0`` leaves none, and ``TORCHLETTE_CUDA=software`` counts software adapters
+too. Without a GPU, queries answer as PyTorch's do without CUDA, and what needs a device raises.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any
 
 from torchlette import _C
+from torchlette._runtime import random as _random
 from torchlette._runtime.errors import OutOfMemoryError
+from torchlette._runtime.gpus import cuda_adapters, cuda_count
 from torchlette._runtime.random import manual_seed, seed
-from torchlette.torch.cuda import amp
+from torchlette.torch.cuda import amp, graphs, memory, streams
+from torchlette.torch.cuda.graphs import CUDAGraph, graph, is_current_stream_capturing, make_graphed_callables
+from torchlette.torch.cuda.memory import (
+    empty_cache,
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_stats,
+    reset_max_memory_allocated,
+    reset_peak_memory_stats,
+)
+from torchlette.torch.cuda.streams import (
+    Event,
+    ExternalStream,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    set_stream,
+    stream,
+    synchronize,
+)
 from torchlette.torch.tensor_types import on_cuda
 
 __all__ = [
     "CUDAGraph",
     "Event",
+    "ExternalStream",
     "OutOfMemoryError",
     "Stream",
     "StreamContext",
@@ -24,6 +54,7 @@ __all__ = [
     "default_stream",
     "device",
     "device_count",
+    "device_of",
     "empty_cache",
     "get_arch_list",
     "get_device_capability",
@@ -32,18 +63,23 @@ __all__ = [
     "get_rng_state",
     "get_rng_state_all",
     "graph",
+    "graphs",
+    "init",
     "ipc_collect",
     "is_available",
     "is_bf16_supported",
     "is_current_stream_capturing",
     "is_initialized",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
     "max_memory_reserved",
     "mem_get_info",
+    "memory",
     "memory_allocated",
     "memory_reserved",
+    "memory_stats",
     "reset_max_memory_allocated",
     "reset_peak_memory_stats",
     "seed",
@@ -51,145 +87,115 @@ __all__ = [
     "set_device",
     "set_rng_state",
     "set_rng_state_all",
+    "set_stream",
     "stream",
+    "streams",
     "synchronize",
 ]
 
 
-def _refuse(name: str) -> NoReturn:
-    raise RuntimeError(
-        f"torch.cuda.{name}: there is no CUDA device: ask torch.cuda.is_available() first, or use the device 'wgpu' or "
-        f"'cpu'"
-    )
-
-
 def is_available() -> bool:
-    """Return ``False``."""
-    return False
+    """Return whether there is a GPU. The first call loads the graphics driver."""
+    return cuda_count() > 0
 
 
 def is_initialized() -> bool:
-    """Return ``False``."""
-    return False
+    """Return :func:`is_available`: a GPU is opened when it is first used."""
+    return is_available()
+
+
+def init() -> None:
+    """Raise if there is no GPU; a GPU is opened when it is first used."""
+    streams.index_of(None, "init")
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Return ``False``."""
-    return False
+    """Return whether there is a GPU and emulation counts: kernels compute bfloat16 in float32 and round."""
+    return is_available() and including_emulation
 
 
 def device_count() -> int:
-    """Return 0."""
-    return 0
+    """Return the number of GPUs."""
+    return cuda_count()
 
 
 def get_arch_list() -> list[str]:
-    """Return an empty list."""
+    """Return an empty list: kernels are compiled by the driver for the GPU at hand."""
     return []
 
 
-def current_device() -> NoReturn:
-    """Raise: there is no CUDA device."""
-    _refuse("current_device")
+def current_device() -> int:
+    """Return the number of the GPU that ``"cuda"`` means."""
+    return streams.index_of(None, "current_device")
 
 
-def set_device(device: Any) -> NoReturn:
-    """Raise: there is no CUDA device."""
-    _refuse("set_device")
+def set_device(device: Any) -> None:
+    """Choose the GPU that ``"cuda"`` means, for all threads. A negative number changes nothing."""
+    if not (isinstance(device, int) and device < 0):
+        _C._set_cuda_device(streams.index_of(device, "set_device"))
 
 
-def get_device_name(device: Any = None) -> NoReturn:
-    """Raise: there is no CUDA device."""
-    _refuse("get_device_name")
+def get_device_name(device: Any = None) -> str:
+    """Return the name that the driver gives the GPU."""
+    return str(cuda_adapters()[streams.index_of(device, "get_device_name")]["Adapter"])
 
 
-def get_device_capability(device: Any = None) -> NoReturn:
-    """Raise: there is no CUDA device."""
-    _refuse("get_device_capability")
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    """Return ``(0, 0)``: no compute capability of NVIDIA's is claimed, so that scripts choose their general code."""
+    streams.index_of(device, "get_device_capability")
+    return 0, 0
 
 
-def get_device_properties(device: Any = None) -> NoReturn:
-    """Raise: there is no CUDA device."""
-    _refuse("get_device_properties")
+class _DeviceProperties:
+    """What is known of a GPU: ``name``, ``driver``, ``backend``, ``major`` and ``minor`` (0), ``total_memory``."""
+
+    major = minor = 0
+
+    def __init__(self, index: int) -> None:
+        adapter = cuda_adapters()[index]
+        self.name, self.driver, self.backend = str(adapter["Adapter"]), adapter["Driver"], adapter["Backend"]
+        self._index = index
+
+    @property
+    def total_memory(self) -> int:
+        """The bytes of the GPU's memory; raises where the driver does not tell."""
+        return mem_get_info(self._index)[1]
+
+    def __repr__(self) -> str:
+        return f"_CudaDeviceProperties(name='{self.name}', driver='{self.driver}', backend='{self.backend}')"
 
 
-def mem_get_info(device: Any = None) -> NoReturn:
-    """Raise: there is no CUDA device."""
-    _refuse("mem_get_info")
+def get_device_properties(device: Any = None) -> _DeviceProperties:
+    """Return what is known of a GPU."""
+    return _DeviceProperties(streams.index_of(device, "get_device_properties"))
 
 
-def current_stream(device: Any = None) -> NoReturn:
-    """Raise: there is no CUDA device."""
-    _refuse("current_stream")
-
-
-def default_stream(device: Any = None) -> NoReturn:
-    """Raise: there is no CUDA device."""
-    _refuse("default_stream")
-
-
-def get_rng_state(device: Any = "cuda") -> NoReturn:
-    """Raise: there is no CUDA device."""
-    _refuse("get_rng_state")
-
-
-def set_rng_state(new_state: Any, device: Any = "cuda") -> NoReturn:
-    """Raise: there is no CUDA device."""
-    _refuse("set_rng_state")
-
-
-class _Absent:
-    """A CUDA class, for annotations; creating an instance raises."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _refuse(type(self).__name__)
-
-
-class Stream(_Absent):
-    """A queue of CUDA's."""
-
-
-class Event(_Absent):
-    """A CUDA event. To measure times here, use ``time.perf_counter()`` around ``mark_step()`` and a read."""
-
-
-class CUDAGraph(_Absent):
-    """A recorded sequence of kernels; the engine replays recorded work by itself."""
-
-
-class graph(_Absent):
-    """The context that records a :class:`CUDAGraph`."""
-
-
-def is_current_stream_capturing() -> bool:
-    """Return ``False``."""
-    return False
-
-
-class StreamContext(contextlib.nullcontext[None]):
-    """The context of a stream, which can only be None: it changes nothing."""
-
-
-def stream(stream: Stream | None) -> StreamContext:
-    """Return a context that changes nothing: the only stream that can be given is None."""
-    return StreamContext(stream)
-
-
-class device(contextlib.nullcontext[None]):
-    """The context of a current device: None and -1 change nothing, as in PyTorch; another one raises."""
+class device(contextlib.AbstractContextManager[None]):
+    """The context of a current device; None and negative numbers change nothing."""
 
     def __init__(self, device: Any) -> None:
         """Take the device."""
-        if device is not None and device != -1:
-            _refuse("device")
-        super().__init__()
+        none = device is None or (isinstance(device, int) and device < 0)
+        self.idx = -1 if none else streams.index_of(device, "device")
+        self.prev_idx = -1
+
+    def __enter__(self) -> None:
+        self.prev_idx = _C._set_cuda_device(self.idx)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_cuda_device(self.prev_idx)
 
 
-_initialized = False
+class device_of(device):
+    """The context of a tensor's device; a tensor on the CPU changes nothing."""
+
+    def __init__(self, obj: Any) -> None:
+        """Take the tensor."""
+        super().__init__(obj.get_device() if obj.is_cuda else -1)
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seed all random numbers."""
+    """Seed all random numbers: the devices share one generator."""
     manual_seed(seed)
 
 
@@ -198,43 +204,35 @@ def seed_all() -> None:
     seed()
 
 
-def synchronize(device: Any = None) -> None:
-    """Wait for all recorded work."""
-    _C.mark_step()
+def get_rng_state(device: Any = "cuda") -> Any:
+    """Return the state of the random numbers, which all devices share."""
+    streams.index_of(device, "get_rng_state")
+    return _random.get_rng_state()
+
+
+def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
+    """Go back to a state of :func:`get_rng_state`."""
+    streams.index_of(device, "set_rng_state")
+    _random.set_rng_state(new_state)
 
 
 def get_rng_state_all() -> list[Any]:
-    """Return an empty list: a state for each device."""
-    return []
+    """Return the state of each GPU."""
+    return [_random.get_rng_state()] * cuda_count()
 
 
 def set_rng_state_all(new_states: Any) -> None:
-    """Do nothing: there are no devices to set the states of."""
+    """Go back to the states of :func:`get_rng_state_all`."""
+    for state in new_states:
+        _random.set_rng_state(state)
 
 
 # Marks for NVIDIA's profiler, which is not here.
 nvtx = SimpleNamespace(range_push=lambda msg: 0, range_pop=lambda: 0, mark=lambda msg: None)
 
 
-def empty_cache() -> None:
-    """Do nothing: pools give memory back by themselves."""
-
-
 def ipc_collect() -> None:
     """Do nothing: no memory is shared with other processes."""
 
 
-def _no_bytes(device: Any = None) -> int:
-    """Return 0: no CUDA memory is in use. For other devices see ``torchlette.memory_stats()``."""
-    return 0
-
-
-memory_allocated = max_memory_allocated = memory_reserved = max_memory_reserved = _no_bytes
-
-
-def reset_peak_memory_stats(device: Any = None) -> None:
-    """Do nothing: no memory of CUDA is in use."""
-
-
-reset_max_memory_allocated = reset_peak_memory_stats
 globals().update(on_cuda())

@@ -1,4 +1,4 @@
-"""The old names of mixed precision on CUDA, which is not here: both are off."""
+"""The old names of mixed precision on the GPUs of ``torch.cuda``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
 
 class autocast(_amp.autocast):
-    """``torch.amp.autocast("cuda")``: warns and is off.
+    """``torch.amp.autocast("cuda")``: without a GPU it warns and is off.
 
     Args:
         enabled: Whether it casts.
@@ -20,23 +20,23 @@ class autocast(_amp.autocast):
     """
 
     def __init__(self, enabled: bool = True, dtype: _C.dtype = _C.float16, cache_enabled: bool = True) -> None:
-        """Warn if it should be on."""
+        """Take the arguments."""
         super().__init__("cuda", dtype, enabled, cache_enabled)
 
 
 class GradScaler(_amp.GradScaler):
-    """``torch.amp.GradScaler("cuda")``: warns and is off."""
+    """``torch.amp.GradScaler("cuda")``: without a GPU it warns and is off."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Warn if it should be on."""
+        """Take the arguments."""
         super().__init__("cuda", *args, **kwargs)
 
 
 def custom_fwd(fwd: Any = None, *, cast_inputs: _C.dtype | None = None) -> Any:
-    """Return ``forward`` of a custom function as it is."""
+    """``torch.amp.custom_fwd`` for "cuda"."""
     return _amp.custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
 
 
 def custom_bwd(bwd: Any) -> Any:
-    """Return ``backward`` of a custom function as it is."""
+    """``torch.amp.custom_bwd`` for "cuda"."""
     return _amp.custom_bwd(bwd, device_type="cuda")

@@ -1,0 +1,168 @@
+"""``import torch`` answered by torchlette: for a program, a process, and an installed package."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PYTHON = Path(__file__).parents[2]
+SOURCES = Path(__file__).parents[3]
+# The processes find torchlette where these tests found it.
+LIBRARY = Path(sys.modules["torchlette"].__file__ or "").parents[1]
+
+PROGRAM = """
+import sys
+import importlib.metadata
+import importlib.util
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader
+import torchlette.torch as own
+
+assert torch is own and F is own.nn.functional and sys.modules["torch.nn"] is own.nn
+assert torch.__version__ == importlib.metadata.version("torch") and "+torchlette" in torch.__version__
+assert importlib.util.find_spec("torch") and importlib.util.find_spec("torch.nn")
+assert importlib.util.find_spec("torch.nothing") is None
+loss = nn.Linear(2, 1)(torch.ones(3, 2)).sum()
+loss.backward()
+print(f"{float(loss.detach() * 0):.1f}", *sys.argv[1:])
+"""
+
+
+def child(*args: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a new process and check its exit code."""
+    env = {**os.environ, "PYTHONPATH": str(LIBRARY), **environment}
+    done = subprocess.run([sys.executable, *args], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    """Return the path of a script that uses torch and a module beside it."""
+    (tmp_path / "script.py").write_text(PROGRAM)
+    return str(tmp_path / "script.py")
+
+
+def test_a_program_runs(program: str) -> None:
+    """With its arguments, by its path."""
+    assert child("-m", "torchlette.as_torch", program, "-x", "--y").stdout.split() == ["0.0", "-x", "--y"]
+
+
+def test_a_module_runs(program: str, tmp_path: Path) -> None:
+    """``-m`` finds modules of the working directory and of the path."""
+    done = child("-m", "torchlette.as_torch", "-m", "script", "z", PYTHONPATH=f"{LIBRARY}{os.pathsep}{tmp_path}")
+    assert done.stdout.split() == ["0.0", "z"]
+
+
+def test_the_variable_holds_for_a_process(program: str) -> None:
+    """The line that the wheel adds to the environment's folder acts only where the variable is 1."""
+    line = (PYTHON / "torchlette-as-torch.pth").read_text()
+    text = f"{line}\nimport runpy\nrunpy.run_path({program!r})"
+    assert child("-c", text, TORCHLETTE_AS_TORCH="1").stdout.strip() == "0.0"
+    text = f"{line}\nimport sys\nprint('torchlette' in sys.modules)"
+    assert child("-c", text, TORCHLETTE_AS_TORCH="").stdout.strip() == "False"
+
+
+def test_the_installed_package_is_the_facade(program: str) -> None:
+    """The package of the second distribution gives the module itself, first of all imports too."""
+    path = f"{PYTHON / 'as_torch'}{os.pathsep}{LIBRARY}"
+    assert child(program, PYTHONPATH=path).stdout.strip() == "0.0"
+
+
+def test_the_package_refuses_to_lie_over_pytorch(tmp_path: Path) -> None:
+    """Files of PyTorch in its folder are an error that names both."""
+    package = tmp_path / "torch"
+    package.mkdir()
+    (package / "__init__.py").write_text((PYTHON / "as_torch" / "torch" / "__init__.py").read_text())
+    (package / "_tensor.py").write_text("")
+    done = child("-c", "import torch", code=1, PYTHONPATH=f"{tmp_path}{os.pathsep}{LIBRARY}")
+    assert "uninstall torchlette-as-torch and torch" in done.stderr
+
+
+def test_the_build_refuses_beside_pytorch(tmp_path: Path) -> None:
+    """setup.py looks into the environment that it builds for."""
+    (tmp_path / "torch-2.9.0.dist-info").mkdir()
+    text = f"""
+import sysconfig
+sysconfig.get_paths = lambda: {{"purelib": {str(tmp_path)!r}}}
+import sys, runpy
+sys.argv = ["setup.py", "--version"]
+runpy.run_path({str(PYTHON / "as_torch" / "setup.py")!r}, run_name="__main__")
+"""
+    assert "pip uninstall torch" in child("-c", text, code=1).stderr
+
+
+def test_pytorch_that_is_imported_is_not_replaced() -> None:
+    """``activate`` comes before any import of PyTorch."""
+    text = """
+import sys, types
+sys.modules["torch"] = real = types.ModuleType("torch")
+real._C, real.__file__ = object(), "site/torch/__init__.py"
+from torchlette import as_torch
+try:
+    as_torch.activate()
+except ImportError as error:
+    print("site/torch/__init__.py" in str(error))
+"""
+    assert child("-c", text).stdout.strip() == "True"
+
+
+def test_all_code_of_the_process_follows_pytorch() -> None:
+    """Code that imports no torch reads tensors like numbers."""
+    text = """
+from torchlette import as_torch
+as_torch.activate()
+import statistics, heapq
+from torch import tensor
+print(statistics.fmean([tensor(1.0), tensor(3.0)]), heapq.nlargest(1, [tensor(1), tensor(2)])[0].item())
+"""
+    assert child("-c", text).stdout.split() == ["2.0", "2"]
+
+
+def test_the_report_names_what_is_missing(tmp_path: Path) -> None:
+    """Modules, functions and methods that were asked for, each with the lines that asked."""
+    script = tmp_path / "asks.py"
+    script.write_text(
+        "import torch\n"
+        "for _ in range(2):\n"
+        "    hasattr(torch, 'surely_missing')\n"
+        "hasattr(torch.ones(1), 'also_missing')\n"
+        "torch.ones(1).sum()\n"
+        "import torch.never_there\n"
+    )
+    done = child("-m", "torchlette.as_torch", "--report", str(script), code=1)
+    assert "ModuleNotFoundError" in done.stderr
+    lines = done.stderr[done.stderr.index("torchlette.as_torch: 3 names") :].splitlines()
+    assert [line.strip() for line in lines[1:7]] == [
+        "torch.surely_missing",
+        f"{script}:3 (2 times)",
+        "torch.Tensor.also_missing",
+        f"{script}:4",
+        "torch.never_there",
+        f"{script}:6",
+    ]
+
+
+def test_the_report_says_when_nothing_is_missing(tmp_path: Path) -> None:
+    """A program that gets all is told so."""
+    script = tmp_path / "fine.py"
+    script.write_text("import torch.nn.functional as F\nimport torch\nF.relu(torch.ones(2)).sum().item()\n")
+    assert "every name" in child("-m", "torchlette.as_torch", "--report", str(script)).stderr
+
+
+def test_the_import_is_light() -> None:
+    """``import torch`` loads neither modules nor optimizers nor what inspects code; they come with their first use."""
+    text = """
+from torchlette import as_torch
+as_torch.activate()
+import sys, torch
+print({"inspect", "argparse", "importlib.metadata", "torchlette.nn", "torchlette.optim"} & set(sys.modules))
+print(torch.nn.Linear(1, 1)(torch.ones(1)).shape == (1,))
+"""
+    assert child("-c", text).stdout.split() == ["set()", "True"]
