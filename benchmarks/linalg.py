@@ -61,9 +61,11 @@ def sorts() -> Iterator[Row]:
     """Race sorting with NumPy."""
     for shape in ((1_000_000,), (4096, 1024)):
         x = np.random.default_rng(0).standard_normal(shape).astype("float32")
-        mine = lette.tensor(x, device="cpu")
-        yield Row(f"sort {shape}, to NumPy", *race(lambda t=mine: lette.sort(t)[0].numpy(), lambda a=x: np.sort(a)))
-        yield Row(f"argsort {shape}, to NumPy", *race(lambda t=mine: lette.argsort(t).numpy(), lambda a=x: np.argsort(a)))
+        t = lette.tensor(x, device="cpu")
+        sides = (lambda t=t: lette.sort(t)[0].numpy()), (lambda x=x: np.sort(x))
+        yield Row(f"sort {shape}, to NumPy", *race(*sides))
+        sides = (lambda t=t: lette.argsort(t).numpy()), (lambda x=x: np.argsort(x))
+        yield Row(f"argsort {shape}, to NumPy", *race(*sides))
 
 
 def rows() -> Iterator[Row]:

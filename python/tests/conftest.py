@@ -40,7 +40,9 @@ def _freeze_imports() -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Freeze what the collection of the tests imported; PyTorch's threads spin, and each process of the tests has some."""
+    """Freeze what the collection of the tests imported. PyTorch runs on one thread: its threads spin, and two processes
+    of tests share the cores.
+    """
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
     _freeze_imports()
