@@ -146,7 +146,8 @@ static void SUF(lu_job)(void *arg, int worker, int64_t begin, int64_t end) {
 // Factors a packed panel of nb columns, each of `rows` elements, with partial pivoting. STRIP columns at a time are
 // applied to those right of them. The first zero pivot, counted from 1, is added to first and stored in *zero if that
 // is 0.
-static void SUF(lu_panel)(la_place *p, REAL *c, int64_t rows, int64_t nb, int64_t first, int32_t *pivot, int64_t *zero) {
+static void SUF(lu_panel)(la_place *p, REAL *c, int64_t rows, int64_t nb, int64_t first, int32_t *pivot,
+	int64_t *zero) {
 	const tl_isa_table *t = tl_isa_tables(p->isa);
 	for (int64_t b0 = 0; b0 < nb; b0 += STRIP) {
 		int64_t b1 = b0 + STRIP < nb ? b0 + STRIP : nb;
@@ -268,8 +269,7 @@ static int64_t SUF(cholesky)(la_place *p, REAL *a, int64_t n, REAL *room) {
 }
 
 // A = Q R by blocks of reflectors: Q = (I - V1 T1 V1') (I - V2 T2 V2') ... in the compact WY form (Schreiber and Van
-// Loan, 1989). Block j0 has its reflectors as rows of v, column j at v + j*m, zero before place j; t holds -T by rows of
-// PANEL.
+// Loan, 1989). Reflector j is the row v + j*m, zero before place j; t holds -T of each block, by rows of PANEL.
 typedef struct {
 	la_place *p;
 	REAL *a; // what the reflectors are applied to: rows of lda
@@ -351,7 +351,8 @@ static void SUF(qr_panel)(la_place *p, REAL *c, int64_t m, int64_t rows, int64_t
 	}
 }
 
-// Overwrites a (m x n) with R above its diagonal, and writes the first q columns of Q to `to`. room holds la_qr_room numbers.
+// Overwrites a (m x n) with R above its diagonal, and writes the first q columns of Q to `to`. room holds
+// la_qr_room numbers.
 static void SUF(qr)(la_place *p, REAL *a, int64_t m, int64_t n, REAL *to, int64_t q, REAL *room) {
 	int64_t least = m < n ? m : n;
 	REAL *v = room, *t = v + least * m, *w = t + (least + PANEL) * PANEL;
