@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import random
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 
 # Before the engine looks for adapters: tests run on the software adapter unless the caller names another.
@@ -23,7 +25,11 @@ PASSED = pytest.StashKey[bool]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the markers."""
+    """Declare the markers. A shell ignores SIGINT for what it starts in the background, and processes of tests inherit
+    that: it is undone.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "keeps_tensors(reason): leaves engine objects behind by design; says why")
 
 
