@@ -359,7 +359,9 @@ typedef struct {
 	void (*bias64)(double *c, const double *bias, int64_t biasn, int64_t n);
 	void (*dot32)(int64_t n, int64_t k, const float *a, int64_t ak, const float *b, int64_t bn, float *c, int64_t cn);
 	void (*dot64)(int64_t n, int64_t k, const double *a, int64_t ak, const double *b, int64_t bn, double *c, int64_t cn);
-	// axpy: c = a B of a row a. addrows: c += a B.
+	// axpy: c = a B of a row a. addrows: c += a B. rotate: x, y = c x + s y, c y - s x.
+	void (*rotate32)(int64_t n, float *x, float *y, float c, float s);
+	void (*rotate64)(int64_t n, double *x, double *y, double c, double s);
 	void (*addrows32)(int64_t n, int64_t k, const float *a, int64_t ak, const float *b, int64_t bk, float *c);
 	void (*addrows64)(int64_t n, int64_t k, const double *a, int64_t ak, const double *b, int64_t bk, double *c);
 	void (*axpy32)(int64_t n, int64_t k, const float *a, int64_t ak, const float *b, int64_t bk, float *c);

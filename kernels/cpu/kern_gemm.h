@@ -214,6 +214,13 @@ typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_al
 			TLK_VEC for (int64_t j = 0; j < n; j++) c[j] += w * b[j]; \
 		} \
 	} \
+	static void rotate##s(int64_t n, T *x, T *y, T c, T d) { \
+		TLK_VEC for (int64_t j = 0; j < n; j++) { \
+			T p = x[j], q = y[j]; \
+			x[j] = c * p + d * q; \
+			y[j] = c * q - d * p; \
+		} \
+	} \
 	static void axpy##s(int64_t n, int64_t kk, const T *a, int64_t ak, const T *b, int64_t bk, T *c) { \
 		for (int64_t j = 0; j < n; j++) c[j] = 0; \
 		addrows##s(n, kk, a, ak, b, bk, c); \

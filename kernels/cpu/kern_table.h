@@ -102,7 +102,7 @@ const tl_isa_table TLK_TABLE = {
 	.packruns32 = packruns32, .packruns64 = packruns64,
 	.packtrans32 = packtrans32, .packtrans64 = packtrans64, .packa32 = packa32, .packa64 = packa64,
 	.bias32 = bias32, .bias64 = bias64, .dot32 = dot32, .dot64 = dot64, .axpy32 = axpy32, .axpy64 = axpy64,
-		.addrows32 = addrows32, .addrows64 = addrows64,
+		.addrows32 = addrows32, .addrows64 = addrows64, .rotate32 = rotate32, .rotate64 = rotate64,
 	.half_across = half_across, .half_along = half_along, .half_store = half_store, .turn = transpose_w4,
 	.attention_softmax = attention_softmax, .attention_weights = attention_weights,
 };

@@ -1,12 +1,19 @@
-// Steps that factor each matrix of a batch: LU, Cholesky, triangular systems, the matrix exponential, and the drivers
-// of linalg_orthogonal.c. Operands are dense. A step's parameters are the number of matrices, rows m, columns n,
-// columns k of a right-hand side, and the element offset of each input.
+// Steps that factor each matrix of a batch: LU, Cholesky, triangular systems, the matrix exponential, eigenvalues and
+// singular values. Operands are dense. A step's parameters are the number of matrices, rows m, columns n, columns k of
+// a right-hand side, and the element offset of each input.
 //
 // "Golub and Van Loan" below is their book Matrix Computations, fourth edition.
 #include <float.h>
 #include <math.h>
 #include <string.h>
-#include "linalg.h"
+#include "cpu.h"
+
+// Where a factorisation runs. If parallel is set, the threads share its work.
+typedef struct {
+	tl_pool *pool;
+	int isa, worker, parallel;
+	volatile int64_t oom; // bytes that a product could not allocate
+} la_place;
 
 // The numbers of launch.FactorOp.
 enum { CHOLESKY, LU, LU_PERMUTATION, SOLVE, TRIANGULAR, QR, EIGH, SVD, PINV, EXPM };
@@ -29,10 +36,15 @@ enum {
 	EXACT = 64,
 };
 
-int64_t la_qr_room(int64_t m, int64_t n, int64_t q) {
+// Numbers of scratch of a QR factorisation (the first q columns of Q), of eigenvalues, and of singular values.
+static int64_t qr_room(int64_t m, int64_t n, int64_t q) {
 	int64_t least = m < n ? m : n, most = n > q ? n : q;
 	return least * m + (least + PANEL) * PANEL + 2 * PANEL * most;
 }
+
+static int64_t eigh_room(int64_t n) { return n * n + 12 * n + qr_room(n, n, n); }
+
+static int64_t svd_room(int64_t m, int64_t n, int64_t q) { return 3 * m * n + n * n + 12 * n + qr_room(m, n, q); }
 
 // A step's operands and state.
 typedef struct {
@@ -65,28 +77,31 @@ static void permutation(const int32_t *pivot, int64_t k, int64_t m, int64_t *to)
 #define REAL float
 #define SUF(x) x##32
 #define TYPE TLK_F32
+#define EPSILON FLT_EPSILON
 #define SQUARE_LEAST 1e-30f
 #define SQUARE_MOST 1e30f
 #include "linalg_real.h"
+#include "linalg_spectral.h"
 #undef REAL
 #undef SUF
 #undef TYPE
+#undef EPSILON
 #undef SQUARE_LEAST
 #undef SQUARE_MOST
 #define REAL double
 #define SUF(x) x##64
 #define TYPE TLK_F64
+#define EPSILON DBL_EPSILON
 #define SQUARE_LEAST 1e-280
 #define SQUARE_MOST 1e280
 #include "linalg_real.h"
+#include "linalg_spectral.h"
 #undef REAL
 #undef SUF
 #undef TYPE
+#undef EPSILON
 #undef SQUARE_LEAST
 #undef SQUARE_MOST
-
-void la_qr(la_place *p, double *a, int64_t m, int64_t n, double *to, int64_t q, double *room) { qr64(p, a, m, n, to, q,
-	room); }
 
 // e = exp(a) by scaling and squaring: exp(a) = exp(a / 2^s)^(2^s) with the norm of a / 2^s at most 1/2, where a Taylor
 // polynomial of 16 terms leaves less than one rounding (Moler and Van Loan, Nineteen Dubious Ways to Compute the
@@ -111,51 +126,12 @@ static void expm(la_place *p, double *a, int64_t n, double *e, double *tmp) {
 	}
 }
 
-static int all_finite(const double *a, int64_t count) {
-	for (int64_t i = 0; i < count; i++)
-		if (!isfinite(a[i])) return 0;
-	return 1;
-}
-
-// Makes a symmetric matrix from one of its triangles.
-static void mirror(double *a, int64_t n, int upper) {
-	for (int64_t i = 0; i < n; i++)
-		for (int64_t j = 0; j < i; j++)
-			if (upper) a[i * n + j] = a[j * n + i];
-			else a[j * n + i] = a[i * n + j];
-}
-
-static void transposed(const double *a, int64_t m, int64_t n, double *to) {
-	for (int64_t i = 0; i < m; i++)
-		for (int64_t j = 0; j < n; j++) to[j * m + i] = a[i * n + j];
-}
-
-// A = U diag(s) Vt of a, which is overwritten. U is m x q and Vt is p x n; q and p are least, or m and n with full.
-static void svd(const factor *x, la_place *at, double *a, int full, double *u, double *s, double *vt, double *room) {
-	int64_t m = x->m, n = x->n;
-	if (m >= n) {
-		la_svd(at, a, m, n, u, full ? m : n, s, vt, room);
-		return;
-	}
-	int64_t q = full ? n : m; // the transpose has m >= n; its U and V change places
-	double *v = room, *ut = v + n * q, *t = ut + m * m;
-	transposed(a, m, n, t);
-	la_svd(at, t, n, m, v, q, s, ut, t + m * n);
-	transposed(v, n, q, vt);
-	transposed(ut, m, m, u);
-}
-
-static int64_t svd_room(const factor *x) {
-	int64_t m = x->m, n = x->n, big = m > n ? m : n;
-	return la_svd_room(big, x->least, big) + big * big + x->least * x->least + m * n;
-}
-
 // A^+ = V diag(1/s) U' over the singular values above the cutoff max(atol, rtol * s[0]), the Moore-Penrose inverse.
 static void pinv(const factor *x, la_place *at, int64_t i, double *a, double *room) {
 	int64_t m = x->m, n = x->n, k = x->least;
 	double *u = room, *s = u + m * k, *vt = s + k, *p = vt + k * n, least[2];
 	for (int t = 0; t < 2; t++) in64(x, 1 + t, i, 1, &least[t]);
-	svd(x, at, a, 0, u, s, vt, p + n * m);
+	svd_of64(x, at, a, 0, u, s, vt, p + n * m);
 	double cut = k ? fmax(least[0], least[1] * s[0]) : 0;
 	memset(p, 0, (size_t)(n * m) * sizeof(double));
 	for (int64_t c = 0; c < k && s[c] > cut; c++)
@@ -166,16 +142,17 @@ static void pinv(const factor *x, la_place *at, int64_t i, double *a, double *ro
 
 // Numbers of scratch for one matrix, beside the m n of the matrix itself.
 static int64_t room_of(const factor *x) {
-	int64_t m = x->m, n = x->n, k = x->k, q = x->f->option & FULL ? m : x->least;
+	int64_t m = x->m, n = x->n, k = x->k, q = x->f->option & FULL ? m : x->least, big = m > n ? m : n;
+	int64_t decomposition = svd_room(big, x->least, big) + big * big + x->least * x->least + m * n;
 	switch (x->f->op) {
 	case CHOLESKY: return 2 * n * WIDE;
 	case LU: return m * WIDE;
 	case SOLVE: return n * k + n * (n > WIDE ? n : WIDE);
 	case TRIANGULAR: return n * k;
-	case QR: return m * q + la_qr_room(m, n, q);
-	case EIGH: return n * n + 4 * n;
-	case SVD: return m * m + n * n + n + svd_room(x);
-	case PINV: return 2 * m * n + (m + n + 1) * x->least + svd_room(x);
+	case QR: return m * q + qr_room(m, n, q);
+	case EIGH: return n + eigh_room(n);
+	case SVD: return m * m + n * n + n + decomposition;
+	case PINV: return 2 * m * n + (m + n + 1) * x->least + decomposition;
 	case EXPM: return 2 * n * n;
 	}
 	return 0;
@@ -183,41 +160,22 @@ static int64_t room_of(const factor *x) {
 
 // Whether the matrices are computed in float.
 static int in_float(const factor *x) {
-	return x->f->type == TLK_F32 && x->f->op <= QR && (x->m > EXACT || x->n > EXACT);
+	return x->f->type == TLK_F32 && x->f->op <= SVD && (x->m > EXACT || x->n > EXACT);
 }
 
 // Computes matrix i in double, by what has no form in float.
 static void further(factor *x, la_place *at, int64_t i, double *a) {
-	int64_t m = x->m, n = x->n, k = x->least;
+	int64_t m = x->m, n = x->n;
 	double *room = a + m * n;
-	in64(x, 0, i, m * n, a);
 	if (x->f->op == EXPM) {
+		in64(x, 0, i, n * n, a);
 		expm(at, a, n, room, room + n * n);
 		out64(x, 0, i, n * n, room);
 		return;
 	}
-	if (!all_finite(a, m * n)) {
-		report(x, i, (int64_t)UINT32_MAX);
-		memset(a, 0, (size_t)(m * n) * sizeof(double));
-	}
-	if (x->f->op == EIGH || (x->f->op == PINV && x->f->option & HERMITIAN)) mirror(a, n, x->f->op == EIGH &&
-		x->f->option & UPPER);
-	if (x->f->op == PINV) {
-		pinv(x, at, i, a, room);
-	} else if (x->f->op == EIGH) {
-		double *w = room, *vt = w + n;
-		la_eigh(a, n, w, vt, vt + n * n);
-		transposed(vt, n, n, a);
-		out64(x, 0, i, n, w);
-		out64(x, 1, i, n * n, a);
-	} else {
-		int full = x->f->option & FULL;
-		double *u = room, *s = u + m * m, *vt = s + k;
-		svd(x, at, a, full, u, s, vt, vt + n * n);
-		out64(x, 0, i, m * (full ? m : k), u);
-		out64(x, 1, i, k, s);
-		out64(x, 2, i, n * (full ? n : k), vt);
-	}
+	in_finite64(x, i, a);
+	if (x->f->option & HERMITIAN) mirror64(a, n, 0);
+	pinv(x, at, i, a, room);
 }
 
 static void permute(factor *x, int64_t i) {
@@ -230,8 +188,10 @@ static void permute(factor *x, int64_t i) {
 
 static void one(factor *x, la_place *at, int64_t i, void *mem) {
 	if (x->f->op == LU_PERMUTATION) permute(x, i);
-	else if (in_float(x)) factor_one32(x, at, i, mem);
+	else if (in_float(x) && x->f->op <= QR) factor_one32(x, at, i, mem);
+	else if (in_float(x)) spectral_one32(x, at, i, mem);
 	else if (x->f->op <= QR) factor_one64(x, at, i, mem);
+	else if (x->f->op <= SVD) spectral_one64(x, at, i, mem);
 	else further(x, at, i, mem);
 }
 

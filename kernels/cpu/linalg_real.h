@@ -309,21 +309,35 @@ static void SUF(form_job)(void *arg, int worker, int64_t begin, int64_t end) {
 // The reflector H = I - tau (1,v)(1,v)' with H (*alpha, x) = (beta, 0), as LAPACK's larfg. x becomes v, *alpha beta;
 // returns tau.
 static REAL SUF(reflector)(const tl_isa_table *t, REAL *alpha, REAL *x, int64_t n) {
-	REAL squares, top = 0;
-	double rest;
+	REAL squares;
+	int shift = 0;
 	t->SUF(dot)(1, n, x, 1, x, n, &squares, 1);
-	rest = sqrt(squares);
-	if (!(squares > SQUARE_LEAST && squares < SQUARE_MOST)) { // scaled, so that no square overflows or underflows
-		for (int64_t i = 0; i < n; i++) top = fabs(x[i]) > top ? (REAL)fabs(x[i]) : top;
-		double sum = 0;
-		for (int64_t i = 0; i < n && top > 0; i++) sum += ((double)x[i] / top) * ((double)x[i] / top);
-		rest = isnan(squares) ? squares : top * sqrt(sum);
+	double rest = sqrt(squares), first = *alpha;
+	if (!(squares > SQUARE_LEAST && squares < SQUARE_MOST) && !isnan(squares)) { // scaled: no square leaves the range
+		double top = fabs(first), sum = 0;
+		for (int64_t i = 0; i < n; i++) top = fmax(top, fabs(x[i]));
+		frexp(top, &shift);
+		for (int64_t i = 0; i < n; i++) {
+			x[i] = (REAL)ldexp(x[i], -shift);
+			sum += (double)x[i] * x[i];
+		}
+		rest = sqrt(sum), first = ldexp(first, -shift);
 	}
 	if (rest == 0) return 0;
-	double beta = -copysign(hypot(*alpha, rest), *alpha), first = *alpha;
+	double beta = -copysign(hypot(first, rest), first);
 	for (int64_t i = 0; i < n; i++) x[i] /= (REAL)(first - beta);
-	*alpha = (REAL)beta;
+	*alpha = (REAL)ldexp(beta, shift);
 	return (REAL)((beta - first) / beta);
+}
+
+// Makes column j of a block's -T from w = V' v, the products of its reflector with those before: -T[:j, j] =
+// tau T[:j, :j] w. Elements below the diagonal, up to nb, are zero.
+static void SUF(t_column)(REAL *t, int64_t j, int64_t nb, REAL tau, const REAL *w) {
+	for (int64_t i = 0; i < nb; i++) {
+		REAL sum = 0;
+		for (int64_t k = i; k < j; k++) sum -= t[i * PANEL + k] * w[k];
+		t[i * PANEL + j] = i == j ? -tau : i < j ? tau * sum : 0;
+	}
 }
 
 // Factors a packed panel: nb columns of `rows` elements, m apart. Each becomes R above its diagonal, and its reflector
@@ -331,9 +345,9 @@ static REAL SUF(reflector)(const tl_isa_table *t, REAL *alpha, REAL *x, int64_t 
 static void SUF(qr_panel)(la_place *p, REAL *c, int64_t m, int64_t rows, int64_t nb, REAL *t) {
 	const tl_isa_table *table = tl_isa_tables(p->isa);
 	for (int64_t j = 0; j < nb; j++) {
-		REAL *x = c + j * m + j, *v = x + 1, w[PANEL], f, tau;
+		REAL *x = c + j * m + j, *v = x + 1, w[PANEL], f;
 		int64_t n = rows - j - 1;
-		tau = SUF(reflector)(table, x, v, n);
+		REAL tau = SUF(reflector)(table, x, v, n);
 		// One pass gives the products of v with the columns on both sides: the right ones are reflected, the left make T.
 		table->SUF(dot)(nb, n, v, 1, c + j + 1, m, w, 1);
 		for (int64_t i = j + 1; i < nb; i++) {
@@ -343,16 +357,22 @@ static void SUF(qr_panel)(la_place *p, REAL *c, int64_t m, int64_t rows, int64_t
 			table->SUF(addrows)(n, 1, &f, 1, v, m, y + 1);
 		}
 		for (int64_t i = 0; i < j; i++) w[i] += c[i * m + j]; // v begins with a one
-		for (int64_t i = 0; i < nb; i++) {
-			REAL sum = 0; // -T[:j, j] = tau T[:j, :j] (V' v)
-			for (int64_t k = i; k < j; k++) sum -= t[i * PANEL + k] * w[k];
-			t[i * PANEL + j] = i == j ? -tau : i < j ? tau * sum : 0;
-		}
+		SUF(t_column)(t, j, nb, tau, w);
 	}
 }
 
+// Makes the columns of Q: r->a becomes the first q columns of the product of the reflectors.
+static void SUF(form_q)(SUF(reflection) *r, int64_t q) {
+	for (int64_t i = 0; i < r->m; i++) {
+		memset(r->a + i * r->lda, 0, (size_t)q * sizeof(REAL));
+		if (i < q) r->a[i * r->lda + i] = 1;
+	}
+	r->to = q, r->turned = 0, r->block = (r->count + PANEL - 1) / PANEL;
+	SUF(share)(r->p, (q + COLUMNS - 1) / COLUMNS, 1, SUF(form_job), r);
+}
+
 // Overwrites a (m x n) with R above its diagonal, and writes the first q columns of Q to `to`. room holds
-// la_qr_room numbers.
+// qr_room numbers.
 static void SUF(qr)(la_place *p, REAL *a, int64_t m, int64_t n, REAL *to, int64_t q, REAL *room) {
 	int64_t least = m < n ? m : n;
 	REAL *v = room, *t = v + least * m, *w = t + (least + PANEL) * PANEL;
@@ -372,10 +392,8 @@ static void SUF(qr)(la_place *p, REAL *a, int64_t m, int64_t n, REAL *to, int64_
 		r.from = j0 + nb;
 		SUF(share)(p, (n - r.from + COLUMNS - 1) / COLUMNS, 1, SUF(reflect_job), &r);
 	}
-	memset(to, 0, (size_t)(m * q) * sizeof(REAL));
-	for (int64_t i = 0; i < q && i < m; i++) to[i * q + i] = 1;
-	r.a = to, r.lda = q, r.to = q, r.turned = 0, r.block = (least + PANEL - 1) / PANEL;
-	SUF(share)(p, (q + COLUMNS - 1) / COLUMNS, 1, SUF(form_job), &r);
+	r.a = to, r.lda = q;
+	SUF(form_q)(&r, q);
 }
 
 // Reads matrix i, of count elements, of an input.

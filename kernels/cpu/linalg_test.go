@@ -182,6 +182,10 @@ func TestFactors(t *testing.T) {
 			large(launch.FactorTriangular, option, 170, 170, 1, 600)
 			large(launch.FactorTriangular, option, 130, 130, 90, 600)
 		}
+		large(launch.FactorEigh, 0, 90, 90, 0, 0)
+		for _, size := range [][2]int64{{90, 90}, {100, 70}, {40, 90}} {
+			large(launch.FactorSVD, 0, size[0], size[1], 0, 0)
+		}
 		for _, size := range [][2]int64{{170, 90}, {90, 170}, {100, 100}} {
 			large(launch.FactorLU, 0, size[0], size[1], 0, 3)
 			large(launch.FactorQR, 0, size[0], size[1], 0, 3)
@@ -232,4 +236,80 @@ func TestFactorFaults(t *testing.T) {
 			require.False(t, found, o)
 		}
 	})
+}
+
+// hard gives the elements of matrices whose spectra are degenerate or far apart.
+var hard = map[string]func(i, j int64) float64{
+	"zero":          func(i, j int64) float64 { return 0 },
+	"identity":      func(i, j int64) float64 { return float64(b2i(i == j)) },
+	"ones":          func(i, j int64) float64 { return 1 },
+	"shift":         func(i, j int64) float64 { return float64(b2i(j == i+1)) },
+	"graded":        func(i, j int64) float64 { return float64(b2i(i == j)) * math.Pow(10, -float64(i%30)) },
+	"bidiagonal":    func(i, j int64) float64 { return float64(b2i(j == i && i%3 != 1) + 2*b2i(j == i+1)) },
+	"large":         func(i, j int64) float64 { return 1e30 * math.Sin(float64(3*i+7*j+i*j)) },
+	"small":         func(i, j int64) float64 { return 1e-30 * math.Sin(float64(3*i+7*j+i*j)) },
+	"last row zero": func(i, j int64) float64 { return math.Sin(float64(i*j+i)) * float64(b2i(i != 7)) },
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// TestSpectraOfHardMatrices: the factors multiply to the matrix, vectors are orthonormal, and values are in order.
+func TestSpectraOfHardMatrices(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	each(t, func(t *testing.T, d *cpu.Device) {
+		for name, element := range hard {
+			for _, dtype := range []ir.DType{ir.F64, ir.F32} {
+				for _, size := range [][2]int64{{1, 1}, {8, 8}, {70, 70}, {9, 4}, {4, 9}, {80, 30}, {70, 66}} {
+					m, n := size[0], size[1]
+					op := launch.Factor{Op: launch.FactorSVD, Type: dtype}
+					c := newFactor(r, op, 1, m, n, 0, 0)
+					for i := range m * n {
+						loopir.StoreBits(dtype, c.in[0], i, ir.EncodeFloat(dtype, element(i/n, i%n)))
+					}
+					got, _, _ := c.onDevice(t, d)
+					requireSVD(t, name, dtype, m, n, c.in[0], got)
+				}
+			}
+		}
+	})
+}
+
+func requireSVD(t *testing.T, name string, dtype ir.DType, m, n int64, a []byte, out [][]byte) {
+	t.Helper()
+	least := min(m, n)
+	at := func(b []byte, i int64) float64 { return ir.DecodeFloat(dtype, loopir.LoadBits(dtype, b, i)) }
+	u := func(i, k int64) float64 { return at(out[0], i*least+k) }
+	vt := func(k, j int64) float64 { return at(out[2], k*n+j) }
+	tol, top := map[ir.DType]float64{ir.F64: 1e-12, ir.F32: 2e-5}[dtype], at(out[1], 0)
+	for k := range least {
+		require.GreaterOrEqual(t, at(out[1], k), 0.0, name)
+		if k > 0 {
+			require.LessOrEqual(t, at(out[1], k), at(out[1], k-1), name)
+		}
+		for l := range least {
+			var uu, vv float64
+			for i := range m {
+				uu += u(i, k) * u(i, l)
+			}
+			for j := range n {
+				vv += vt(k, j) * vt(l, j)
+			}
+			require.InDelta(t, float64(b2i(k == l)), uu, tol, "%s %v: columns %d and %d of U", name, dtype, k, l)
+			require.InDelta(t, float64(b2i(k == l)), vv, tol, "%s %v: rows %d and %d of Vt", name, dtype, k, l)
+		}
+	}
+	for i := range m {
+		for j := range n {
+			sum := 0.0
+			for k := range least {
+				sum += u(i, k) * at(out[1], k) * vt(k, j)
+			}
+			require.InDelta(t, at(a, i*n+j), sum, tol*top+1e-300, "%s %v %dx%d: element %d, %d", name, dtype, m, n, i, j)
+		}
+	}
 }
