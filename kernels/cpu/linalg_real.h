@@ -314,8 +314,9 @@ static REAL SUF(reflector)(const tl_isa_table *t, REAL *alpha, REAL *x, int64_t 
 	t->SUF(dot)(1, n, x, 1, x, n, &squares, 1);
 	double rest = sqrt(squares), first = *alpha;
 	if (!(squares > SQUARE_LEAST && squares < SQUARE_MOST) && !isnan(squares)) { // scaled: no square leaves the range
-		double top = fabs(first), sum = 0;
-		for (int64_t i = 0; i < n; i++) top = fmax(top, fabs(x[i]));
+		double sum = 0;
+		REAL top = (REAL)fabs(first); // no fmax of widened floats: gcc 12 for arm64 fails to compile that
+		for (int64_t i = 0; i < n; i++) top = (REAL)fabs(x[i]) > top ? (REAL)fabs(x[i]) : top;
 		frexp(top, &shift);
 		for (int64_t i = 0; i < n; i++) {
 			x[i] = (REAL)ldexp(x[i], -shift);
