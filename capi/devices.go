@@ -208,8 +208,7 @@ func describeAdapters() []engine.DeviceInfo {
 		if err != nil {
 			return nil
 		}
-		list = list[:1]
-		list[0] = a
+		list = []gpu.AdapterInfo{a}
 	}
 	out := make([]engine.DeviceInfo, len(list))
 	for i := range list {

@@ -17,7 +17,7 @@ func (r *rig) vmap(size int64, f func(level int)) {
 	require.Equal(r.t, level, r.e.SetMode(ModeVmap, lazy.VmapEnd))
 }
 
-// Rules of operators see one element; the results are those of the whole batch.
+// A rule sees the shape of one element. Its results hold all elements of the batch.
 func TestAnOperatorOfABatchSeesOneElement(t *testing.T) {
 	r := newRig(t)
 	x := r.floats([]int64{2, 3}, 1, 2, 3, 4, 5, 6)

@@ -21,9 +21,9 @@ import (
 // read the fields of the Device that are set once by Open, call Context.CreatePipeline, which is made for several
 // threads, and use the compiler, whose lock guards it. A kernel's result is read after its channel done is closed.
 
-// brief is how kernels are chosen for a program that a run waits for. Their texts are short, so they compile soon:
-// inner loops of attention hold one step, and few launches share a dispatch. Bits are those of the long texts, which
-// run faster and take their place when the engine calls Device.Compile.
+// brief is the choice of kernels for a program that a run waits for. It prefers short texts, which compile soon: loops
+// of attention are not unrolled, and few launches share a dispatch. Long texts run faster. They give the same bits, and
+// replace the short ones when the engine calls Device.Compile.
 type brief struct {
 	on     bool
 	chosen bool // a short text was taken in place of a long one
@@ -86,8 +86,8 @@ type compiler struct {
 	made, hits int64
 }
 
-// compileAll makes the kernels of a list, those of the longest texts first, and waits for them. A kernel that another
-// goroutine has begun is waited for.
+// compileAll makes the kernels of a list, the longest texts first. It returns when all exist, including those that
+// another goroutine has begun.
 func (d *Device) compileAll(list []*kernel) {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b *kernel) int { return cmp.Compare(b.statements(), a.statements()) })

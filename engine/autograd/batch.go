@@ -34,9 +34,8 @@ func raised(hidden []ir.HiddenDim) []ir.HiddenDim {
 // hide gives the operands, results and cotangents of n in s.vals their hidden dims, and returns the raised levels; nil
 // if n has none.
 func (s *Walk) hide(n *Node) (batch []ir.HiddenDim) {
-	for i := range n.Out {
-		batch = raised(ofLayout(n.Out[i].Val))
-		break
+	if len(n.Out) > 0 {
+		batch = raised(ofLayout(n.Out[0].Val))
 	}
 	if len(batch) == 0 {
 		return nil

@@ -9,8 +9,8 @@ import (
 )
 
 // vmaps is the state of vmap. A tensor with a batch has hidden dims in its layout: rules of operators see one element,
-// and recordBatch applies the batching rule of each primitive. Graph and tape hold whole values: a tape edge of a value
-// with hidden dims is that of the value with these as its first dims.
+// and recordBatch applies the batching rule of each primitive. The graph and the tape
+// hold the whole batch: there, hidden dims are ordinary leading dims.
 type vmaps struct {
 	used   bool // there may be values with hidden dims
 	inRule bool // a batching rule records whole values

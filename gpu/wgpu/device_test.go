@@ -18,8 +18,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// open makes a device of whatever adapter there is; a machine without one skips.
-func open(t *testing.T, o gpu.Options) *gpu.Device {
+// adapters lists what the driver finds; a machine without an adapter skips.
+func adapters(t *testing.T) (*wgpu.Driver, []gpu.AdapterInfo) {
 	t.Helper()
 	driver := &wgpu.Driver{}
 	list, err := gpu.Adapters(driver)
@@ -27,6 +27,13 @@ func open(t *testing.T, o gpu.Options) *gpu.Device {
 	if len(list) == 0 {
 		t.Skip("no adapter")
 	}
+	return driver, list
+}
+
+// open makes a device of whatever adapter there is; a machine without one skips.
+func open(t *testing.T, o gpu.Options) *gpu.Device {
+	t.Helper()
+	driver, _ := adapters(t)
 	o.AllowSoftware = true
 	if o.CacheDir == "" {
 		o.CacheDir = "-"
@@ -39,12 +46,7 @@ func open(t *testing.T, o gpu.Options) *gpu.Device {
 // openContext opens the first adapter without a gpu.Device; a machine without one skips.
 func openContext(t *testing.T) gpu.Context {
 	t.Helper()
-	driver := &wgpu.Driver{}
-	list, err := gpu.Adapters(driver)
-	require.NoError(t, err)
-	if len(list) == 0 {
-		t.Skip("no adapter")
-	}
+	driver, list := adapters(t)
 	ctx, err := driver.Open(list[0].Index, false)
 	require.NoError(t, err)
 	t.Cleanup(ctx.Close)

@@ -74,6 +74,19 @@ static void permutation(const int32_t *pivot, int64_t k, int64_t m, int64_t *to)
 	}
 }
 
+// The rotation with c y + s z = r and c z - s y = 0; returns r. Tiny numbers are scaled, so that no square underflows.
+static inline double angle(double y, double z, double *c, double *s) {
+	double squares = y * y + z * z, r = sqrt(squares);
+	if (squares < 1e-280) {
+		y *= 0x1p600, z *= 0x1p600;
+		r = hypot(y, z);
+		*c = r > 0 ? y / r : 1, *s = r > 0 ? z / r : 0;
+		return r * 0x1p-600;
+	}
+	*c = y / r, *s = z / r;
+	return r;
+}
+
 #define REAL float
 #define SUF(x) x##32
 #define TYPE TLK_F32
@@ -82,12 +95,7 @@ static void permutation(const int32_t *pivot, int64_t k, int64_t m, int64_t *to)
 #define SQUARE_MOST 1e30f
 #include "linalg_real.h"
 #include "linalg_spectral.h"
-#undef REAL
-#undef SUF
-#undef TYPE
-#undef EPSILON
-#undef SQUARE_LEAST
-#undef SQUARE_MOST
+
 #define REAL double
 #define SUF(x) x##64
 #define TYPE TLK_F64
@@ -96,12 +104,6 @@ static void permutation(const int32_t *pivot, int64_t k, int64_t m, int64_t *to)
 #define SQUARE_MOST 1e280
 #include "linalg_real.h"
 #include "linalg_spectral.h"
-#undef REAL
-#undef SUF
-#undef TYPE
-#undef EPSILON
-#undef SQUARE_LEAST
-#undef SQUARE_MOST
 
 // e = exp(a) by scaling and squaring: exp(a) = exp(a / 2^s)^(2^s) with the norm of a / 2^s at most 1/2, where a Taylor
 // polynomial of 16 terms leaves less than one rounding (Moler and Van Loan, Nineteen Dubious Ways to Compute the

@@ -1,9 +1,9 @@
 // Factorisations of one dense row-major matrix in one type. linalg.c includes this file twice: REAL float with the
 // suffix 32 (SUF) and the type TYPE, then double with 64.
 //
-// All are blocked: a panel of columns is factored by vector operations, the rest is updated by products (Golub and Van
-// Loan, sections 3.2, 4.2 and 5.2). A panel is packed transposed, so that its columns are contiguous. Products add, so
-// factors of updates are kept negated. The columns of an update are shared among the threads.
+// All are blocked (Golub and Van Loan, sections 3.2, 4.2 and 5.2). Vector operations factor a panel of columns, packed
+// transposed so that its columns are contiguous. Products update the rest, shared among the threads by columns.
+// tl_gemm_dense adds its product to C, so the factor of an update is stored negated.
 
 // Computes c = a b, or c += a b with add.
 static void SUF(product)(la_place *p, int worker, int parallel, int add, int64_t M, int64_t N, int64_t K, const REAL *a,
@@ -268,8 +268,9 @@ static int64_t SUF(cholesky)(la_place *p, REAL *a, int64_t n, REAL *room) {
 	return bad;
 }
 
-// A = Q R by blocks of reflectors: Q = (I - V1 T1 V1') (I - V2 T2 V2') ... in the compact WY form (Schreiber and Van
-// Loan, 1989). Reflector j is the row v + j*m, zero before place j; t holds -T of each block, by rows of PANEL.
+// A = Q R by blocks of PANEL reflectors, in the compact WY form of Schreiber and Van Loan (1989):
+// Q = (I - V1 T1 V1') (I - V2 T2 V2') ...
+// Row j of v, m long, is reflector j. It is zero before place j. t holds -T of each block, in rows of PANEL numbers.
 typedef struct {
 	la_place *p;
 	REAL *a; // what the reflectors are applied to: rows of lda

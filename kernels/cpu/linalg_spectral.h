@@ -1,4 +1,5 @@
-// Eigenvalues of a symmetric matrix and singular values, in one type; linalg.c includes this file after linalg_real.h.
+// Eigenvalues of a symmetric matrix and singular values, in one type. linalg.c includes this file after linalg_real.h;
+// it ends with the #undef of the macros that choose the type.
 //
 // Reflectors bring the matrix to a band of two diagonals, which are diagonalised in double by rotations. The vectors
 // are rows, and a sweep's rotations are applied to them after it: by all threads, some columns each.
@@ -107,19 +108,6 @@ static void SUF(tridiagonal)(la_place *p, REAL *a, int64_t n, double *d, double 
 	e[n - 1] = 0;
 }
 
-// The rotation with c y + s z = r and c z - s y = 0; returns r. Tiny numbers are scaled, so that no square underflows.
-static inline double SUF(angle)(double y, double z, double *c, double *s) {
-	double squares = y * y + z * z, r = sqrt(squares);
-	if (squares < 1e-280) {
-		y *= 0x1p600, z *= 0x1p600;
-		r = hypot(y, z);
-		*c = r > 0 ? y / r : 1, *s = r > 0 ? z / r : 0;
-		return r * 0x1p-600;
-	}
-	*c = y / r, *s = z / r;
-	return r;
-}
-
 // One implicit QL sweep with Wilkinson's shift over the block l..m of a tridiagonal matrix, from row m-1 up. Returns
 // the number of rotations, which cs receives. The method of EISPACK's imtql2; Golub and Van Loan, section 8.3.
 static int64_t SUF(ql_sweep)(double *d, double *e, int64_t l, int64_t m, REAL *cs, REAL *sn) {
@@ -127,7 +115,7 @@ static int64_t SUF(ql_sweep)(double *d, double *e, int64_t l, int64_t m, REAL *c
 	int64_t count = 0;
 	g = d[m] - d[l] + e[l] / (g + copysign(hypot(g, 1), g));
 	for (int64_t i = m - 1; i >= l; i--) {
-		double f = s * e[i], b = c * e[i], r = SUF(angle)(g, f, &c, &s);
+		double f = s * e[i], b = c * e[i], r = angle(g, f, &c, &s);
 		e[i + 1] = r;
 		if (r == 0) { // the matrix splits here
 			d[i + 1] -= p;
@@ -242,7 +230,7 @@ static void SUF(chase)(la_place *p, double *d, double *e, int64_t lo, int64_t hi
 	double f = e[zero + off], c, s;
 	e[zero + off] = 0;
 	for (int64_t j = zero + step; j >= lo && j <= hi && f != 0; j += step) {
-		d[j] = SUF(angle)(d[j], f, &c, &s);
+		d[j] = angle(d[j], f, &c, &s);
 		if (step > 0) t->SUF(rotate)(m, ut + j * m, ut + zero * m, (REAL)c, (REAL)s);
 		else t->SUF(rotate)(n, vt + j * n, vt + hi * n, (REAL)c, (REAL)s);
 		if (j == (step > 0 ? hi : lo)) break;
@@ -261,14 +249,14 @@ static void SUF(qr_sweep)(double *d, double *e, int64_t lo, int64_t hi, REAL *cs
 	double y = d[lo] - shift / d[lo], z = e[lo];
 	for (int64_t k = lo; k < hi; k++) {
 		int64_t i = k - lo;
-		double r = SUF(angle)(y, z, &c, &s), f, g, h;
+		double r = angle(y, z, &c, &s), f, g, h;
 		cs[i] = (REAL)c, cs[n + i] = (REAL)s;
 		if (k > lo) e[k - 1] = r;
 		f = c * d[k] + s * e[k];
 		h = c * e[k] - s * d[k];
 		g = s * d[k + 1];
 		double under = c * d[k + 1];
-		d[k] = SUF(angle)(f, g, &c, &s);
+		d[k] = angle(f, g, &c, &s);
 		cs[2 * n + i] = (REAL)c, cs[3 * n + i] = (REAL)s;
 		e[k] = c * h + s * under;
 		d[k + 1] = c * under - s * h;
@@ -314,7 +302,7 @@ static void SUF(svd)(la_place *p, REAL *a, int64_t m, int64_t n, REAL *u, int64_
 	int tall = 2 * m > 3 * n, shift = SUF(rescale)(a, m * n);
 	int64_t rows = tall ? n : m;
 	right = left + n * m, tau = right + n * n, cs = tau + 2 * n, ut = cs + 4 * n, tmp = ut + n * m, more = tmp + m * n;
-	if (n == 0 || tall) SUF(qr)(p, a, m, n, u, q, more);
+	if (tall) SUF(qr)(p, a, m, n, u, q, more);
 	for (int64_t i = 1; i < n && tall; i++) memset(a + i * n, 0, (size_t)i * sizeof(REAL));
 	if (n == 0) return;
 	SUF(bidiagonal)(p, a, rows, n, d, e, left, right, tau, more);
@@ -396,3 +384,10 @@ static void SUF(spectral_one)(factor *x, la_place *at, int64_t i, REAL *a) {
 	SUF(out)(x, 1, i, k, s);
 	SUF(out)(x, 2, i, n * (full ? n : k), vt);
 }
+
+#undef REAL
+#undef SUF
+#undef TYPE
+#undef EPSILON
+#undef SQUARE_LEAST
+#undef SQUARE_MOST
