@@ -2,6 +2,7 @@ package cpu
 
 /*
 #cgo CFLAGS: -O3 -std=gnu11 -fno-strict-aliasing -Wall
+#cgo linux CFLAGS: -fno-asynchronous-unwind-tables
 #cgo LDFLAGS: -lm
 #cgo linux LDFLAGS: -lpthread
 #cgo windows LDFLAGS: -l:libwinpthread.a
