@@ -18,6 +18,8 @@ func init() {
 		"svd":              factor(launch.FactorSVD),
 		"pinv":             factor(launch.FactorPinv),
 		"matrix_exp":       factor(launch.FactorExp),
+		"ldl_factor":       factor(launch.FactorLDL),
+		"ldl_solve":        factor(launch.FactorLDLSolve),
 	})
 }
 
@@ -35,7 +37,7 @@ func factor(o launch.FactorOp) lowering {
 		} else {
 			m, lead = x.shape[r-2], x.shape[:r-2]
 		}
-		if o == launch.FactorSolve || o == launch.FactorTriangular {
+		if o == launch.FactorSolve || o == launch.FactorTriangular || o == launch.FactorLDLSolve {
 			k = p.in(1).shape[r-1]
 		}
 		batch := ir.Numel(lead)

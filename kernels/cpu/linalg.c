@@ -5,6 +5,7 @@
 // "Golub and Van Loan" below is their book Matrix Computations, fourth edition.
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include "cpu.h"
 
@@ -16,7 +17,7 @@ typedef struct {
 } la_place;
 
 // The numbers of launch.FactorOp.
-enum { CHOLESKY, LU, LU_PERMUTATION, SOLVE, TRIANGULAR, QR, EIGH, SVD, PINV, EXPM };
+enum { CHOLESKY, LU, LU_PERMUTATION, SOLVE, TRIANGULAR, QR, EIGH, SVD, PINV, EXPM, LDL, LDL_SOLVE };
 
 // Bits of option.
 enum { UPPER = 1, UNIT = 2, FULL = 1, HERMITIAN = 1 };
@@ -105,6 +106,8 @@ static inline double angle(double y, double z, double *c, double *s) {
 #include "linalg_real.h"
 #include "linalg_spectral.h"
 
+#include "linalg_ldl.h"
+
 // e = exp(a) by scaling and squaring: exp(a) = exp(a / 2^s)^(2^s) with the norm of a / 2^s at most 1/2, where a Taylor
 // polynomial of 16 terms leaves less than one rounding (Moler and Van Loan, Nineteen Dubious Ways to Compute the
 // Exponential of a Matrix, method 3). a is overwritten; tmp holds n n.
@@ -156,6 +159,8 @@ static int64_t room_of(const factor *x) {
 	case SVD: return m * m + n * n + n + decomposition;
 	case PINV: return 2 * m * n + (m + n + 1) * x->least + decomposition;
 	case EXPM: return 2 * n * n;
+	case LDL: return 2 * n;
+	case LDL_SOLVE: return n * k;
 	}
 	return 0;
 }
@@ -173,6 +178,21 @@ static void further(factor *x, la_place *at, int64_t i, double *a) {
 		in64(x, 0, i, n * n, a);
 		expm(at, a, n, room, room + n * n);
 		out64(x, 0, i, n * n, room);
+		return;
+	}
+	if (x->f->op == LDL) {
+		in64(x, 0, i, n * n, a);
+		int32_t status = ldl_factor(at->pool, a, n, ints(x, 1, i * n), room);
+		*ints(x, 2, i) = status;
+		report(x, i, status);
+		out64(x, 0, i, n * n, a);
+		return;
+	}
+	if (x->f->op == LDL_SOLVE) {
+		in64(x, 0, i, n * n, a);
+		in64(x, 1, i, n * x->k, room);
+		report(x, i, ldl_solve(a, n, (const int32_t *)x->buf[2] + x->par[6] + i * n, room, x->k));
+		out64(x, 0, i, n * x->k, room);
 		return;
 	}
 	in_finite64(x, i, a);

@@ -75,6 +75,13 @@ func newFactor(r *rand.Rand, f launch.Factor, batch, m, n, k int64, heavy float6
 		room(f.Type, n*m)
 	case launch.FactorExp:
 		room(f.Type, n*n)
+	case launch.FactorLDL:
+		room(f.Type, n*n)
+		room(ir.I32, n)
+		room(ir.I32, 1)
+	case launch.FactorLDLSolve:
+		c.in = append(c.in, draw(n, k, 0), pivots(r, batch, n))
+		room(f.Type, n*k)
 	case launch.FactorEigh:
 		room(f.Type, n)
 		room(f.Type, n*n)
@@ -84,6 +91,21 @@ func newFactor(r *rand.Rand, f launch.Factor, batch, m, n, k int64, heavy float6
 		room(f.Type, least*n)
 	}
 	return c
+}
+
+// pivots draws those of matrices with blocks of one and of two rows.
+func pivots(r *rand.Rand, batch, n int64) []byte {
+	b := make([]byte, 4*batch*n)
+	for i := int64(0); i < batch*n; i++ {
+		p := 1 + i%n + r.Int64N(n-i%n)
+		if i%n+1 < n && r.IntN(2) == 0 {
+			p = -min(p+1, n)
+			loopir.StoreBits(ir.I32, b, i, ir.EncodeInt(ir.I32, p))
+			i++
+		}
+		loopir.StoreBits(ir.I32, b, i, ir.EncodeInt(ir.I32, p))
+	}
+	return b
 }
 
 func (c *factorCase) params() []uint64 {
@@ -157,7 +179,9 @@ func TestFactors(t *testing.T) {
 				square(launch.FactorTriangular, option, n, float64(3*n))
 			}
 			square(launch.FactorExp, 0, 0, 0)
+			square(launch.FactorLDL, 0, 0, 0)
 			if n < 60 {
+				square(launch.FactorLDLSolve, 0, 3, 3) // larger triangles of random numbers are nearly singular
 				square(launch.FactorEigh, 0, 0, 0)
 				square(launch.FactorEigh, launch.FactorUpper, 0, 0)
 			}

@@ -34,6 +34,10 @@ const (
 	// option FactorHermitian
 	FactorPinv
 	FactorExp // a -> its exponential
+	// a, symmetric, the lower triangle is read -> L and D in one matrix, pivots from 1 [n], negative for both rows of a
+	// block of two, status: the first block that is zero, from 1
+	FactorLDL
+	FactorLDLSolve // L and D, b [n,k], pivots -> x
 )
 
 // Options of a Factor.
@@ -49,7 +53,7 @@ const NotFinite = 1<<32 - 1
 
 func (o FactorOp) String() string {
 	return [...]string{"cholesky", "lu", "lu_permutation", "solve", "triangular", "qr", "eigh", "svd", "pinv",
-		"matrix_exp"}[o]
+		"matrix_exp", "ldl", "ldl_solve"}[o]
 }
 
 // Inputs is the number of operands.
@@ -57,7 +61,7 @@ func (o FactorOp) Inputs() int {
 	switch o {
 	case FactorSolve, FactorTriangular:
 		return 2
-	case FactorPinv:
+	case FactorPinv, FactorLDLSolve:
 		return 3
 	}
 	return 1

@@ -171,6 +171,10 @@ func (x *factoring) one(i int) {
 		x.out(1, i, r)
 	case FactorExp:
 		x.out(0, i, plainExp(x.in(0, i, x.n, x.n)))
+	case FactorLDL:
+		x.ldl(i)
+	case FactorLDLSolve:
+		x.ldlSolve(i)
 	default:
 		x.spectrum(i)
 	}

@@ -18,7 +18,7 @@ func (f *Factor) Buffers() []loopir.Buf {
 	switch f.Op {
 	case FactorCholesky:
 		return []loopir.Buf{operand, result, numbers}
-	case FactorLU:
+	case FactorLU, FactorLDL:
 		return []loopir.Buf{operand, result, numbers, numbers}
 	case FactorPermutation:
 		return []loopir.Buf{{Type: ir.I32, Access: loopir.Read}, {Type: ir.I64, Access: loopir.Write}}
@@ -32,6 +32,8 @@ func (f *Factor) Buffers() []loopir.Buf {
 		return []loopir.Buf{operand, result, result, result}
 	case FactorPinv:
 		return []loopir.Buf{operand, operand, operand, result}
+	case FactorLDLSolve:
+		return []loopir.Buf{operand, operand, {Type: ir.I32, Access: loopir.Read}, result}
 	case FactorExp:
 		return []loopir.Buf{operand, result}
 	}

@@ -49,6 +49,7 @@ func registerLinalgFactorOps() {
 		},
 	}, "linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)")
 	registerLU()
+	registerLDL()
 	registerOrthogonal()
 	registerEigen()
 	registerSVD()

@@ -40,6 +40,8 @@ var forms = map[string]string{
 	"svd":                "a {option, failure} -> u, s, vt",
 	"pinv":               "a, atol, rtol {option, failure} -> y",
 	"matrix_exp":         "a {option, failure} -> y",
+	"ldl_factor":         "a {option, failure} -> ld, pivots, status",
+	"ldl_solve":          "ld, b, pivots {option, failure} -> x",
 	"cross_entropy": "x, class {dim, ignored class} -> loss, whether it counts, maximum, log of the sum of exponentials " +
 		"(statistics in float32)",
 	"cross_entropy_grad":  "g, x, class, maximum, logsum {dim, ignored class} -> dx",

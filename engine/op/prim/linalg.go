@@ -14,7 +14,7 @@ import (
 
 var (
 	pCholesky, pLUFactor, pLUPermutation, pLinearSolve, pTriangularSolve op.PrimID
-	pQR, pEigh, pSVD, pPinv, pMatrixExp                                  op.PrimID
+	pQR, pEigh, pSVD, pPinv, pMatrixExp, pLDLFactor, pLDLSolve           op.PrimID
 )
 
 // Failure says which call the error names where a matrix has no factorisation. Unchecked: no error, only the status
@@ -36,6 +36,9 @@ const (
 	FailEigh
 	FailSVD
 	FailPivots
+	FailLDL
+	FailLDLEx
+	FailLDLSolve
 )
 
 const (
@@ -46,6 +49,8 @@ const (
 	notSolved = "The solver failed because the input matrix is singular (pivot %d is 0)."
 	zeroPivot = "U[%d,%[1]d] is zero and using it on lu_solve would result in a division by zero. If you still want to " +
 		"perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+	zeroBlock = "The block %d of D is zero. If you still want to perform the factorization, consider calling " +
+		"linalg.ldl_factor_ex(A)"
 	notFinite = "The algorithm failed to converge because the input matrix contained non-finite values."
 )
 
@@ -65,6 +70,10 @@ var failures = [...]struct {
 	FailEigh:       {"linalg.eigh", notFinite, ir.ErrLinAlg},
 	FailSVD:        {"linalg.svd", notFinite, ir.ErrLinAlg},
 	FailPivots: {"torch.lu_unpack", "the pivot number %d is out of range: LU_pivots must be between 1 and LU.size(-2)",
+		ir.ErrRuntime},
+	FailLDL:   {"torch.linalg.ldl_factor", zeroBlock, ir.ErrRuntime},
+	FailLDLEx: {"torch.linalg.ldl_factor_ex", zeroBlock, ir.ErrRuntime},
+	FailLDLSolve: {"torch.linalg.ldl_solve", "the pivot number %d is not one that ldl_factor returns",
 		ir.ErrRuntime},
 }
 
@@ -177,6 +186,15 @@ func registerLinalgPrims() {
 		Infer: factorInfer("matrix_exp", func(x matrices, _ []op.Val, _ int64) []op.OutSpec {
 			return []op.OutSpec{x.spec(x.n, x.n)}
 		})})
+	pLDLFactor = register(op.Prim{Name: "ldl_factor", Doc: "L and D of symmetric matrices in one matrix, pivots from 1 " +
+		"(negative: blocks of two rows), and a status", NIn: 1, NoVJP: "as in PyTorch",
+		Infer: factorInfer("ldl_factor_kernel_cpu", func(x matrices, _ []op.Val, _ int64) []op.OutSpec {
+			return []op.OutSpec{x.spec(x.n, x.n), x.ints(x.n), x.ints()}
+		})})
+	pLDLSolve = register(op.Prim{Name: "ldl_solve", Doc: "x of L D L' x = b", NIn: 3, NoVJP: "as in PyTorch",
+		Infer: factorInfer("ldl_solve_cpu", func(x matrices, in []op.Val, _ int64) []op.OutSpec {
+			return []op.OutSpec{{DType: x.d, Shape: in[1].Shape()}}
+		})})
 }
 
 // factored emits p on the CPU and returns the results on the operands' device.
@@ -263,6 +281,18 @@ func Pinv(b op.Builder, x, absolute, relative op.Val, hermitian bool) op.Val {
 // MatrixExp returns the exponentials of square matrices.
 func MatrixExp(b op.Builder, x op.Val) op.Val {
 	return factored(b, pMatrixExp, 0, Unchecked, nil, x)[0]
+}
+
+// LDLFactor factors symmetric matrices, of which it reads the lower triangle, into L D L' with diagonal blocks of one
+// and two rows, and LAPACK's pivots. The status is the number of the first block that is zero, or 0.
+func LDLFactor(b op.Builder, x op.Val, f Failure) (ld, pivots, status op.Val) {
+	o := factored(b, pLDLFactor, 0, f, nil, x)
+	return o[0], o[1], o[2]
+}
+
+// LDLSolve returns x with a x = y, from the factors of LDLFactor.
+func LDLSolve(b op.Builder, ld, pivots, y op.Val) op.Val {
+	return factored(b, pLDLSolve, 0, FailLDLSolve, nil, ld, y, pivots)[0]
 }
 
 // PermuteRows returns row order[i] of x as row i; with back, row i as row order[i].

@@ -34,37 +34,39 @@ unique unsqueeze var var_mean view view_as vstack where zero_ zeros zeros_like
 TIER_2 = frozenset(
     """
 H __rand__ __rmod__ __ror__ __rxor__ acos acosh addbmm addmv addr aminmax angle argwhere as_strided as_strided_scatter
-asin asinh atan atan2 atanh atleast_1d atleast_2d atleast_3d bincount bitwise_left_shift bitwise_right_shift block_diag
-broadcast_shapes cartesian_prod cauchy cholesky_inverse cholesky_solve column_stack combinations conj conj_physical
-copysign corrcoef cosh count_nonzero cov cross cummax cummin cumulative_trapezoid deg2rad diag_embed diagflat
-diagonal_scatter diff digamma dist dsplit dstack empty_permuted empty_strided erfc erfinv exp2 fft.fftshift
+asin asinh atan atan2 atanh atleast_1d atleast_2d atleast_3d bincount bitwise_left_shift bitwise_right_shift
+block_diag broadcast_shapes cartesian_prod cauchy cholesky_inverse cholesky_solve column_stack combinations conj
+conj_physical copysign corrcoef cosh count_nonzero cov cross cummax cummin cumulative_trapezoid deg2rad diag_embed
+diagflat diagonal_scatter diff digamma dist dsplit dstack empty_permuted empty_strided erfc erfinv exp2 fft.fftshift
 fft.ifftshift fliplr flipud float_power fmax fmin fmod frac frexp gcd geometric gradient heaviside histc histogram
 hsplit hypot i0 igamma igammac index_fill index_reduce inner isclose isin isneginf isposinf isreal kron kthvalue lcm
 ldexp lgamma linalg.cholesky linalg.cholesky_ex linalg.cond linalg.cross linalg.det linalg.diagonal linalg.eigh
-linalg.eigvalsh linalg.inv linalg.inv_ex linalg.lstsq linalg.lu linalg.lu_factor linalg.lu_factor_ex linalg.lu_solve
-linalg.matrix_norm linalg.matrix_power linalg.matrix_rank linalg.multi_dot linalg.pinv linalg.qr linalg.slogdet
-linalg.solve linalg.solve_ex linalg.solve_triangular linalg.svd linalg.svdvals linalg.tensorinv linalg.tensorsolve
-linalg.vander linalg.vecdot log_normal logaddexp logaddexp2 logcumsumexp logdet logical_xor logit logspace lu lu_solve
-lu_unpack mH matrix_exp median mode msort mvlgamma nanmean nanmedian nanquantile nansum new_empty_strided nextafter
+linalg.eigvalsh linalg.inv linalg.inv_ex linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve linalg.lstsq
+linalg.lu linalg.lu_factor linalg.lu_factor_ex linalg.lu_solve linalg.matrix_norm linalg.matrix_power
+linalg.matrix_rank linalg.multi_dot linalg.pinv linalg.qr linalg.slogdet linalg.solve linalg.solve_ex
+linalg.solve_triangular linalg.svd linalg.svdvals linalg.tensorinv linalg.tensorsolve linalg.vander linalg.vecdot
+log_normal logaddexp logaddexp2 logcumsumexp logdet logical_xor logit logspace lu lu_solve lu_unpack mH matrix_exp
+median mode msort mvlgamma nanmean nanmedian nanquantile nansum new_empty_strided nextafter
 nn.functional.adaptive_avg_pool3d nn.functional.adaptive_max_pool1d nn.functional.adaptive_max_pool2d
 nn.functional.adaptive_max_pool3d nn.functional.alpha_dropout nn.functional.avg_pool3d nn.functional.bilinear
 nn.functional.celu nn.functional.channel_shuffle nn.functional.conv3d nn.functional.conv_transpose3d
 nn.functional.cosine_embedding_loss nn.functional.ctc_loss nn.functional.dropout2d nn.functional.dropout3d
 nn.functional.embedding_bag nn.functional.feature_alpha_dropout nn.functional.gaussian_nll_loss
-nn.functional.grid_sample nn.functional.hardshrink nn.functional.hinge_embedding_loss nn.functional.local_response_norm
-nn.functional.margin_ranking_loss nn.functional.max_pool3d nn.functional.max_unpool1d nn.functional.max_unpool2d
-nn.functional.max_unpool3d nn.functional.multi_head_attention_forward nn.functional.multi_margin_loss
-nn.functional.multilabel_margin_loss nn.functional.multilabel_soft_margin_loss nn.functional.pairwise_distance
-nn.functional.pdist nn.functional.pixel_unshuffle nn.functional.poisson_nll_loss nn.functional.prelu nn.functional.rrelu
-nn.functional.selu nn.functional.soft_margin_loss nn.functional.softmin nn.functional.softshrink nn.functional.softsign
-nn.functional.tanhshrink nn.functional.threshold nn.functional.triplet_margin_loss
-nn.functional.triplet_margin_with_distance_loss nn.functional.upsample_bilinear nn.functional.upsample_nearest pinverse
-polygamma positive put rad2deg randint_like ravel real renorm resize_ resize_as_ rot90 rsub scalar_tensor select_scatter
-sgn signal.windows.bartlett signal.windows.blackman signal.windows.cosine signal.windows.gaussian signal.windows.hamming
-signal.windows.hann signal.windows.kaiser signbit sinc sinh slice_scatter special.entr special.erfcx special.i0e
-special.i1 special.i1e special.log_ndtr special.ndtr special.ndtri special.polygamma special.xlog1py special.zeta
-std_mean sum_to_size svd take tensor_split tensordot trace trapezoid trapz triangular_solve tril_indices triu_indices
-trunc unique_consecutive unravel_index vdot vsplit xlogy
+nn.functional.grid_sample nn.functional.hardshrink nn.functional.hinge_embedding_loss
+nn.functional.local_response_norm nn.functional.margin_ranking_loss nn.functional.max_pool3d
+nn.functional.max_unpool1d nn.functional.max_unpool2d nn.functional.max_unpool3d
+nn.functional.multi_head_attention_forward nn.functional.multi_margin_loss nn.functional.multilabel_margin_loss
+nn.functional.multilabel_soft_margin_loss nn.functional.pairwise_distance nn.functional.pdist
+nn.functional.pixel_unshuffle nn.functional.poisson_nll_loss nn.functional.prelu nn.functional.rrelu
+nn.functional.selu nn.functional.soft_margin_loss nn.functional.softmin nn.functional.softshrink
+nn.functional.softsign nn.functional.tanhshrink nn.functional.threshold nn.functional.triplet_margin_loss
+nn.functional.triplet_margin_with_distance_loss nn.functional.upsample_bilinear nn.functional.upsample_nearest
+pinverse polygamma positive put rad2deg randint_like ravel real renorm resize_ resize_as_ rot90 rsub scalar_tensor
+select_scatter sgn signal.windows.bartlett signal.windows.blackman signal.windows.cosine signal.windows.gaussian
+signal.windows.hamming signal.windows.hann signal.windows.kaiser signbit sinc sinh slice_scatter special.entr
+special.erfcx special.i0e special.i1 special.i1e special.log_ndtr special.ndtr special.ndtri special.polygamma
+special.xlog1py special.zeta std_mean sum_to_size svd take tensor_split tensordot trace trapezoid trapz
+triangular_solve tril_indices triu_indices trunc unique_consecutive unravel_index vdot vsplit xlogy
 """.split()
 )
 
@@ -117,9 +119,6 @@ ABSENT = {
         torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
         """.split(),
         "PyTorch's compiler calls it, no program does",
-    ),
-    **dict.fromkeys(
-        "linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve".split(), "LDL with pivots in blocks is not written"
     ),
     "hash_tensor": "there is no uint64",
     **dict.fromkeys("pca_lowrank svd_lowrank".split(), "they draw: test_low_rank.py has them"),

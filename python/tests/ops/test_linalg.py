@@ -106,6 +106,35 @@ def test_status_instead_of_errors() -> None:
     assert linalg.lu_factor_ex(torchlette.diag(torchlette.tensor([1.0, 0.0, 2.0]))).info.item() == 2
 
 
+@pytest.mark.parametrize("kind", ["indefinite", "no diagonal", "small integers"])
+def test_symmetric_indefinite_factors_and_pivots_are_lapacks(kind: str, device: str) -> None:
+    """Blocks of one and of two rows occur; the third kind has ties and singular matrices."""
+    x = np.random.default_rng(3).standard_normal((4, 17, 17)).astype("float32")
+    x = x + x.transpose(0, 2, 1)
+    x = np.round(2 * x) if kind == "small integers" else x
+    x[:, range(17), range(17)] *= kind != "no diagonal"
+    x[3] = kind == "small integers"
+    got, want = linalg.ldl_factor_ex(oracle.ours(x, device)), torch.linalg.ldl_factor_ex(torch.tensor(x))
+    assert got.pivots.tolist() == want.pivots.tolist()
+    assert got.info.tolist() == want.info.tolist()
+    close(got.LD, want.LD)
+    y = torch.ones(17, 2)
+    close(
+        linalg.ldl_solve(got.LD[:3], got.pivots[:3], oracle.ours(y.numpy(), device)),
+        torch.linalg.ldl_solve(want.LD[:3], want.pivots[:3], y),
+        1e-3,
+    )
+
+
+def test_symmetric_factors_report_zero_blocks_and_foreign_pivots() -> None:
+    """Both are data, so the errors come where the value is read."""
+    zero, pivots = torchlette.zeros(2, 2), torchlette.tensor([0, 2], dtype=torchlette.int32)
+    with pytest.raises(RuntimeError, match="block 1 of D is zero"):
+        linalg.ldl_factor(zero).LD.tolist()
+    with pytest.raises(RuntimeError, match="pivot number 1"):
+        linalg.ldl_solve(torchlette.eye(2), pivots, zero).tolist()
+
+
 def test_numbers_that_are_not_finite_are_refused() -> None:
     """Iterative algorithms would not terminate on them."""
     for call in (linalg.svdvals, linalg.eigvalsh, linalg.pinv):
