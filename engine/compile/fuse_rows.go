@@ -48,7 +48,7 @@ func (b *Builder) takeBack() {
 			continue
 		}
 		between := false
-		for k := i + 1; k < e.writes(); k++ {
+		for k := i + 1; k < e.kept[0]; k++ {
 			between = between || b.hasKernel(k)
 		}
 		if between {

@@ -90,8 +90,8 @@ input $1 : f32[5]
 	{"a product's epilogue is none", `input $0 : f32[3,3]
 %0 = matmul{0,0} $0 $0 : f32[3,3]
 %1 = relu %0 : f32[3,3] live
-%2 = mul %1 2.0 : f32[3,3]
-%3 = add %2 $0 : f32[3,3] live
+%2 = mul $0 2.0 : f32[3,3]
+%3 = add %2 %1 : f32[3,3] live
 `, [][]int{{2, 3}}},
 	{"stores in place, one after the other", `input $0 : f32[4]
 %0 = mul $0 0.5 : f32[4]

@@ -114,14 +114,17 @@ func (b *Builder) produce(i int) error {
 	if g := b.fused.groups[i]; g != nil {
 		return b.lowerGroup(g)
 	}
-	if e := b.epilogues[i]; e != nil {
-		b.assign(e.writes())
-		b.p.noteEpilogue(i, e.folds)
-		b.slots[i] = b.slots[e.writes()]
-	} else {
-		b.assign(i)
-	}
 	outs := []int{i}
+	if e := b.epilogues[i]; e != nil {
+		outs = slices.Clone(e.kept)
+		b.p.noteEpilogue(i, e.folds)
+	}
+	for _, v := range outs {
+		b.assign(v)
+	}
+	if !b.slots.has(i) {
+		b.slots[i] = b.slots[outs[0]] // where the result is before the epilogue
+	}
 	for k := 1; k < int(b.Program.Nodes[i].Outputs); k++ {
 		j, held := b.uses.results[i].at(k)
 		if !held {
@@ -180,6 +183,9 @@ func (b *Builder) lower(i int, outs []int) error {
 		av := b.aval(j)
 		slot, _ := b.slots.at(j)
 		o := lower.Output{DType: av.DType, Layout: av.Layout, Buf: b.local(slot)}
+		if k == 0 {
+			o.Layout = b.aval(i).Layout // that of an epilogue's value may have another shape
+		}
 		if t, ok := b.through[j]; ok {
 			o.Layout, o.Through = t.layout, true
 		}
