@@ -112,6 +112,9 @@ input $2 : f32[40]
 	{"a further result in the shape of a reader", product + `%1 = relu %0[24] : f32[24] live
 %2 = neg %1 : f32[24] live
 `, 1, 1},
+	{"a chain longer than an epilogue is a group", strings.TrimSuffix(product, "\n") + ` live
+` + strings.Join(adds(20), "\n") + ` live
+`, 21, 0},
 	{"a row takes what comes before it, without a further result", strings.TrimSuffix(product, "\n") + ` live
 %1 = mul %0 0.5 : f32[4,6]
 %2 = softmax{1,0} %1 : f32[4,6] live
@@ -197,6 +200,14 @@ input $4 : f32[2,2]
 %5 = add %4 $4 : f32[2,2]
 %6 = add %5 $4 : f32[2,2] live
 `, 3, 1},
+}
+
+// adds is a chain of n nodes after node 0.
+func adds(n int) (lines []string) {
+	for i := range n {
+		lines = append(lines, fmt.Sprintf("%%%d = add %%%d 1.5 : f32[4,6]", i+1, i))
+	}
+	return lines
 }
 
 // Products apply what the rules say, and the bits are those without the pass, on an interpreter and on the CPU.

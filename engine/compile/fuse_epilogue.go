@@ -97,12 +97,12 @@ func (b *Builder) foldMap(at int) {
 		g.most = maxCostlyFolds
 	}
 	end := b.uses.last[at]
-	for i := at + 1; i <= min(end, at+foldReach, len(b.Program.Nodes)-1) && len(g.nodes) < g.most; i++ {
+	for i := at + 1; i <= min(end, at+foldReach, len(b.Program.Nodes)-1); i++ {
 		if !g.readBy(b, i) {
 			g.apart = g.apart || b.hasKernel(i)
 			continue
 		}
-		if !b.joinsMap(&g, i) {
+		if len(g.nodes) == g.most || !b.joinsMap(&g, i) {
 			if b.takesChain(&g, i) {
 				g.best = g.plain
 			}
@@ -127,10 +127,10 @@ func (b *Builder) foldMap(at int) {
 	}
 }
 
-// takesChain reports that node i works rows of the last value so far. A group with it computes the nodes before it,
-// which then need no further result of the product.
+// takesChain reports that node i reads the last value so far and may be in a group. The group computes the nodes before
+// it, which then need no further result of the product.
 func (b *Builder) takesChain(g *mapGrowing, i int) bool {
-	return b.Program.Nodes[i].IsPrim() && b.rowsOf(i) != nil &&
+	return b.Program.Nodes[i].IsPrim() && b.fusible(i) &&
 		slices.ContainsFunc(b.Program.OperandsOf(i), func(e program.Edge) bool { return g.number(e.Value) == len(g.nodes) })
 }
 

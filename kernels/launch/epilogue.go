@@ -75,10 +75,15 @@ func (g *Gemm) CheckEpilogue() error {
 			return fmt.Errorf("gemm: epilogue %s depends on where an element is", k.Name)
 		}
 	}
-	for n, s := range k.Stages[0].Stores {
+	return storesInOrder(k, results)
+}
+
+// storesInOrder reports a map that does not store C and then each buffer after the operands, of which there are n.
+func storesInOrder(k *loopir.Kernel, n int) error {
+	for i, s := range k.Stages[0].Stores {
 		buf := 0
-		if n > 0 {
-			buf = results + n
+		if i > 0 {
+			buf = n + i
 		}
 		if s.Access < 0 || k.Access[s.Access].Buf != buf || s.Guard >= 0 || s.Mode != loopir.Set {
 			return fmt.Errorf("gemm: epilogue %s does not store C and then each further result", k.Name)
