@@ -93,15 +93,37 @@ input $2 : f32[40]
 `, 1, 1},
 	{"a result that is held", strings.TrimSuffix(product, "\n") + ` live
 %1 = relu %0 : f32[4,6] live
-`, 2, 0},
+`, 1, 1},
 	{"a value between that is held", product + `%1 = relu %0 : f32[4,6] live
 %2 = add %1 $2 : f32[4,6] live
-`, 2, 1},
+`, 1, 1},
+	{"every value is held, of several dtypes", strings.TrimSuffix(product, "\n") + ` live
+%1 = compare{gt} %0 0.1 : bool[4,6] live
+%2 = relu %0 : f32[4,6] live
+%3 = ` + cast("f16") + ` %2 : f16[4,6] live
+`, 1, 1},
+	{"more results than a product binds", strings.TrimSuffix(product, "\n") + ` live
+%1 = relu %0 : f32[4,6] live
+%2 = exp %1 : f32[4,6] live
+%3 = add %2 $2 : f32[4,6] live
+%4 = add %3 1.0 : f32[4,6] live
+%5 = sub %4 $2 : f32[4,6] live
+`, 3, 1},
+	{"a further result in the shape of a reader", product + `%1 = relu %0[24] : f32[24] live
+%2 = neg %1 : f32[24] live
+`, 1, 1},
+	{"a chain longer than an epilogue is a group", strings.TrimSuffix(product, "\n") + ` live
+` + strings.Join(adds(20), "\n") + ` live
+`, 21, 0},
+	{"a row takes what comes before it, without a further result", strings.TrimSuffix(product, "\n") + ` live
+%1 = mul %0 0.5 : f32[4,6]
+%2 = softmax{1,0} %1 : f32[4,6] live
+`, 3, 0},
 	{"a value between that a later kernel reads", product + `%1 = relu %0 : f32[4,6]
 %2 = add %1 $2 : f32[4,6]
 %3 = sum{0} %1 : f32[6] live
 %4 = mul %2 2.0 : f32[4,6] live
-`, 4, 1},
+`, 3, 1},
 	{"a result that ends in another dtype", product + `%1 = relu %0 : f32[4,6]
 %2 = ` + cast("f16") + ` %1 : f16[4,6]
 %3 = neg %2 : f16[4,6] live
@@ -109,7 +131,28 @@ input $2 : f32[40]
 	{"an operand that is made later", product + `%1 = exp $2 : f32[4,6]
 %2 = add %0 %1 : f32[4,6] live
 `, 3, 0},
-	{"an operand that is broadcast", product + `%1 = add %0 $3[4,6](0,1) : f32[4,6] live
+	{"an operand for each column", product + `%1 = add %0 $3[4,6](0,1) : f32[4,6] live
+`, 1, 1},
+	{"operands for each row, for each element, for all", product + `%1 = mul %0 $3[4,6](1,0)+2 : f32[4,6]
+%2 = sub %1 $3[4,6](0,0)+5 : f32[4,6]
+%3 = div %2 $2[4,6](0,1)+6 : f32[4,6]
+%4 = add %3 $2[4,6](6,1) : f32[4,6] live
+`, 1, 1},
+	{"a gate for each matrix of a batch that is one taller product", `input $0 : f32[2,4,3]
+input $1 : f32[3,5]
+input $2 : f32[2,1,5]
+input $3 : f32[2,4,1]
+%0 = matmul{0,0} $0 $1[2,3,5](0,5,1) : f32[2,4,5]
+%1 = mul %0 $2[2,4,5](5,0,1) : f32[2,4,5]
+%2 = mul %1[8,5] $3[8,5](1,0) : f32[8,5] live
+`, 1, 1},
+	{"more dims than a product takes", `input $0 : f32[2,2,2,2,3]
+input $1 : f32[3,2]
+input $2 : f32[2,1,2,1,2]
+%0 = matmul{0,0} $0 $1[2,2,2,3,2](0,0,0,2,1) : f32[2,2,2,2,2]
+%1 = mul %0 $2[2,2,2,2,2](4,0,2,0,1) : f32[2,2,2,2,2] live
+`, 2, 0},
+	{"a view in no shape of the result", product + `%1 = add %0[2,12] $2[2,12](0,2) : f32[2,12] live
 `, 2, 0},
 	{"a transposed result", product + `%1 = relu %0[6,4](1,6) : f32[6,4] live
 `, 2, 0},
@@ -124,6 +167,21 @@ input $2 : f32[2,4,7,6]
 %2 = sub $2 %1 : f32[2,4,7,6]
 %3 = relu %2 : f32[2,4,7,6] live
 `, 1, 1},
+	{"a convolution by channel and image, with what is saved", `input $0 : f32[2,3,9,8]
+input $1 : f32[4,3,3,3]
+input $2 : f32[4]
+input $3 : f32[2,4]
+%0 = conv{2,3,3,1,1,0,0,1,1,1,1,7,6,1} $0 $1 : f32[2,4,7,6] live
+%1 = mul %0 $2[2,4,7,6](0,1,0,0) : f32[2,4,7,6]
+%2 = sub %1 $3[2,4,7,6](4,1,0,0) : f32[2,4,7,6] live
+%3 = relu %2 : f32[2,4,7,6] live
+`, 1, 1},
+	{"a convolution by position", `input $0 : f32[2,3,9,8]
+input $1 : f32[4,3,3,3]
+input $2 : f32[6]
+%0 = conv{2,3,3,1,1,0,0,1,1,1,1,7,6,1} $0 $1 : f32[2,4,7,6]
+%1 = mul %0 $2[2,4,7,6](0,0,0,1) : f32[2,4,7,6] live
+`, 2, 0},
 	{"no terms", `input $0 : f32[4,0]
 input $1 : f32[0,6]
 %0 = matmul{0,0} $0 $1 : f32[4,6]
@@ -142,6 +200,14 @@ input $4 : f32[2,2]
 %5 = add %4 $4 : f32[2,2]
 %6 = add %5 $4 : f32[2,2] live
 `, 3, 1},
+}
+
+// adds is a chain of n nodes after node 0.
+func adds(n int) (lines []string) {
+	for i := range n {
+		lines = append(lines, fmt.Sprintf("%%%d = add %%%d 1.5 : f32[4,6]", i+1, i))
+	}
+	return lines
 }
 
 // Products apply what the rules say, and the bits are those without the pass, on an interpreter and on the CPU.
@@ -179,7 +245,7 @@ func TestSlowCompilersFoldWhatRunsOften(t *testing.T) {
 // productMaps writes a random program of a product, and of elementwise nodes that read it.
 func productMaps(r *rand.Rand, rows, cols, depth int) string {
 	return mapsAfter(r, "matmul{0,0}", fmt.Sprintf("[%d,%d]", rows, depth), fmt.Sprintf("[%d,%d]", depth, cols),
-		fmt.Sprintf("[%d,%d]", rows, cols))
+		fmt.Sprintf("[%d,%d]", rows, cols), "(0,1)", "(1,0)")
 }
 
 // convMaps is productMaps with a convolution of n images of side size, with spread inputs where base is 2.
@@ -189,13 +255,18 @@ func convMaps(r *rand.Rand, n, channels, filters, groups, size, pad, stride, bas
 	attr := fmt.Sprintf("conv{2,3,3,%d,%d,%d,%d,1,1,%d,%d,%d,%d,%d}", stride, stride, pad, pad, base, base, out, out,
 		groups)
 	return mapsAfter(r, attr, fmt.Sprintf("[%d,%d,%d,%d]", n, channels, size, size),
-		fmt.Sprintf("[%d,%d,3,3]", filters, channels/groups), fmt.Sprintf("[%d,%d,%d,%d]", n, filters, out, out))
+		fmt.Sprintf("[%d,%d,3,3]", filters, channels/groups), fmt.Sprintf("[%d,%d,%d,%d]", n, filters, out, out), "(0,1,0,0)",
+		fmt.Sprintf("(%d,1,0,0)", filters), "(0,0,0,0)")
 }
 
-// mapsAfter writes a random program of work on operands of shapes x and w, and of elementwise nodes that read it.
-func mapsAfter(r *rand.Rand, work, x, w, shape string) string {
+// mapsAfter writes a random program of work on operands of shapes x and w, and of elementwise nodes that read it. Some
+// of their operands have these strides.
+func mapsAfter(r *rand.Rand, work, x, w, shape string, strides ...string) string {
 	d := pickOf(r, []string{"f32", "f32", "f32", "f16", "bf16", "i32"})
-	m := &mapWriter{r: r, shape: shape, version: "$1", views: []string{""}}
+	m := &mapWriter{r: r, shape: shape, version: "$1", views: make([]string, 2*len(strides))}
+	for _, s := range strides {
+		m.views = append(m.views, shape+s)
+	}
 	m.lines = []string{fmt.Sprintf("%%0 = %s $2 $3 : %s%s", work, d, m.shape)}
 	m.values = map[string][]string{"f32": {"$0"}}
 	m.values[d] = append(m.values[d], "%0", "%0")

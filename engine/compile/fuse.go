@@ -25,11 +25,12 @@ type fuseTable struct {
 }
 
 // group is a fusion group: nodes that one kernel computes, at the place of the last of them. They are elementwise in
-// one shape; or they work the rows of that shape, and others are elementwise in the shape with one element for each
-// row. Between the members no other node runs.
+// one shape, or in shapes that views of its elements have; or they work the rows of that shape, and others are
+// elementwise in the shape with one element for each row. Between the members no other node runs.
 type group struct {
 	members []int
 	stored  []int // the values that need memory
+	layout  *ir.Layout
 	rows    *rowShape
 }
 
@@ -37,8 +38,8 @@ type group struct {
 type growing struct {
 	group
 	caps    *device.Caps
-	layout  *ir.Layout
 	device  ir.DeviceID
+	flat    bool // a member has another shape, or writes through a view: rows do not join
 	reads   []groupRead
 	buffers int // distinct values that are read
 	writes  []groupWrite
@@ -69,10 +70,11 @@ type groupRead struct {
 	whole bool // each member reads its own element only
 }
 
-// groupWrite is a slot that members write, as passes before have decided.
+// groupWrite is a slot that members write, as passes before have decided; part: through a view.
 type groupWrite struct {
 	slot  int
 	dtype ir.DType
+	part  bool
 }
 
 // fuse groups elementwise nodes, and nodes that work rows, that read each other's values, in record order, into one
@@ -124,15 +126,11 @@ func (b *Builder) fusible(i int) bool {
 	if b.rowsOf(i) != nil {
 		return b.epilogues[i] == nil && b.rowShapeOf(i) != nil
 	}
-	if !p.Elementwise || n.Outputs != 1 || p.MayFail() || !lower.CanFuse(p, b.Program.Attrs(i)) {
-		return false
-	}
-	_, view := b.through[i]
-	return !view && b.aval(i).Layout.Numel > 0
+	return lower.CanFuse(p, b.Program.Attrs(i)) && n.Outputs == 1 && !p.MayFail() && b.aval(i).Layout.Numel > 0
 }
 
 // alike reports that node i has the device and the shape that a member of g needs. A group with rows also takes nodes
-// that have one element for each row.
+// that have one element for each row, and one without takes nodes of other shapes with the same elements.
 func (b *Builder) alike(g *growing, i int) bool {
 	av := b.aval(i)
 	if g.sealed || av.Device != g.device || !b.fusible(i) {
@@ -140,15 +138,48 @@ func (b *Builder) alike(g *growing, i int) bool {
 	}
 	if b.rowsOf(i) != nil {
 		s := b.rowShapeOf(i)
-		return s.full == g.layout && (g.rows == nil || slices.Equal(s.reduced, g.rows.reduced))
+		return !g.flat && s.full == g.layout && (g.rows == nil || slices.Equal(s.reduced, g.rows.reduced))
 	}
-	return av.Layout == g.layout || g.rows != nil && av.Layout == g.rows.outer
+	_, view := b.through[i]
+	return av.Layout == g.layout && !(view && g.rows != nil) || g.rows != nil && av.Layout == g.rows.outer ||
+		g.rows == nil && !view && b.shapeWith(g, i) != nil
+}
+
+// shapeWith is the shape in which a kernel can see the elements of the members and of node i: the group's or the
+// node's; nil for neither.
+func (b *Builder) shapeWith(g *growing, i int) *ir.Layout {
+	own := b.aval(i).Layout
+	switch {
+	case own == g.layout || b.reshapes(i, g.layout):
+		return g.layout
+	case own.Numel != g.layout.Numel || slices.ContainsFunc(g.writes, func(w groupWrite) bool { return w.part }):
+		return nil
+	case !slices.ContainsFunc(g.members, func(m int) bool { return !b.reshapes(m, own) }):
+		return own
+	}
+	return nil
+}
+
+// reshapes reports that the elements of node i, and what it reads for them, can be seen in the shape of a layout.
+func (b *Builder) reshapes(i int, to *ir.Layout) bool {
+	if b.aval(i).Layout.Numel != to.Numel {
+		return false
+	}
+	for j, e := range b.Program.OperandsOf(i) {
+		if e.Value == 0 || b.Program.Whole(i, j) {
+			continue
+		}
+		if _, ok := ir.ReshapeLayout(ir.LayoutOf(e.Layout), to.Shape); !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // begin makes node i the first member of g.
 func (b *Builder) begin(g *growing, i int) {
 	av := b.aval(i)
-	*g = growing{group: group{members: g.members[:0]}, caps: b.Caps(av.Device), layout: av.Layout, device: av.Device,
+	*g = growing{group: group{members: g.members[:0], layout: av.Layout}, caps: b.Caps(av.Device), device: av.Device,
 		reads: g.reads[:0], writes: g.writes[:0]}
 	if b.rowsOf(i) != nil {
 		g.layout = b.rowShapeOf(i).full
@@ -168,9 +199,14 @@ func (b *Builder) joins(g *growing, i int) bool {
 	if b.rowsOf(i) != nil {
 		next.rows, next.sealed = b.rowShapeOf(i), b.Program.Prim(i).MayFail()
 	}
+	_, part := b.through[i]
+	if next.rows == nil && b.aval(i).Layout != g.layout {
+		next.flat, next.layout = true, b.shapeWith(g, i)
+	}
+	next.flat = next.flat || part
 	for _, v := range b.valuesOf(i) {
 		if slot, ok := b.slots.at(v); ok {
-			next.writes = append(next.writes, groupWrite{slot, b.aval(v).DType})
+			next.writes = append(next.writes, groupWrite{slot, b.aval(v).DType, part})
 		}
 	}
 	if !b.addReads(&next, i) || !b.writesOwnElements(&next) {
@@ -184,10 +220,14 @@ func (b *Builder) joins(g *growing, i int) bool {
 }
 
 // addReads adds the operands of node i. It reports that i may follow: it reads what a member makes at its own element
-// or row, and it reads something that the members make or read.
+// or row, and it reads something that the members make or read; or it reads no tensor, and others read it.
 func (b *Builder) addReads(g *growing, i int) (ok bool) {
-	joined := len(g.members) == 1
-	for j, e := range b.Program.OperandsOf(i) {
+	edges := b.Program.OperandsOf(i)
+	joined := len(g.members) == 1 || b.uses.last[i] > i &&
+		!slices.ContainsFunc(edges, func(e program.Edge) bool { return e.Value != 0 })
+	_, part := b.through[i]
+	slot, _ := b.slots.at(i)
+	for j, e := range edges {
 		if e.Value == 0 {
 			continue
 		}
@@ -200,6 +240,10 @@ func (b *Builder) addReads(g *growing, i int) (ok bool) {
 		}
 		r := groupRead{value: e.Value, slot: b.slotOf(e.Value), whole: b.Program.Whole(i, j) &&
 			(g.rows == nil || ir.LayoutOf(e.Layout) == g.layout)}
+		if part && r.slot == slot { // of the view's own elements
+			g.buffers++
+			continue
+		}
 		if slices.ContainsFunc(g.reads, func(q groupRead) bool { return q.value == r.value }) {
 			joined = true
 		} else {
@@ -229,11 +273,14 @@ func (b *Builder) valuesOf(i int) []int {
 }
 
 // writesOwnElements reports that where members write a buffer that members read, each reads the element that it
-// writes: a kernel reads all of an element's operands before it stores.
+// writes: a kernel reads all of an element's operands before it stores. Where one writes a part of a buffer, others
+// neither read nor write the buffer.
 func (b *Builder) writesOwnElements(g *growing) bool {
-	for _, w := range g.writes {
+	for k, w := range g.writes {
 		if slices.ContainsFunc(g.reads, func(r groupRead) bool {
-			return r.slot == w.slot && !(r.whole && b.Program.Aval(r.value).DType == w.dtype)
+			return r.slot == w.slot && (w.part || !r.whole || b.Program.Aval(r.value).DType != w.dtype)
+		}) || slices.ContainsFunc(g.writes[:k], func(v groupWrite) bool {
+			return v.slot == w.slot && (v.part || w.part)
 		}) {
 			return false
 		}
@@ -378,7 +425,7 @@ func (b *Builder) closeGroup(g *growing) {
 		return
 	}
 	last := members[len(members)-1]
-	done := &group{members: slices.Clone(members), stored: b.storedOf(members), rows: g.rows}
+	done := &group{members: slices.Clone(members), stored: b.storedOf(members), layout: g.layout, rows: g.rows}
 	g.members = done.members
 	for _, pair := range b.gifts(g) {
 		b.donations.set(pair[0], pair[1])

@@ -29,15 +29,14 @@ var (
 	layerNormGradOp = uint16(prim.Known.LayerNormGrad)
 )
 
-// epilogue lists the nodes that a node applies to its result before it stores the value of the last one.
-type epilogue struct{ folds []int }
+// epilogue lists the nodes that a node applies to its result before it stores, and the nodes whose values it stores:
+// the first of these in the buffer of its result. The node itself may be one of them.
+type epilogue struct{ folds, kept []int }
 
-// writes is the node whose value is stored.
-func (e *epilogue) writes() int { return e.folds[len(e.folds)-1] }
-
-// fuseEpilogues lets a product or a convolution apply elementwise nodes before it stores, where nothing else reads its
-// result or theirs. It also lets the cotangent of a normalized value be added to the cotangent that goes around the
-// layer. The bits stay the same: a product rounds its result, then evaluates the lowering of each node.
+// fuseEpilogues lets a product or a convolution apply elementwise nodes to its result. It stores every value that
+// something else needs, its result included. The pass also lets the cotangent of a normalized value be added to the
+// cotangent that goes around the layer. The bits stay the same: a product rounds its result, then evaluates the
+// lowering of each node.
 func (b *Builder) fuseEpilogues() error {
 	b.epilogues = map[int]*epilogue{}
 	for i := range b.Program.Nodes {
@@ -64,7 +63,11 @@ func (b *Builder) noteEpilogue(i int) string {
 	for _, f := range e.folds {
 		names = append(names, b.Program.Prim(f).NameFor(b.Program.Attrs(f)))
 	}
-	return fmt.Sprintf("makes %%%d: epilogue %s", e.writes(), strings.Join(names, ", "))
+	var makes []string
+	for _, v := range e.kept {
+		makes = append(makes, refText(program.NodeRef(v)))
+	}
+	return fmt.Sprintf("makes %s: epilogue %s", strings.Join(makes, " "), strings.Join(names, ", "))
 }
 
 // inner reports that the value of node v need not be stored, if every node that reads it is in the epilogue.
@@ -76,47 +79,94 @@ type mapGrowing struct {
 	caps     *device.Caps
 	nodes    []int
 	unread   []int         // by node of the map, the product first: how often its value is read outside
-	reads    []program.Ref // from outside
+	reads    []program.Ref // from outside, whole
+	views    int           // further operands, which are read by strides
+	apart    bool          // a kernel lies between the product and the node that comes next
+	best     *epilogue     // the longest one so far; plain: that stores one value
+	plain    *epilogue
 }
 
 // foldMap lets product at apply the longest run of nodes, in record order, that read its result or each other at their
-// own element, and of which only the last one's value is needed elsewhere.
+// own element.
 func (b *Builder) foldMap(at int) {
-	if !b.inner(at) || b.aval(at).Layout.Numel == 0 {
+	if b.slots.has(at) || b.donations.has(at) || b.aval(at).Layout.Numel == 0 {
 		return
 	}
 	g := mapGrowing{at: at, most: maxFolds, caps: b.Caps(b.aval(at).Device), unread: []int{b.uses.count[at]}}
 	if g.caps.CostlyKernels {
 		g.most = maxCostlyFolds
 	}
-	whole, end := 0, b.uses.last[at]
-	for i := at + 1; i <= min(end, at+foldReach, len(b.Program.Nodes)-1) && len(g.nodes) < g.most; i++ {
+	end := b.uses.last[at]
+	for i := at + 1; i <= min(end, at+foldReach, len(b.Program.Nodes)-1); i++ {
 		if !g.readBy(b, i) {
+			g.apart = g.apart || b.hasKernel(i)
 			continue
 		}
-		if !b.joinsMap(&g, i) {
+		if len(g.nodes) == g.most || !b.joinsMap(&g, i) {
+			if b.takesChain(&g, i) {
+				g.best = g.plain
+			}
 			break
 		}
 		end = max(end, b.uses.last[i])
-		if b.aval(i).DType == b.aval(at).DType && g.closed() {
-			whole = len(g.nodes)
-		}
-		if !b.inner(i) {
+		b.considerMap(&g)
+		if b.donations.has(i) {
 			break
 		}
 	}
-	if whole == 0 {
+	if g.best == nil {
 		return
 	}
 	if g.caps.CostlyKernels && !b.Often {
 		b.p.Fusible++
 		return
 	}
-	b.epilogues[at] = &epilogue{folds: slices.Clone(g.nodes[:whole])}
-	for _, f := range g.nodes[:whole] {
+	b.epilogues[at] = g.best
+	for _, f := range g.best.folds {
 		b.folded.set(f, at)
 	}
 }
+
+// takesChain reports that node i reads the last value so far and may be in a group. The group computes the nodes before
+// it, which then need no further result of the product.
+func (b *Builder) takesChain(g *mapGrowing, i int) bool {
+	return b.Program.Nodes[i].IsPrim() && b.fusible(i) &&
+		slices.ContainsFunc(b.Program.OperandsOf(i), func(e program.Edge) bool { return g.number(e.Value) == len(g.nodes) })
+}
+
+// considerMap notes the nodes so far as an epilogue, where the product can store what something else needs of them. The
+// buffer of its result holds a value of its dtype. Further results are stored only where no kernel lies between, which
+// might need memory before they do.
+func (b *Builder) considerMap(g *mapGrowing) {
+	last := len(g.nodes)
+	value := func(k int) int {
+		if k == 0 {
+			return g.at
+		}
+		return g.nodes[k-1]
+	}
+	e := &epilogue{folds: slices.Clone(g.nodes)}
+	for k := last; k >= 0; k-- {
+		v := value(k)
+		if k < last && g.unread[k] == 0 && !b.live(v) {
+			continue
+		}
+		if e.kept = append(e.kept, v); len(e.kept) > 1 && b.aval(e.kept[0]).DType != b.aval(g.at).DType {
+			e.kept[0], e.kept[len(e.kept)-1] = v, e.kept[0]
+		}
+	}
+	further := len(e.kept) - 1
+	if b.aval(e.kept[0]).DType != b.aval(g.at).DType || further > 0 && g.apart ||
+		g.operands()+further > g.caps.GemmOperands {
+		return
+	}
+	if g.best = e; further == 0 {
+		g.plain = e
+	}
+}
+
+// operands counts the tensors from outside.
+func (g *mapGrowing) operands() int { return len(g.reads) + g.views }
 
 // number is the number of a value in unread; -1: it comes from outside.
 func (g *mapGrowing) number(v program.Ref) int {
@@ -137,20 +187,15 @@ func (g *mapGrowing) readBy(b *Builder, i int) bool {
 	return slices.ContainsFunc(b.Program.OperandsOf(i), func(e program.Edge) bool { return g.number(e.Value) >= 0 })
 }
 
-// closed reports that nothing outside reads a value but the last one's.
-func (g *mapGrowing) closed() bool {
-	return !slices.ContainsFunc(g.unread[:len(g.unread)-1], func(n int) bool { return n > 0 })
-}
-
-// joinsMap adds node i to g, where it is elementwise, reads its own element, and reads nothing that is made after the
-// product.
+// joinsMap adds node i to g, where it is elementwise, reads values of the map at its own element, and reads nothing
+// that is made after the product.
 func (b *Builder) joinsMap(g *mapGrowing, i int) bool {
 	p, av := b.Program, b.aval(i)
 	if !b.foldable(i) || b.folded.has(i) || b.slots.has(i) || av.Device != b.aval(g.at).Device ||
 		av.Layout.Numel != b.aval(g.at).Layout.Numel {
 		return false
 	}
-	unread, reads := slices.Clone(g.unread), g.reads
+	unread, reads, views := slices.Clone(g.unread), g.reads, g.views
 	for j, e := range p.OperandsOf(i) {
 		if e.Value == 0 {
 			continue
@@ -161,19 +206,34 @@ func (b *Builder) joinsMap(g *mapGrowing, i int) bool {
 			}
 			continue
 		}
-		if !b.thereFor(i, j, g.at) || p.Aval(e.Value).Layout.Numel != av.Layout.Numel {
+		switch {
+		case !b.thereFor(i, j, g.at):
 			return false
-		}
-		if !slices.Contains(reads, e.Value) {
+		case !b.readAsResult(i, j):
+			if _, ok := b.foldView(i, j, g.at); !ok {
+				return false
+			}
+			views++
+		case !slices.Contains(reads, e.Value):
 			reads = append(reads[:len(reads):len(reads)], e.Value)
 		}
 	}
-	if len(reads) > g.caps.GemmOperands {
+	if len(reads)+views > g.caps.GemmOperands {
 		return false
 	}
 	unread = append(unread, b.uses.count[i])
-	g.nodes, g.unread, g.reads = append(g.nodes, i), unread, reads
+	g.nodes, g.unread, g.reads, g.views = append(g.nodes, i), unread, reads, views
 	return true
+}
+
+// readAsResult reports that node i reads all of operand j, in the order of the node's elements.
+func (b *Builder) readAsResult(i, j int) bool {
+	return b.Program.Whole(i, j) && b.Program.Aval(b.Program.OperandsOf(i)[j].Value).Layout.Numel == b.aval(i).Layout.Numel
+}
+
+// foldView is operand j of node i as a view in the shape of the result of product at.
+func (b *Builder) foldView(i, j, at int) (*ir.Layout, bool) {
+	return ir.ReshapeLayout(ir.LayoutOf(b.Program.OperandsOf(i)[j].Layout), b.aval(at).Shape())
 }
 
 // foldable reports that node i computes each element of one result from the same element of its operands.
@@ -201,19 +261,18 @@ func (b *Builder) foldCotangent(i int) {
 			continue
 		}
 		other := b.Program.OperandsOf(i)[1-j]
-		if b.thereFor(i, 1-j, v) && b.Program.Aval(other.Value).DType == b.aval(i).DType {
-			b.epilogues[v] = &epilogue{folds: []int{i}}
+		if b.thereFor(i, 1-j, v) && b.Program.Whole(i, 1-j) && b.Program.Aval(other.Value).DType == b.aval(i).DType {
+			b.epilogues[v] = &epilogue{folds: []int{i}, kept: []int{i}}
 			b.folded.set(i, v)
 			return
 		}
 	}
 }
 
-// thereFor reports that operand k of node i is all of a dense value that exists before node at runs, and whose buffer
-// stays as it is.
+// thereFor reports that operand k of node i exists before node at runs, and that its buffer stays as it is.
 func (b *Builder) thereFor(i, k, at int) bool {
 	r := b.Program.OperandsOf(i)[k].Value
-	if r == 0 || !b.Program.Whole(i, k) {
+	if r == 0 {
 		return false
 	}
 	if !r.IsNode() {
@@ -239,6 +298,9 @@ func (b *Builder) lowerFolds(i int) {
 	}
 	p, ln := b.Program, &w.node
 	own := len(ln.In)
+	for _, v := range e.kept {
+		ln.Kept = append(ln.Kept, ^(1 + slices.Index(e.folds, v)))
+	}
 	for _, f := range e.folds {
 		fold := lower.Fold{Prim: p.Prim(f), Attr: p.Attrs(f), DType: b.aval(f).DType}
 		types, scalars := p.ScalarTypes(f), 0
@@ -257,13 +319,7 @@ func (b *Builder) lowerFolds(i int) {
 				fold.In = append(fold.In, ^(k + 1))
 				continue
 			}
-			// The operand is dense and read whole, whatever its shape: its elements are in the order of the result's.
-			in := lower.Operand{DType: p.Aval(o.Value).DType, Layout: b.aval(i).Layout, Buf: b.local(b.slotOf(o.Value))}
-			if k := slices.Index(ln.In[own:], in); k >= 0 {
-				fold.In = append(fold.In, own+k)
-			} else {
-				fold.In = append(fold.In, b.foldOperand(in))
-			}
+			fold.In = append(fold.In, b.foldTensor(i, f, j, own))
 		}
 		if p.Nodes[i].Op == layerNormGradOp {
 			ln.Residual = true
@@ -271,6 +327,26 @@ func (b *Builder) lowerFolds(i int) {
 			ln.Folds = append(ln.Folds, fold)
 		}
 	}
+}
+
+// foldTensor adds operand j of node f, which node i applies, to the node that is being lowered, where it lacks it, and
+// returns its number. The operands of the epilogue begin at number own.
+func (b *Builder) foldTensor(i, f, j, own int) int {
+	w, e := &b.lowering, b.Program.OperandsOf(f)[j]
+	in := lower.Operand{DType: b.Program.Aval(e.Value).DType, Buf: b.local(b.slotOf(e.Value)), Whole: true}
+	if !b.readAsResult(f, j) {
+		in.Whole = false
+		in.Layout, _ = b.foldView(f, j, i)
+		at := b.foldOperand(in)
+		w.foldOffs[len(w.foldOffs)-1] = int(b.Program.Nodes[f].Edge) + j
+		return at
+	}
+	// Whatever the operand's shape, its elements are in the order of the result's.
+	in.Layout = b.aval(i).Layout
+	if k := slices.Index(w.node.In[own:], in); k >= 0 {
+		return own + k
+	}
+	return b.foldOperand(in)
 }
 
 // foldOperand adds an operand of an epilogue to the node that is being lowered, and returns its number.

@@ -48,7 +48,7 @@ func (b *Builder) takeBack() {
 			continue
 		}
 		between := false
-		for k := i + 1; k < e.writes(); k++ {
+		for k := i + 1; k < e.kept[0]; k++ {
 			between = between || b.hasKernel(k)
 		}
 		if between {
@@ -141,7 +141,13 @@ func (b *Builder) groupNode(g *group, stored []int) *lower.Node {
 		if slot, ok := b.slots.at(v); ok {
 			buf = b.local(slot)
 		}
-		ln.Out = append(ln.Out, lower.Output{DType: av.DType, Layout: av.Layout, Buf: buf})
+		out := lower.Output{DType: av.DType, Layout: av.Layout, Buf: buf}
+		if t, ok := b.through[v]; ok {
+			out.Layout, out.Through = t.layout, true
+		} else if g.rows == nil {
+			out.Layout = g.layout
+		}
+		ln.Out = append(ln.Out, out)
 	}
 	return ln
 }
@@ -150,8 +156,8 @@ func (b *Builder) groupNode(g *group, stored []int) *lower.Node {
 func (b *Builder) member(g *group, m int, stored []int, numbers map[int]int) lower.Member {
 	w, p := &b.lowering, b.Program
 	l := lower.Member{Prim: p.Prim(m), Attr: p.Attrs(m), Layout: b.aval(m).Layout, Region: p.Nodes[m].Region}
-	if b.rowsOf(m) != nil {
-		l.Layout = g.rows.full
+	if b.rowsOf(m) != nil || g.rows == nil {
+		l.Layout = g.layout
 	}
 	for k := range int(p.Nodes[m].Outputs) {
 		v, held := m, true
@@ -177,16 +183,23 @@ func (b *Builder) member(g *group, m int, stored []int, numbers map[int]int) low
 			l.In = append(l.In, ^numbers[e.Value.Index()])
 			continue
 		}
-		l.In = append(l.In, b.outsideOperand(m, j, e))
+		l.In = append(l.In, b.outsideOperand(g, m, j, e))
 	}
 	return l
 }
 
 // outsideOperand appends operand j of node m to the group's operands, if they lack it, and returns its index there.
-func (b *Builder) outsideOperand(m, j int, e program.Edge) int {
+func (b *Builder) outsideOperand(g *group, m, j int, e program.Edge) int {
 	w, p := &b.lowering, b.Program
 	in := lower.Operand{DType: p.Aval(e.Value).DType, Layout: ir.LayoutOf(e.Layout), Buf: b.local(b.slotOf(e.Value)),
 		Whole: p.Whole(m, j)}
+	if g.rows == nil && b.aval(m).Layout != g.layout {
+		if in.Whole {
+			in.Layout = g.layout
+		} else {
+			in.Layout, _ = ir.ReshapeLayout(in.Layout, g.layout.Shape)
+		}
+	}
 	if at := slices.Index(w.node.In, in); in.Whole && at >= 0 {
 		return at
 	}

@@ -76,7 +76,61 @@ input $1 : f32[5]
 	{"another shape", `input $0 : f32[6]
 %0 = mul $0 2.0 : f32[6]
 %1 = add %0[2,3](3,1) 1.0 : f32[2,3] live
+`, [][]int{{0, 1}}},
+	{"views of another shape, draws by the number of an element", `input $0 : f32[2,6]
+input $1 : f32[6]
+input $2 : f32[24]
+%0 = mul $0[2,2,6](6,0,1) $1[2,2,6](0,0,1) : f32[2,2,6]
+%1 = dropout %0[24] 7 3 0.5 : f32[24] live
+%2 = add %1[4,6] $2[4,6](6,1) : f32[4,6]
+%3 = relu %2[24] : f32[24] live
+`, [][]int{{0, 1, 2, 3}}},
+	{"the shape of a later member", `input $0 : f32[6]
+input $1 : f32[2]
+%0 = mul $0 2.0 : f32[6]
+%1 = add %0[2,3] $1[2,3](1,0) : f32[2,3] live
+%2 = neg %1[6] : f32[6] live
+`, [][]int{{0, 1, 2}}},
+	{"views that share no shape", `input $0 : f32[3]
+input $1 : f32[2]
+%0 = mul $0[3,2](1,0) 2.0 : f32[3,2]
+%1 = add %0[2,3] $1[2,3](1,0) : f32[2,3] live
 `, nil},
+	{"rows of another shape", `input $0 : f32[6]
+%0 = mul $0 2.0 : f32[6]
+%1 = neg %0[2,3] : f32[2,3]
+%2 = sum{1} %1 : f32[2] live
+`, [][]int{{0, 1}}},
+	{"a write through a view, with its chain", `input $0 : f32[6]
+input $1 : f32[3]
+%0 = exp $1 : f32[3]
+%1 = sub %0 $0[3](2)+1 : f32[3]
+%2 = strided_scatter{[3](2)} $0 %1 1 : f32[6] live
+store %2 over $0 base 0 last exclusive
+`, [][]int{{0, 1}}},
+	{"a write through a view beside a reader of the buffer", `input $0 : f32[6]
+input $1 : f32[3]
+%0 = add $1 $0[3](1)+3 : f32[3] live
+%1 = mul $1 %0 : f32[3]
+%2 = strided_scatter{[3](2)} $0 %1 1 : f32[6] live
+store %2 over $0 base 0 last exclusive
+`, nil},
+	{"two parts of one buffer", `input $0 : f32[6]
+input $1 : f32[3]
+%0 = exp $1 : f32[3]
+%1 = strided_scatter{[3](1)} $0 %0 0 : f32[6]
+%2 = mul $1 2.0 : f32[3]
+%3 = strided_scatter{[3](1)} %1 %2 2 : f32[6] live
+store %1 over $0 base 0 exclusive
+store %3 over %1 base 0 last exclusive
+`, nil},
+	{"fills and ranges", `input $0 : f32[9]
+%0 = mul $0 2.0 : f32[9]
+%1 = fill{7,0,9} 0.5 : f32[9]
+%2 = iota{7,0,9} 3.0 0.25 : f32[9]
+%3 = add %0 %1 : f32[9]
+%4 = mul %3 %2 : f32[9] live
+`, [][]int{{0, 1, 2, 3, 4}}},
 	{"another element of a member", `input $0 : f32[3,3]
 %0 = mul $0 2.0 : f32[3,3]
 %1 = add %0[3,3](1,3) %0 : f32[3,3]
@@ -90,8 +144,8 @@ input $1 : f32[5]
 	{"a product's epilogue is none", `input $0 : f32[3,3]
 %0 = matmul{0,0} $0 $0 : f32[3,3]
 %1 = relu %0 : f32[3,3] live
-%2 = mul %1 2.0 : f32[3,3]
-%3 = add %2 $0 : f32[3,3] live
+%2 = mul $0 2.0 : f32[3,3]
+%3 = add %2 %1 : f32[3,3] live
 `, [][]int{{2, 3}}},
 	{"stores in place, one after the other", `input $0 : f32[4]
 %0 = mul $0 0.5 : f32[4]

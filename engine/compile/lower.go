@@ -13,8 +13,10 @@ import (
 type lowering struct {
 	at    int         // the node that is being produced
 	temps []temporary // in the order in which they are made
-	// Of the node being lowered: itself, the slots of its local buffers, and its operands' offsets and numbers.
+	// Of the node being lowered: itself, the nodes of its outputs, the slots of its local buffers, and its operands'
+	// offsets and numbers.
 	node      lower.Node
+	outs      []int
 	slots     []int
 	offs, scs []int
 	// Of its epilogue's operands: -1 for each, which has no offset, and the program's numbers.
@@ -114,14 +116,17 @@ func (b *Builder) produce(i int) error {
 	if g := b.fused.groups[i]; g != nil {
 		return b.lowerGroup(g)
 	}
-	if e := b.epilogues[i]; e != nil {
-		b.assign(e.writes())
-		b.p.noteEpilogue(i, e.folds)
-		b.slots[i] = b.slots[e.writes()]
-	} else {
-		b.assign(i)
-	}
 	outs := []int{i}
+	if e := b.epilogues[i]; e != nil {
+		outs = slices.Clone(e.kept)
+		b.p.noteEpilogue(i, e.folds)
+	}
+	for _, v := range outs {
+		b.assign(v)
+	}
+	if !b.slots.has(i) {
+		b.slots[i] = b.slots[outs[0]] // where the result is before the epilogue
+	}
 	for k := 1; k < int(b.Program.Nodes[i].Outputs); k++ {
 		j, held := b.uses.results[i].at(k)
 		if !held {
@@ -180,6 +185,9 @@ func (b *Builder) lower(i int, outs []int) error {
 		av := b.aval(j)
 		slot, _ := b.slots.at(j)
 		o := lower.Output{DType: av.DType, Layout: av.Layout, Buf: b.local(slot)}
+		if k == 0 {
+			o.Layout = b.aval(i).Layout // that of an epilogue's value may have another shape
+		}
 		if t, ok := b.through[j]; ok {
 			o.Layout, o.Through = t.layout, true
 		}
@@ -235,6 +243,7 @@ func (b *Builder) steps(i int, res *lower.Result, dev ir.DeviceID, outs []int) {
 		b.p.overwritesFrom(StepPlace{len(b.p.Segments) - 1, len(seg.Steps)})
 	}
 	w := &b.lowering
+	w.outs = outs
 	for k := range res.Launches {
 		l := &res.Launches[k]
 		st := device.Step{Op: l.Op, Event: uint32(i + 1),
@@ -243,7 +252,7 @@ func (b *Builder) steps(i int, res *lower.Result, dev ir.DeviceID, outs []int) {
 			st.Bufs[n] = w.slots[lb]
 		}
 		for n, q := range l.Params {
-			st.Params[n] = b.param(i, q)
+			st.Params[n] = b.param(q)
 		}
 		seg.Steps = append(seg.Steps, st)
 		b.p.Kernels++
@@ -259,16 +268,21 @@ func (b *Builder) external(i int) bool {
 	return ok && b.p.Slots[slot].Kind == External
 }
 
-// param replaces numbers of lowered node i in a parameter by the plan's.
-func (b *Builder) param(i int, q device.Param) device.Param {
+// param replaces numbers of the lowered node in a parameter by the plan's.
+func (b *Builder) param(q device.Param) device.Param {
 	w := &b.lowering
-	view, writesView := b.through[i]
-	switch at := int(q.Index); {
+	at := int(q.Index)
+	var view through
+	writesView := false
+	if out := at - len(w.offs); q.From == device.Offset && out >= 0 && out < len(w.outs) {
+		view, writesView = b.through[w.outs[out]]
+	}
+	switch {
 	case q.From == device.Scalar:
 		q.Index = int32(w.scs[at])
 	case q.From == device.Offset && at < len(w.offs) && w.offs[at] >= 0:
 		q.Index = int32(w.offs[at])
-	case q.From == device.Offset && at == len(w.offs) && writesView:
+	case writesView:
 		q.From, q.Index = device.Scalar, int32(view.scalar)
 	case q.From == device.Offset: // of a result that is no view, or of an epilogue's operand, which is whole
 		q.From, q.Index = device.Constant, 0

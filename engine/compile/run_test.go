@@ -127,11 +127,7 @@ input $1 : f32[4]
 %1 = relu %0 : f32[3,4] live
 %2 = add %1 %0 : f32[3,4] live
 `, func(p *compile.Plan) bool { return p.Kernels == 1 && p.Temps == 0 }},
-	{"tiles", `input $0 : f32[20000]
-%0 = mul $0 2.0 : f32[20000]
-%1 = add %0[100,200](200,1) $0[100,200](200,1) : f32[100,200]
-%2 = mul %1[20000] %0 : f32[20000] live
-`, func(p *compile.Plan) bool { return p.Temps == 0 }},
+	{"tiles", chainOf(40), func(p *compile.Plan) bool { return p.Temps == 0 }},
 	{"memory", `input $0 : f32[5]
 %0 = mul $0 2.0 : f32[5]
 %1 = cat{0} %0 %0 : f32[10]
@@ -139,6 +135,15 @@ input $1 : f32[4]
 %3 = cat{0} %2 %2 : f32[10]
 %4 = sum{0} %3 : f32[] live
 `, func(p *compile.Plan) bool { return p.Temps == 2 }},
+}
+
+// chainOf is a chain of n nodes, more than a fusion group has.
+func chainOf(n int) string {
+	text := "input $0 : f32[20000]\n%0 = mul $0 2.0 : f32[20000]\n"
+	for i := 1; i < n; i++ {
+		text += fmt.Sprintf("%%%d = add %%%d 1.0 : f32[20000]\n", i, i-1)
+	}
+	return strings.TrimSuffix(text, "\n") + " live\n"
 }
 
 func TestEachPassDoesWhatNoOtherDoes(t *testing.T) {

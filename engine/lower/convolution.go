@@ -191,8 +191,8 @@ func lowerConv(p *program) {
 		m.after(p, y)
 		return
 	}
-	if launch.Numbered(m.kernel) || v.c*v.taps == 0 { // C has strides, which are not the numbers of its elements
-		p.conv(v, x, w, y, elementMap{})
+	if m.numbered() || v.c*v.taps == 0 { // C has strides, which are not the numbers of its elements
+		p.conv(v, x, w, y, nil)
 		m.after(p, y)
 		return
 	}
@@ -200,7 +200,7 @@ func lowerConv(p *program) {
 }
 
 // conv multiplies the weights with the windows of each batch element, and applies m.
-func (p *program) conv(v *convolution, x, w, y *arg, m elementMap) {
+func (p *program) conv(v *convolution, x, w, y *arg, m *elementMap) {
 	if v.c*v.taps == 0 {
 		p.fill(y, func(k *kernel) int { return k.Int(y.dtype, 0) })
 		return
@@ -208,6 +208,17 @@ func (p *program) conv(v *convolution, x, w, y *arg, m elementMap) {
 	depth, rows := v.c/v.groups*v.taps, v.o/v.groups
 	if p.sumsDirectly(rows, v.o*v.n*v.places*depth) {
 		p.convDirectly(v, x, w, y)
+		m.after(p, y)
+		return
+	}
+	joined := p.n.GemmDims && v.joinsBatch(p)
+	rowDims, columnDims := []int{0, 1}, dimsBetween(2, len(y.shape))
+	if joined {
+		rowDims, columnDims = rowDims[1:], append([]int{0}, columnDims...)
+	}
+	seen, ok := m.viewsOf(y.shape, rowDims, columnDims, 0)
+	if !ok {
+		p.conv(v, x, w, y, nil)
 		m.after(p, y)
 		return
 	}
@@ -228,12 +239,12 @@ func (p *program) conv(v *convolution, x, w, y *arg, m elementMap) {
 		over.a = ir.DenseStrides(over.depth)
 		batch, b := []int64{v.n, v.groups}, matrix{buf: x.buf, batch: []int64{x.stride[0], v.c / v.groups * x.stride[1]},
 			offset: x.offset}
-		if v.joinsBatch(p) {
+		if joined {
 			over.columns, over.bcols, over.ccols = concat(batch[:1], over.columns), concat(b.batch[:1], over.bcols),
 				concat(c.batch[:1], over.ccols)
 			batch, a.batch, b.batch, c.batch = batch[1:], a.batch[1:], b.batch[1:], c.batch[1:]
 		}
-		p.productAlong(x.dtype, batch, rows, over, a, b, m, c)
+		p.productAlong(x.dtype, batch, rows, over, a, b, m, seen, c)
 	} else {
 		p.convColumns(v, x, a, m, c, concat(kernel, position))
 	}
@@ -294,7 +305,7 @@ func (p *program) sumProducts(name string, s split, x, y, out *arg) {
 
 // convColumns lays the windows out as columns and multiplies them with the weights a, a chunk of the batch at a time
 // (im2col: Chellapilla, Puri and Simard, 2006).
-func (p *program) convColumns(v *convolution, x *arg, a matrix, m elementMap, c matrix, window []int64) {
+func (p *program) convColumns(v *convolution, x *arg, a matrix, m *elementMap, c matrix, window []int64) {
 	depth, rows, first := v.c/v.groups*v.taps, v.o/v.groups, c.offset
 	cols := p.temp(x.dtype, concat([]int64{v.chunk, v.c}, concat(v.win.Kernel, v.win.Out)))
 	for at := int64(0); at < v.n; at += v.chunk {
@@ -302,10 +313,11 @@ func (p *program) convColumns(v *convolution, x *arg, a matrix, m elementMap, c 
 		shape := concat([]int64{n, v.c}, concat(v.win.Kernel, v.win.Out))
 		p.copyDense(x, at*x.stride[0], shape, concat(x.stride[:2], window), cols)
 		c.offset = first.Plus(at * v.o * v.places)
-		p.product(launch.Gemm{CStrided: true, Epilogue: m.kernel}, x.dtype, []int64{n, v.groups},
+		seen, _ := m.viewsOf(p.n.Out[0].Layout.Shape, []int{0, 1}, dimsBetween(2, 2+len(v.win.Out)), at)
+		p.product(m.product(seen), x.dtype, []int64{n, v.groups},
 			[3]int64{rows, v.places, depth}, a,
 			matrix{buf: cols.buf, batch: []int64{v.c * v.taps * v.places, depth * v.places}, row: v.places, col: 1},
-			m.epilogue(), c)
+			m.epilogue(seen), c)
 	}
 }
 
@@ -368,7 +380,7 @@ func (p *program) weightGradParts(v *convolution, x, gy, parts *arg) {
 		b := matrix{buf: x.buf, batch: []int64{m * x.stride[0], v.c / v.groups * x.stride[1]}, offset: x.offset}
 		a.offset = a.offset.Plus(from * v.chunk * gy.stride[0])
 		b.offset = b.offset.Plus(from * v.chunk * x.stride[0])
-		p.productAlong(x.dtype, []int64{count, v.groups}, rows, over, a, b, elementMap{},
+		p.productAlong(x.dtype, []int64{count, v.groups}, rows, over, a, b, nil, views{},
 			matrix{buf: parts.buf, batch: []int64{v.o * cols, rows * cols}, row: cols, col: 1,
 				offset: device.Const(from * v.o * cols)})
 	}

@@ -9,17 +9,13 @@ import (
 
 func init() {
 	register(map[string]lowering{
-		"fill":         lowerFill,
-		"iota":         lowerIota,
+		"fill":         elementwise("fill", func(o *operands) int { return o.scalar(0, o.out) }),
+		"iota":         elementwise("iota", numbers),
 		"rand_uniform": draws("rand_uniform", uniform),
 		"rand_normal":  draws("rand_normal", normal),
 		"rand_int":     draws("rand_int", integers),
 		"dropout":      elementwise("dropout", dropout),
 	})
-}
-
-func lowerFill(p *program) {
-	p.fill(p.out(0), func(k *kernel) int { return k.scalar(0, p.n.Out[0].DType) })
 }
 
 // fill stores one value everywhere.
@@ -33,21 +29,14 @@ func (p *program) fill(out *arg, value func(k *kernel) int) {
 	k.launch()
 }
 
-func lowerIota(p *program) {
-	out := p.out(0)
-	if p.n.Out[0].Layout.Numel == 0 {
-		return
-	}
-	t := out.dtype.ComputeType()
-	k := p.kernel("iota_"+out.dtype.String(), out.shape, nil, 0, out)
-	k.Map()
-	start, step, i := k.scalar(0, t), k.scalar(1, t), k.Cast(t, k.LinearIndex())
+// numbers is start + e*step for element e.
+func numbers(o *operands) int {
+	k, t := o.k, o.out.ComputeType()
+	start, step, i := o.scalar(0, t), o.scalar(1, t), k.Cast(t, k.LinearIndex())
 	if t.IsFloat() {
-		k.store(out, k.Fma(i, step, start))
-	} else {
-		k.store(out, k.Add(start, k.Mul(i, step)))
+		return k.Fma(i, step, start)
 	}
-	k.launch()
+	return k.Add(start, k.Mul(i, step))
 }
 
 // draw turns the four words of a Philox block into four values.

@@ -78,7 +78,7 @@ func (f body) element(o *operands) int {
 func mapping(name string, f body) lowering { return elementwise(name, f.element) }
 
 // numbered names those of elements that use the number of their element.
-var numbered = map[string]bool{"dropout": true}
+var numbered = map[string]bool{"dropout": true, "iota": true}
 
 func elementwise(name string, f element) lowering {
 	elements[name] = f

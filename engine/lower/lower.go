@@ -11,7 +11,7 @@ type Operand struct {
 	DType  ir.DType
 	Layout *ir.Layout // of the view; nil for a scalar
 	Scalar bool       // takes the next scalar slot
-	Whole  bool       // of a fusion group: the view is all of the buffer, so that its offset is 0
+	Whole  bool       // of a group or an epilogue: the view is all of the buffer, so that its offset is 0
 	Buf    int        // local buffer number; operands over one buffer share it
 }
 
@@ -28,10 +28,11 @@ type Output struct {
 type Fold struct {
 	Prim *op.Prim
 	Attr []int64
-	// In gives, for each operand of Prim, the number of the node's operand: a number, or a tensor that is dense and has
-	// the result's shape. ^0 stands for the product's result, ^f for the value of fold f-1.
+	// In gives, for each operand of Prim, the number of the node's operand: a number, or a tensor that has as many
+	// elements as the result in the same order, or that is a view in the result's shape. ^0 stands for the product's
+	// result, ^f for the value of fold f-1.
 	In    []int
-	DType ir.DType // of the value; the last fold has the product's
+	DType ir.DType // of the value
 }
 
 // Node is a primitive to lower.
@@ -43,8 +44,10 @@ type Node struct {
 	Bufs int // number of local buffers that In and Out use
 	// Residual: the last operand is added to the first output; it is dense and has that output's shape and dtype.
 	Residual bool
-	// Folds are applied to the first output, each rounded to its dtype. The value of the last one is stored.
+	// Folds are applied to the result, each rounded to its dtype. Kept numbers the values that are stored, as Fold.In
+	// does: that of the first output, which has the product's dtype, and those of the outputs after it.
 	Folds []Fold
+	Kept  []int
 	// Sums: the last output is the sums of operand 'a' or 'b' of a product along its depth; see launch.Gemm.
 	Sums byte
 	// GemmDims: the device multiplies along several dims in the first output's dtype. InOrder is device.Caps.InOrder.

@@ -47,7 +47,7 @@ func (n *Node) appendKey(k []byte) []byte {
 		return 0
 	}
 	put(int64(n.Prim.ID), int64(n.Bufs), truth(n.GemmDims), truth(n.Wide), truth(n.InOrder), truth(n.Residual),
-		int64(n.Sums), int64(len(n.Attr)), int64(len(n.In)), int64(len(n.Folds)), int64(len(n.Members)))
+		int64(n.Sums), int64(len(n.Attr)), int64(len(n.In)), int64(len(n.Folds)), int64(len(n.Kept)), int64(len(n.Members)))
 	put(n.Attr...)
 	for i := range n.In {
 		x := &n.In[i]
@@ -62,6 +62,9 @@ func (n *Node) appendKey(k []byte) []byte {
 		for _, x := range f.In {
 			put(int64(x))
 		}
+	}
+	for _, v := range n.Kept {
+		put(int64(v))
 	}
 	for i := range n.Members {
 		m := &n.Members[i]

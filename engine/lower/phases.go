@@ -126,5 +126,5 @@ func (p *program) convPhase(v *convolution, dims [][]phase, at []int, front []in
 		y.shape[d], y.stride[d] = ph.win.Out[0], y.stride[d]*ph.period
 	}
 	sub.setSizes(x.dtype)
-	p.conv(&sub, x, w, y, elementMap{})
+	p.conv(&sub, x, w, y, nil)
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
 	"github.com/torchlette/torchlette/kernels/launch"
-	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 func init() { register(map[string]lowering{"matmul": lowerMatmul}) }
@@ -40,20 +39,23 @@ func lowerMatmul(p *program) {
 		m *= batch[k]
 		batch, sa, sb, sc = batch[:k], sa[:k], sb[:k], sc[:k]
 	}
-	g := launch.Gemm{CStrided: n.Out[0].Through || !dense(concat(batch, []int64{m, cols}), concat(sc, []int64{cm, cn}))}
-	var e epilogue
+	var later *elementMap
+	f := p.fold(c.dtype)
+	seen, ok := f.viewsOf(n.Out[0].Layout.Shape, dimsBetween(0, r-1), []int{r - 1}, 0)
+	if !ok {
+		f, later = nil, f
+	}
+	g, e := f.product(seen), f.epilogue(seen)
+	g.CStrided = n.Out[0].Through || !dense(concat(batch, []int64{m, cols}), concat(sc, []int64{cm, cn}))
 	if n.Attr[0] != 0 {
 		e.bias = p.in(2)
-	}
-	if len(n.Folds) > 0 {
-		f := p.fold(c.dtype)
-		g.Epilogue, e.operands, e.scalars = f.kernel, f.bufs, f.scalars
 	}
 	if n.Sums != 0 {
 		g.Sums, e.sums = n.Sums, p.out(len(n.Out)-1)
 	}
 	p.product(g, a.dtype, batch, [3]int64{m, cols, depth}, matrix{a.buf, sa, am, ak, a.offset}, matrix{b.buf, sb, bk, bn,
 		b.offset}, e, matrix{c.buf, sc, cm, cn, c.offset})
+	later.after(p, c)
 }
 
 // matrix is an operand of a product: strides of its batch dims, rows and columns.
@@ -67,74 +69,6 @@ type matrix struct {
 // strides returns the parameters of a matrix.
 func (x *matrix) strides() []device.Param {
 	return append(constants(concat(x.batch, []int64{x.row, x.col})...), x.offset)
-}
-
-// epilogue is what is added to a product, the buffers and scalars that its map reads, and where the sums of an operand
-// go. A nil field is absent.
-type epilogue struct {
-	bias, sums *arg
-	operands   []int
-	scalars    []device.Param
-}
-
-// elementMap is what a product applies to its result: a map, nil for none, with the buffers of its operands and the
-// parameters of its numbers.
-type elementMap struct {
-	kernel  *loopir.Kernel
-	bufs    []int
-	scalars []device.Param
-}
-
-func (m *elementMap) epilogue() epilogue { return epilogue{operands: m.bufs, scalars: m.scalars} }
-
-// after launches the map by itself, over all of c.
-func (m *elementMap) after(p *program, c *arg) {
-	if m.kernel == nil {
-		return
-	}
-	params := append([]device.Param{device.Const(ir.Numel(c.shape))}, m.scalars...)
-	bufs := append([]int{c.buf}, m.bufs...)
-	p.res.Launches = append(p.res.Launches, device.Step{Op: m.kernel, Bufs: bufs, Params: params})
-}
-
-// fold makes one map of the node's folds, for a result of dtype d, from the bodies that lower them alone. A fold reads
-// another one's value as a store and a load would give it.
-func (p *program) fold(d ir.DType) (m elementMap) {
-	n := p.n
-	if len(n.Folds) == 0 {
-		return m
-	}
-	var numbers []int // of the operands, in the order of the map's buffers
-	var types []ir.DType
-	for _, f := range n.Folds {
-		for _, i := range f.In {
-			if i >= 0 && !n.In[i].Scalar && !slices.Contains(numbers, i) {
-				numbers, types, m.bufs = append(numbers, i), append(types, n.In[i].DType), append(m.bufs, n.In[i].Buf)
-			}
-		}
-	}
-	b, c, loads, finish := launch.NewEpilogue(d, types...)
-	k := &kernel{Builder: b, p: p}
-	dtypes, values := []ir.DType{d}, []int{c} // the product's, then those of the folds
-	for _, f := range n.Folds {
-		o := &operands{k: k, types: make([]ir.DType, len(f.In)), in: f.In, x: make([]int, len(f.In)), out: f.DType}
-		for j, from := range f.In {
-			switch {
-			case from < 0:
-				o.types[j], o.x[j] = dtypes[^from], values[^from]
-				if ^from > 0 {
-					o.x[j] = k.reload(o.types[j], values[^from])
-				}
-			case n.In[from].Scalar:
-				o.types[j] = n.In[from].DType
-			default:
-				o.types[j], o.x[j] = n.In[from].DType, loads[slices.Index(numbers, from)]
-			}
-		}
-		dtypes, values = append(dtypes, f.DType), append(values, k.Cast(f.DType, elements[f.Prim.NameFor(f.Attr)](o)))
-	}
-	m.kernel, m.scalars = finish(values[len(values)-1]), k.params
-	return m
 }
 
 // product appends c = a @ b + bias with size[0] rows, size[1] columns and size[2] terms. g gives the epilogue and
@@ -152,22 +86,24 @@ type axes struct {
 
 // productAlong is a product whose depth and columns have several dims. Neighbouring dims that operands walk as one are
 // merged; where one dim of each is left it is a plain product.
-func (p *program) productAlong(d ir.DType, batch []int64, rows int64, x axes, a, b matrix, m elementMap, c matrix) {
+func (p *program) productAlong(d ir.DType, batch []int64, rows int64, x axes, a, b matrix, m *elementMap, seen views,
+	c matrix) {
 	depth, st := collapse(x.depth, [][]int64{x.a, x.b}, 0)
 	columns, bc := collapse(x.columns, [][]int64{x.bcols, x.ccols}, 0)
 	a.col, b.row, b.col, c.col = st[0][len(depth)-1], st[1][len(depth)-1], bc[0][len(columns)-1], bc[1][len(columns)-1]
 	size := [3]int64{rows, ir.Numel(columns), ir.Numel(depth)}
 	if len(depth) == 1 && len(columns) == 1 {
-		p.product(launch.Gemm{CStrided: true, Epilogue: m.kernel}, d, batch, size, a, b, m.epilogue(), c)
+		p.product(m.product(seen), d, batch, size, a, b, m.epilogue(seen), c)
 		return
 	}
-	g := launch.Gemm{CStrided: true, Epilogue: m.kernel, KDims: len(depth), NDims: len(columns),
-		BUnit: windowUnit(b.row, depth[len(depth)-1], b.col, columns[len(columns)-1])}
+	g := m.product(seen)
+	g.KDims, g.NDims = len(depth), len(columns)
+	g.BUnit = windowUnit(b.row, depth[len(depth)-1], b.col, columns[len(columns)-1])
 	rest := slices.Concat(depth, st[0], st[1], columns, bc[0])
 	if g.CDims = !dense(columns, bc[1]); g.CDims {
 		rest = append(rest, bc[1]...)
 	}
-	p.productOver(g, d, batch, size, a, b, m.epilogue(), c, constants(rest...))
+	p.productOver(g, d, batch, size, a, b, m.epilogue(seen), c, constants(rest...))
 }
 
 // productOver ends a product's parameters with rest.
@@ -185,14 +121,14 @@ func (p *program) productOver(g launch.Gemm, d ir.DType, batch []int64, size [3]
 		params = append(params, device.Const(e.bias.stride[0]), e.bias.offset)
 		bufs = append(bufs, e.bias.buf)
 	}
-	bufs = append(append(bufs, e.operands...), c.buf)
+	bufs = append(append(append(bufs, e.operands...), c.buf), e.results...)
 	if e.sums != nil {
 		bufs = append(bufs, e.sums.buf)
 	}
 	if g.CStrided {
 		params = append(params, c.strides()...)
 	}
-	params = slices.Concat(params, rest, e.scalars)
+	params = slices.Concat(params, rest, e.views, e.scalars)
 	p.res.Launches = append(p.res.Launches, device.Step{Op: &g, Bufs: bufs, Params: params})
 }
 

@@ -87,7 +87,9 @@ func TestFoldsAreTheKernelsThatWouldRunAlone(t *testing.T) {
 		n := &lower.Node{Prim: op.PrimNamed("matmul"), Attr: []int64{0}, Bufs: 4,
 			Out: []lower.Output{{DType: d, Layout: l, Buf: 3}},
 			In: []lower.Operand{{DType: d, Layout: ir.DenseLayout([]int64{3, 2})},
-				{DType: d, Layout: ir.DenseLayout([]int64{2, 5}), Buf: 1}, in(2)},
+				{DType: d, Layout: ir.DenseLayout([]int64{2, 5}), Buf: 1},
+				{DType: d, Layout: l, Buf: 2, Whole: true}},
+			Kept: []int{^2},
 			Folds: []lower.Fold{{Prim: gelu, Attr: []int64{1}, In: []int{^0}, DType: d},
 				{Prim: add, In: []int{2, ^1}, DType: d}}}
 		res, err := lower.Lower(n)

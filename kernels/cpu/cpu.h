@@ -139,11 +139,16 @@ typedef struct {
 	int64_t ab[3], am, ak, ao, bb[3], bk, bn, bo, biasn, biaso, cb[3], cm, cn, co;
 	int64_t ks[4], akd[4], bkd[4], ns[4], bnd[4]; // of the nk dims of K and the nn dims of N
 	int32_t nbatch, type, bias, nk, nn;
-	// The epilogue is a map over the elements of C, or NULL. It reads noperand buffers beside C, of these element sizes,
-	// and nscalar parameters, of these numbers. numbered: it depends on the number of an element.
+	// The epilogue is a map over the elements of C, or NULL. It has noperand buffers beside C, of these element sizes, the
+	// last nresult of which it writes, and nscalar parameters, of these numbers. numbered: it depends on the number of an
+	// element.
 	const tl_kern *epilogue;
-	int32_t noperand, nscalar, numbered, width[1 + TLK_EPILOGUE_OPERANDS];
+	int32_t noperand, nresult, nscalar, numbered, width[1 + TLK_EPILOGUE_OPERANDS];
 	const int32_t *scalar;
+	// nview of its operands are read by strides over the columns and over the dims of a row's number: those that are set.
+	int32_t nview, rowdims;
+	int64_t rowsize[3];
+	struct { int32_t set; int64_t row[3], n, offset; } view[TLK_EPILOGUE_OPERANDS];
 } tl_gemm;
 
 // A run of n columns of a panel of B: they go to columns from `to` on, and come from elements from `from` on, step

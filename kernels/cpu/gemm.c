@@ -46,7 +46,7 @@ typedef struct {
 	// The epilogue, or NULL. maps are its buffers: C, then its operands. In each, the matrix begins at element first.
 	const tl_kern *epilogue;
 	char *maps[1 + TLK_EPILOGUE_OPERANDS];
-	int64_t first;
+	int64_t first, row0; // row0: the number of the first row among those of all matrices
 	int64_t am, ak, bk, bn, biasn, cm, cn;
 	int mr, nr;
 	char *packed; // of all workers: the packed block of B
@@ -130,24 +130,68 @@ static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 // TLK_MAP_LANES elements.
 enum { MAP_ROW = 256 };
 
-// Applies the epilogue to rows of n elements of C, the first at element at, each cm elements after the one before.
-// Copies several rows at a time into a dense tile, runs the epilogue over it, and copies them back.
-static __attribute__((noinline)) void map_gathered(const gemm *x, tl_ctx *c, int64_t at, int64_t rows, int64_t n,
-	int64_t cm) {
+// The n elements that operand o of the epilogue has for row m of this matrix, from column j on: in place where they are
+// neighbours, else copied to tile.
+static char *map_view(const gemm *x, int o, int64_t m, int64_t j, int64_t n, char *tile) {
+	const tl_gemm *g = x->g;
+	const int64_t *p = x->par, w = g->width[1 + o], step = p[g->view[o].n];
+	int64_t at = p[g->view[o].offset] + j * step, row = x->row0 + m;
+	for (int d = g->rowdims - 1; d >= 0; d--) {
+		const int64_t size = d ? p[g->rowsize[d]] : row + 1;
+		at += row % size * p[g->view[o].row[d]];
+		row /= size;
+	}
+	char *from = x->maps[1 + o] + at * w;
+	if (step == 1 && !tile) return from;
+#define FILL(w, T) case w: for (int64_t i = 0; i < n; i++) ((T *)tile)[i] = ((T *)from)[i * step]; break;
+	switch (w) { FILL(1, uint8_t) FILL(2, uint16_t) FILL(4, uint32_t) FILL(8, uint64_t) }
+#undef FILL
+	return tile;
+}
+
+// Applies the epilogue to rows [m0, m0 + rows) of n elements of C, the first at element at, each cm elements after the
+// one before, from column j on. Copies several rows at a time into a dense tile, runs the epilogue over it, and copies
+// the results back.
+static __attribute__((noinline)) void map_gathered(const gemm *x, tl_ctx *c, int64_t at, int64_t m0, int64_t rows,
+	int64_t j, int64_t n, int64_t cm) {
 	char tile[1 + TLK_EPILOGUE_OPERANDS][TLK_MAP_LANES * sizeof(double)] __attribute__((aligned(64)));
 	char *buf[1 + TLK_EPILOGUE_OPERANDS];
+	const tl_gemm *g = x->g;
 	const int64_t each = TLK_MAP_LANES / n;
-	const int32_t *w = x->g->width;
-	for (int b = 0; b <= x->g->noperand; b++) buf[b] = tile[b];
+	const int32_t *w = g->width, first = g->noperand + 1 - g->nresult;
+	for (int b = 0; b <= g->noperand; b++) buf[b] = tile[b];
 	c->buf = buf;
 	for (int64_t m = 0; m < rows; m += each) {
 		const int64_t r = least(each, rows - m);
-		for (int b = 0; b <= x->g->noperand; b++)
-			for (int64_t i = 0; i < r; i++)
-				memcpy(tile[b] + i * n * w[b], x->maps[b] + (at + (m + i) * cm) * w[b], (size_t)(n * w[b]));
+		for (int b = 0; b < first; b++)
+			for (int64_t i = 0; i < r; i++) {
+				if (b && g->view[b - 1].set) map_view(x, b - 1, m0 + m + i, j, n, tile[b] + i * n * w[b]);
+				else memcpy(tile[b] + i * n * w[b], x->maps[b] + (at + (m + i) * cm) * w[b], (size_t)(n * w[b]));
+			}
 		tl_map_run(c, 0, r * n);
-		for (int64_t i = 0; i < r; i++)
-			memcpy(x->maps[0] + (at + (m + i) * cm) * w[0], tile[0] + i * n * w[0], (size_t)(n * w[0]));
+		for (int b = 0; b <= g->noperand; b = b ? b + 1 : first)
+			for (int64_t i = 0; i < r; i++)
+				memcpy(x->maps[b] + (at + (m + i) * cm) * w[b], tile[b] + i * n * w[b], (size_t)(n * w[b]));
+	}
+	c->buf = (char **)x->maps;
+}
+
+// Applies an epilogue with views to n elements of row m from column j on; they begin at element at of C.
+static void map_viewed(const gemm *x, tl_ctx *c, int64_t at, int64_t m, int64_t j, int64_t n) {
+	char tile[TLK_EPILOGUE_OPERANDS][TLK_MAP_LANES * sizeof(double)] __attribute__((aligned(64)));
+	char *buf[1 + TLK_EPILOGUE_OPERANDS];
+	const tl_gemm *g = x->g;
+	memcpy(buf, x->maps, sizeof buf);
+	c->buf = buf;
+	for (int64_t i = 0, k; i < n; i += k) {
+		k = least(TLK_MAP_LANES, n - i);
+		for (int o = 0; o < g->noperand - g->nresult; o++) {
+			if (!g->view[o].set) continue;
+			// Every buffer is addressed from element at on.
+			char *to = x->par[g->view[o].n] == 1 ? NULL : tile[o];
+			buf[1 + o] = (char *)((uintptr_t)map_view(x, o, m, j + i, k, to) - (uintptr_t)((at + i) * g->width[1 + o]));
+		}
+		tl_map_run(c, at + i, k);
 	}
 	c->buf = (char **)x->maps;
 }
@@ -158,17 +202,23 @@ static __attribute__((noinline)) void map_block(const gemm *x, int64_t m0, int64
 	char room[tl_map_bytes(x->epilogue) + 63];
 	tl_ctx c;
 	const int64_t n = j1 - j0, at = x->first + m0 * cm + j0 * cn, rows = m1 - m0;
+	const int viewed = x->g->nview > 0;
 	int64_t par[1 + x->g->nscalar];
 	for (int i = 0; i < x->g->nscalar; i++) par[1 + i] = x->par[x->g->scalar[i]];
 	tl_map_enter(&c, x->epilogue, (char **)x->maps, par, (char *)(((uintptr_t)room + 63) & ~(uintptr_t)63));
-	if (cn == 1 && cm == n) {
+	if (cn == 1 && cm == n && !viewed) {
 		tl_map_run(&c, at, rows * n);
 	} else if (cn == 1 && n < MAP_ROW && rows > 1 && !x->g->numbered) {
-		map_gathered(x, &c, at, rows, n, cm);
+		map_gathered(x, &c, at, m0, rows, j0, n, cm);
 	} else {
 		for (int64_t m = 0; m < rows; m++) {
-			if (cn == 1) tl_map_run(&c, at + m * cm, n);
-			else for (int64_t j = 0; j < n; j++) tl_map_run(&c, at + m * cm + j * cn, 1);
+			const int64_t row = at + m * cm;
+			if (cn == 1 && viewed) map_viewed(x, &c, row, m0 + m, j0, n);
+			else if (cn == 1) tl_map_run(&c, row, n);
+			else for (int64_t j = 0; j < n; j++) {
+				if (viewed) map_viewed(x, &c, row + j * cn, m0 + m, j0 + j, 1);
+				else tl_map_run(&c, row + j * cn, 1);
+			}
 		}
 	}
 }
@@ -213,6 +263,7 @@ static void batch(gemm *x, int64_t i) {
 	const int64_t *p = x->par;
 	int64_t a = p[g->ao], b = p[g->bo], c = 0, w = tl_type_size(g->type);
 	int strided = g->co >= 0;
+	x->row0 = i * x->M;
 	c = strided ? p[g->co] : i * x->M * x->N;
 	for (int d = g->nbatch - 1; d >= 0; d--) {
 		int64_t ix = i % p[g->batch[d]];
@@ -223,8 +274,9 @@ static void batch(gemm *x, int64_t i) {
 	}
 	x->a = x->buf[0] + a * w;
 	x->b = x->buf[1] + b * w;
-	x->maps[0] = x->buf[2 + g->bias + g->noperand];
-	for (int o = 0; o < g->noperand; o++) x->maps[1 + o] = x->buf[2 + g->bias + o];
+	const int reads = g->noperand - g->nresult, at = 2 + g->bias;
+	x->maps[0] = x->buf[at + reads];
+	for (int o = 0; o < g->noperand; o++) x->maps[1 + o] = x->buf[at + o + (o >= reads)];
 	x->first = c;
 	x->c = x->maps[0] + c * w;
 }

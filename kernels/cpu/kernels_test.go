@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -429,8 +430,22 @@ func runGemm(t testing.TB, d *cpu.Device, g *launch.Gemm, par []uint64, bufs [][
 	defer p.Release()
 	_, err = d.Run(p, &bind)
 	require.NoError(t, err)
-	out := make([]byte, len(bufs[len(bufs)-1]))
-	require.NoError(t, d.Read(bind.Bufs[len(bufs)-1], ir.Bool, 0, out))
+	after := copies(bufs)
+	for i := range after {
+		require.NoError(t, d.Read(bind.Bufs[i], ir.Bool, 0, after[i]))
+	}
+	return written(g, after)
+}
+
+// written is what a product has stored: C and the further results of its dtype.
+func written(g *launch.Gemm, bufs [][]byte) []byte {
+	l := g.Layout()
+	out := slices.Clone(bufs[l.BufC])
+	for _, b := range l.BufResults {
+		if l.Bufs[b].Type == g.Type {
+			out = append(out, bufs[b]...)
+		}
+	}
 	return out
 }
 
@@ -450,7 +465,7 @@ func TestGemm(t *testing.T) {
 				c := kerneltest.RandomGemm(r, dt, s[0], s[1], s[2], false)
 				bufs := copies(c.Bufs)
 				require.NoError(t, launch.InterpretGemm(c.Gemm, c.Params, bufs))
-				cases, want = append(cases, c), append(want, bufs[len(bufs)-1])
+				cases, want = append(cases, c), append(want, written(c.Gemm, bufs))
 			}
 		}
 	}
@@ -459,7 +474,7 @@ func TestGemm(t *testing.T) {
 			c := kerneltest.RandomGemmDims(r, dt, []int64{1, 5, 33, 200}[i%4], i%8 < 4, false)
 			bufs := copies(c.Bufs)
 			require.NoError(t, launch.InterpretGemm(c.Gemm, c.Params, bufs))
-			cases, want = append(cases, c), append(want, bufs[len(bufs)-1])
+			cases, want = append(cases, c), append(want, written(c.Gemm, bufs))
 		}
 	}
 	each(t, func(t *testing.T, d *cpu.Device) {

@@ -4,6 +4,7 @@ package cpu
 import "C"
 
 import (
+	"slices"
 	"strconv"
 	"unsafe"
 
@@ -68,6 +69,25 @@ func (d *Device) gemm(p *program, g *launch.Gemm, s *device.Step) (*C.tl_gemm, e
 	return c, d.epilogue(p, c, g, s, &l)
 }
 
+// setViews describes the operands that the epilogue reads by strides.
+func setViews(c *C.tl_gemm, g *launch.Gemm, l *launch.GemmLayout) {
+	c.rowdims = C.int32_t(g.RowDims)
+	for d, p := range l.RowSize {
+		c.rowsize[d] = C.int64_t(p)
+	}
+	for o, v := range l.Views {
+		if !g.Viewed(o) {
+			continue
+		}
+		c.nview++
+		x := &c.view[o]
+		x.set, x.n, x.offset = 1, C.int64_t(v.N), C.int64_t(v.Offset)
+		for d, p := range v.Rows {
+			x.row[d] = C.int64_t(p)
+		}
+	}
+}
+
 // epilogueSize is the number of elements for which an epilogue is planned. It is several full tiles, so that the plan
 // holds for tiles of any length.
 const epilogueSize = 8 * mapLanes
@@ -81,12 +101,12 @@ func (d *Device) epilogue(p *program, c *C.tl_gemm, g *launch.Gemm, s *device.St
 	if err := g.CheckEpilogue(); err != nil {
 		return ir.Errorf(ir.ErrInternal, "BUG: cpu: %v", err)
 	}
-	if len(l.BufOperands) > C.TLK_EPILOGUE_OPERANDS {
-		return ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with an epilogue of %d operands: want at most %d",
-			len(l.BufOperands), C.TLK_EPILOGUE_OPERANDS)
+	if n := len(l.BufOperands) + len(l.BufResults); n > C.TLK_EPILOGUE_OPERANDS {
+		return ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with an epilogue of %d operands and results: want at most %d",
+			n, C.TLK_EPILOGUE_OPERANDS)
 	}
 	bufs, params := []int{s.Bufs[l.BufC]}, []device.Param{device.Const(epilogueSize)}
-	for _, b := range l.BufOperands {
+	for _, b := range slices.Concat(l.BufOperands, l.BufResults) {
 		bufs = append(bufs, s.Bufs[b])
 	}
 	scalars := array[C.int32_t](&p.mem, len(l.Scalars))
@@ -100,8 +120,10 @@ func (d *Device) epilogue(p *program, c *C.tl_gemm, g *launch.Gemm, s *device.St
 	for i, b := range k.Bufs {
 		c.width[i] = C.int32_t(b.Type.Size())
 	}
-	c.noperand, c.epilogue, c.nscalar, c.scalar = C.int32_t(len(l.BufOperands)), f.kern, C.int32_t(len(scalars)),
+	c.noperand, c.epilogue, c.nscalar, c.scalar = C.int32_t(len(bufs)-1), f.kern, C.int32_t(len(scalars)),
 		unsafe.SliceData(scalars)
+	c.nresult = C.int32_t(len(l.BufResults))
+	setViews(c, g, l)
 	if launch.Numbered(k) {
 		c.numbered = 1
 	}

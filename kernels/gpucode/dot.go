@@ -46,7 +46,7 @@ func dotKernel(g *launch.Gemm) *loopir.Kernel {
 	}
 	var operands []int
 	if g.Epilogue != nil {
-		for _, x := range g.Epilogue.Bufs[1:] {
+		for _, x := range g.Epilogue.Bufs[1 : 1+len(l.BufOperands)] {
 			operands = append(operands, b.Buf(x.Type, loopir.Read))
 		}
 	}
@@ -57,14 +57,11 @@ func dotKernel(g *launch.Gemm) *loopir.Kernel {
 		cOffset := b.Offset()
 		ofC = func(buf int) int { return b.Access(buf, cOffset, cs...) }
 	}
-	for i := range operands {
-		operands[i] = b.Load(ofC(operands[i]))
+	results := []int{b.Buf(g.Type, loopir.Write)}
+	for _, r := range l.BufResults {
+		results = append(results, b.Buf(l.Bufs[r].Type, loopir.Write))
 	}
-	c := b.Buf(g.Type, loopir.Write)
-	var scalars []int
-	for _, p := range l.Scalars {
-		scalars = append(scalars, b.Param(b.Scalar(l.Params[p].Type)))
-	}
+	operands, scalars := ofEpilogue(b, g, &l, operands, ofC)
 	b.Each()
 	sum := b.Dot(x, y)
 	b.Map()
@@ -72,13 +69,58 @@ func dotKernel(g *launch.Gemm) *loopir.Kernel {
 	if g.Bias {
 		v = b.Add(v, bias)
 	}
+	list := []int{v}
 	if g.Epilogue != nil {
-		v = g.Epilogue.Inline(b, append([]int{b.Narrow(g.Type, v)}, operands...), scalars)
+		list = g.Epilogue.Inline(b, append([]int{b.Narrow(g.Type, v)}, operands...), scalars)
 	}
-	b.Store(ofC(c), v)
+	for i, r := range results {
+		b.Store(ofC(r), list[i])
+	}
 	k := b.Kernel()
 	if len(k.Params) != len(l.Params) || len(k.Bufs) != len(l.Bufs) {
 		panic("BUG: gpucode: the dot kernel's parameters are not the gemm's")
 	}
 	return k
+}
+
+// ofEpilogue loads the operands of g's epilogue from these buffers, and its scalars. It adds their parameters.
+func ofEpilogue(b *loopir.Builder, g *launch.Gemm, l *launch.GemmLayout, bufs []int,
+	ofC func(buf int) int) (operands, scalars []int) {
+	for range g.RowDims {
+		b.Size()
+	}
+	for i, buf := range bufs {
+		if g.Viewed(i) {
+			operands = append(operands, viewOf(b, l, i, buf))
+		} else {
+			operands = append(operands, b.Load(ofC(buf)))
+		}
+	}
+	for _, p := range l.Scalars {
+		scalars = append(scalars, b.Param(b.Scalar(l.Params[p].Type)))
+	}
+	return operands, scalars
+}
+
+// viewOf loads operand o of the epilogue, which is read by strides. It adds the operand's parameters.
+func viewOf(b *loopir.Builder, l *launch.GemmLayout, o, buf int) int {
+	v := &l.Views[o]
+	m, n := len(l.Batch), len(l.Batch)+1
+	row := b.I64(0)
+	for d := range n {
+		row = b.Add(b.Mul(row, b.Param(d)), b.Index(d))
+	}
+	digits := make([]int, len(v.Rows))
+	for d := len(digits) - 1; d >= 0; d-- {
+		if digits[d] = row; d > 0 {
+			size := b.Param(l.RowSize[d])
+			digits[d], row = b.Rem(row, size), b.Div(row, size)
+		}
+	}
+	at := b.I64(0)
+	for _, d := range digits {
+		at = b.Add(at, b.Mul(d, b.Param(b.Stride())))
+	}
+	at = b.Add(at, b.Mul(b.Index(m+1), b.Param(b.Stride())))
+	return b.LoadAt(buf, b.Add(at, b.Param(b.Offset())))
 }

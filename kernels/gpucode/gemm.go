@@ -44,7 +44,12 @@ func newGemm(g *launch.Gemm, o GemmOptions, threads int) *gemm {
 	if o.VecC {
 		p.Bufs[l.BufC].Vec = 4
 	}
-	for _, b := range l.BufOperands {
+	for o, b := range l.BufOperands {
+		if mapVectors && !g.Viewed(o) {
+			p.Bufs[b].Vec = 4
+		}
+	}
+	for _, b := range l.BufResults {
 		if mapVectors {
 			p.Bufs[b].Vec = 4
 		}

@@ -257,10 +257,16 @@ func GemmReach(g *launch.Gemm, params []uint64) []uint64 {
 		}
 		result = reach(l.COffset, slices.Concat(l.Batch, []int{l.M}, nCounts), slices.Concat(l.CBatch, []int{l.CM}, nSteps))
 	}
-	for range l.BufOperands {
+	for o, v := range l.Views {
+		if g.Viewed(o) {
+			out = append(out, reach(v.Offset, append([]int{l.N}, l.RowSize...), append([]int{v.N}, v.Rows...)))
+		} else {
+			out = append(out, result)
+		}
+	}
+	for range 1 + len(l.BufResults) {
 		out = append(out, result)
 	}
-	out = append(out, result)
 	switch g.Sums {
 	case 'a':
 		out = append(out, size.m)

@@ -182,6 +182,9 @@ const maxPartBytes = 64 << 20
 
 // ScratchBytes is the scratch memory that the passes of g need when launched with params.
 func (o *GemmOptions) ScratchBytes(g *launch.Gemm, params []uint64) uint64 {
+	if o.Dot && o.Row.Parts > 1 {
+		return ScratchBytes
+	}
 	if o.Parts <= 1 {
 		return 0
 	}

@@ -86,7 +86,8 @@ func (m *gemm) joinParts() {
 		}
 		base, cm := m.result(m.batchIndex(m.let(gpuir.NDiv(flat, m.param(l.M)))))
 		row := m.let(gpuir.NRem(flat, m.param(l.M)))
-		m.storeRow(m.let(gpuir.NAdd(base, gpuir.NMul(row, cm))), col, m.places(col), m.biased(sum, m.bias(col)))
+		s := spot{at: m.let(gpuir.NAdd(base, gpuir.NMul(row, cm))), row: flat, col: col, columns: m.columnViews(col)}
+		m.storeRow(s, m.places(col), m.biased(sum, m.bias(col)))
 		m.joinSums(flat, col)
 	})
 	m.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.NLt(col, m.param(l.N)), Body: body})

@@ -15,6 +15,7 @@ func (m *gemm) stages() bool {
 func (m *gemm) stagedEpilogue(batch []*gpuir.Node) {
 	o := m.t
 	base, width := m.result(batch)
+	first := m.let(gpuir.NMul(m.flat(batch), m.param(m.l.M)))
 	perTile := o.WM / o.TM // rows of a round in the tile of a group of 32
 	tile, lane := gpuir.NDiv(m.rows[0], gpuir.NInt(o.WM)), gpuir.NDiv(gpuir.NRem(m.rows[0], gpuir.NInt(o.WM)),
 		gpuir.NInt(4))
@@ -36,13 +37,14 @@ func (m *gemm) stagedEpilogue(batch []*gpuir.Node) {
 		m.barrier()
 		offset := 4*perTile*(r/4) + r%4 // of a thread's row number r from its first
 		for i := range o.BM / o.TM * o.BN / o.threads() {
-			m.nestedInline(func() { m.storeStaged(i, offset, base, width) })
+			m.nestedInline(func() { m.storeStaged(i, offset, base, width, first) })
 		}
 	}
 }
 
-// storeStaged stores element i of this thread's share of a round, whose rows lie at that offset.
-func (m *gemm) storeStaged(i, offset int, base, width *gpuir.Node) {
+// storeStaged stores element i of this thread's share of a round, whose rows lie at that offset; first is
+// the number of the matrix's first row.
+func (m *gemm) storeStaged(i, offset int, base, width, first *gpuir.Node) {
 	o := m.t
 	perTile := gpuir.NInt(o.WM / o.TM)
 	e := m.let(gpuir.NAdd(gpuir.NLocal(), gpuir.NInt(i*o.threads())))
@@ -54,7 +56,7 @@ func (m *gemm) storeStaged(i, offset int, base, width *gpuir.Node) {
 	body := m.nested(func() {
 		v := m.let(m.p.NSharedElement(m.b.array, m.let(gpuir.NAdd(gpuir.NMul(s, gpuir.NInt(m.b.row)), c))))
 		at := m.let(gpuir.NAdd(gpuir.NAdd(base, gpuir.NMul(row, width)), col))
-		m.emit(gpuir.Stmt{Op: gpuir.SStore, Ref: m.l.BufC, A: at, B: m.mapped(at, v, 1)})
+		m.store(spot{at: at, row: gpuir.NAdd(first, row), col: col}, v, 1)
 	})
 	m.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.NAnd(gpuir.NLt(row, m.param(m.l.M)), gpuir.NLt(col, m.param(m.l.N))),
 		Body: body})

@@ -2,6 +2,7 @@ package kerneltest
 
 import (
 	"math/rand/v2"
+	"strings"
 
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/launch"
@@ -69,6 +70,87 @@ func GatedEpilogue(t ir.DType, numbered bool) *loopir.Kernel {
 	return finish(v)
 }
 
+// ManyEpilogue is a GatedEpilogue that also stores the product itself, and the gate as a number.
+func ManyEpilogue(t ir.DType) *loopir.Kernel {
+	b, v, x, finish := launch.NewEpilogue(t, ir.Bool, t)
+	gated := b.Select(x[0], v, b.Sub(v, x[1]))
+	return finish(gated, launch.Result{Type: ir.I32, Value: b.Cast(ir.I32, x[0])}, launch.Result{Type: t, Value: v})
+}
+
+// epilogue gives g a random epilogue, or none. Some of its operands are read by strides.
+func epilogue(r *rand.Rand, g *launch.Gemm, numbered bool) {
+	g.Epilogue = Epilogue(g.Type, r.IntN(5), r.IntN(3) == 0)
+	switch r.IntN(4) {
+	case 0:
+		g.Epilogue = GatedEpilogue(g.Type, numbered)
+	case 1:
+		g.Epilogue = ManyEpilogue(g.Type)
+	}
+	if g.Epilogue == nil || r.IntN(2) == 0 {
+		return
+	}
+	for range len(g.Layout().BufOperands) {
+		g.Views += string("cnmx"[r.IntN(4)])
+	}
+	if strings.ContainsAny(g.Views, "mx") {
+		g.RowDims = 1 + r.IntN(launch.MaxRowDims)
+	}
+}
+
+// views adds the parameters of the operands that are read by strides, for rows of all matrices and n columns, and fills
+// all operands of the epilogue. Those laid out as C have size elements.
+func (g *gen) views(c *GemmCase, rows, n, size int64) {
+	l := c.Gemm.Layout()
+	dims := make([]int64, len(l.RowSize)) // the last ones have up to three elements
+	rest := rows
+	for d := len(dims) - 1; d >= 0; d-- {
+		if dims[d] = rest; d > 0 {
+			if dims[d] = int64(1 + g.r.IntN(3)); rest%dims[d] != 0 {
+				dims[d] = 1
+			}
+			rest /= dims[d]
+		}
+	}
+	for _, n := range dims {
+		c.Params = append(c.Params, uint64(n))
+	}
+	for o, b := range l.BufOperands {
+		if !c.Gemm.Viewed(o) {
+			g.fill(l.Bufs[b].Type, size)
+			continue
+		}
+		letter, offset := c.Gemm.Views[o], int64(g.r.IntN(3))
+		reach := offset + 1
+		stride := func(n int64, letters string) {
+			s := int64(0)
+			if strings.IndexByte(letters, letter) >= 0 {
+				s = int64(g.r.IntN(3))
+			}
+			c.Params = append(c.Params, uint64(s))
+			reach += s * (n - 1)
+		}
+		for _, n := range dims {
+			stride(n, "mx")
+		}
+		stride(n, "nx")
+		c.Params = append(c.Params, uint64(offset))
+		g.fill(l.Bufs[b].Type, reach)
+	}
+}
+
+// results adds the operands of the epilogue, C, the further results, and scalars.
+func (g *gen) results(c *GemmCase, rows, n, size int64) {
+	l := c.Gemm.Layout()
+	g.views(c, rows, n, size)
+	g.buffer(c.Gemm.Type, loopir.Write, size)
+	for _, b := range l.BufResults {
+		g.buffer(l.Bufs[b].Type, loopir.Write, size)
+	}
+	for range l.Scalars {
+		c.Params = append(c.Params, uint64(1+g.r.IntN(3)))
+	}
+}
+
 // RandomGemm is a product of about m x n x k with random stride orders, batch, bias and epilogue. aligned rounds all
 // sizes up to multiples of four.
 func RandomGemm(r *rand.Rand, t ir.DType, m, n, k int64, aligned bool) *GemmCase {
@@ -76,9 +158,7 @@ func RandomGemm(r *rand.Rand, t ir.DType, m, n, k int64, aligned bool) *GemmCase
 		m, n, k = (m+3)&^3, (n+3)&^3, (k+3)&^3
 	}
 	g := &launch.Gemm{Type: t, Batch: r.IntN(3), Bias: r.IntN(2) == 0, CStrided: r.IntN(4) == 0}
-	if g.Epilogue = Epilogue(t, r.IntN(5), r.IntN(3) == 0); r.IntN(3) == 0 {
-		g.Epilogue = GatedEpilogue(t, !g.CStrided && r.IntN(2) == 0)
-	}
+	epilogue(r, g, !g.CStrided && r.IntN(2) == 0)
 	gen := &gen{r: r, b: loopir.NewBuilder("gemm", 0, 0)}
 	c := &GemmCase{Gemm: g}
 	batch := make([]int64, g.Batch)
@@ -136,14 +216,7 @@ func RandomGemm(r *rand.Rand, t ir.DType, m, n, k int64, aligned bool) *GemmCase
 	if g.CStrided {
 		size = matrix(m, n, r.IntN(2) == 0, false, rowCol)
 	}
-	l := c.Gemm.Layout()
-	for _, b := range l.BufOperands {
-		gen.fill(l.Bufs[b].Type, size)
-	}
-	gen.buffer(t, loopir.Write, size)
-	for range l.Scalars {
-		c.Params = append(c.Params, uint64(1+r.IntN(3)))
-	}
+	gen.results(c, ir.Numel(batch)*m, n, size)
 	c.Bufs = gen.bufs
 	if t.IsFloat() && !at && r.IntN(4) == 0 {
 		g.AUnit = 0 // a text that does not know the unit stride
@@ -269,17 +342,8 @@ func RandomGemmDims(r *rand.Rand, t ir.DType, m int64, aligned, cdims bool) *Gem
 	gen := &gen{r: r, b: loopir.NewBuilder("gemm", 0, 0)}
 	gen.fill(t, batch*asize+1)
 	gen.fill(t, batch*bsize+1)
-	if g.Epilogue = Epilogue(t, r.IntN(5), r.IntN(2) == 0); r.IntN(3) == 0 {
-		g.Epilogue = GatedEpilogue(t, false)
-	}
-	l := g.Layout()
-	for _, b := range l.BufOperands {
-		gen.fill(l.Bufs[b].Type, batch*m*n+1)
-	}
-	gen.buffer(t, loopir.Write, batch*m*n+1)
-	for range l.Scalars {
-		add(1 + r.Int64N(3))
-	}
+	epilogue(r, g, false)
+	gen.results(c, batch*m, n, batch*m*n+1)
 	c.Bufs = gen.bufs
 	return c
 }

@@ -18,11 +18,13 @@ import (
 // With KDims and NDims, the depth is the row-major number of an index over KDims dims of both operands, and a column of
 // B is one over NDims dims. A convolution's windows are such a B. Their parameters come next: the sizes of K's dims,
 // A's strides and B's strides over them, the sizes of N's dims, and B's strides over those; the k and n strides before
-// are not used. With CDims, C's strides over N's dims replace its n stride. The epilogue's scalars come last.
+// are not used. With CDims, C's strides over N's dims replace its n stride. Then come the sizes of the RowDims, and for
+// each operand of the epilogue with a view its strides over these, its n stride and its offset. The epilogue's scalars
+// come last.
 //
 // Sums are those of A over k, a dense vector of M, or of B over k, one of N; only without batch dims. Buffers: A, B,
-// [bias], [operands of the epilogue], C, [sums]. Gemm.Layout numbers all of these. Strides that the text takes as 1
-// stay parameters.
+// [bias], [operands of the epilogue], C, [further results of the epilogue], [sums]. Gemm.Layout numbers all of these.
+// Strides that the text takes as 1 stay parameters.
 type Gemm struct {
 	Type  ir.DType // of all operands; F16 accumulates in F32
 	Batch int      // number of batch dims, collapsed: 0 to 3
@@ -30,12 +32,18 @@ type Gemm struct {
 	// neither.
 	AUnit, BUnit byte
 	Bias         bool
-	// Epilogue is a map over C's elements after they are rounded to Type; nil: none. It is the same kernel that would
-	// run after the product, so that C has the same bits either way. Its form: one outer dim; buffer 0 is C, read and
-	// written, and the others are operands of any dtype, laid out as C; every access is Linear without offset; one stage
-	// with one store; its parameters from 1 on are scalars. Where C is dense it may depend on the element's number. See
-	// Gemm.CheckEpilogue.
-	Epilogue     *loopir.Kernel
+	// Epilogue is a map over C's elements after they are rounded to Type; nil: none. It is the same kernel that would run
+	// after the product, so that C has the same bits either way. Its form: one outer dim; buffer 0 is C, read and
+	// written; then come operands of any dtype, which are read, and further results, laid out as C; every access is
+	// Linear without offset; one stage that stores C first and then each further result; its parameters from 1 on are
+	// scalars. Where C is dense it may depend on the element's number. See Gemm.CheckEpilogue.
+	Epilogue *loopir.Kernel
+	// Views has a letter for each operand of the epilogue: 'c' where it is laid out as C, else it is read by strides, and
+	// the letter says what its elements depend on: 'n' on the column, 'm' on the row, 'x' on both. "" stands for all 'c'.
+	// Strides are over columns and over RowDims dims, up to MaxRowDims, that make up the number of a row of all matrices
+	// of the batch.
+	Views        string
+	RowDims      int
 	CStrided     bool
 	Sums         byte // 'a' or 'b': the operand whose sums are a second result; 0 for none
 	KDims, NDims int  // both 0, or both 1 to MaxGemmDims; where device.Caps.GemmDims allows
@@ -45,6 +53,15 @@ type Gemm struct {
 // MaxGemmDims bounds the dims of a product's depth and of its columns: for a 3d convolution they are the channels and
 // three dims of the kernel.
 const MaxGemmDims = 4
+
+// MaxRowDims bounds the dims of a row's number in which operands of an epilogue have strides.
+const MaxRowDims = 3
+
+// View numbers the parameters of an operand that the epilogue reads by strides.
+type View struct {
+	Rows      []int // over the RowDims
+	N, Offset int
+}
 
 // GemmLayout numbers the launch parameters of a Gemm. Every stride has a number, even those that AUnit and BUnit say
 // are 1. Bias fields are -1 without a bias, C's stride fields without CStrided.
@@ -64,8 +81,11 @@ type GemmLayout struct {
 	Params              []loopir.Param
 	BufA, BufB, BufBias int   // BufBias is -1 without a bias
 	BufC, BufSums       int   // BufSums is -1 without sums
-	BufOperands         []int // of the epilogue: its buffers from 1 on
-	Scalars             []int // of the epilogue: its parameters from 1 on
+	BufOperands         []int // of the epilogue: its buffers from 1 on that it reads
+	BufResults          []int // of the epilogue: the buffers after those, which it writes
+	RowSize             []int
+	Views               []View // by operand; zero for one that is laid out as C
+	Scalars             []int  // of the epilogue: its parameters from 1 on
 	Bufs                []loopir.Buf
 }
 
@@ -101,8 +121,10 @@ func (g *Gemm) Layout() GemmLayout {
 	}
 	if g.Epilogue != nil {
 		for _, b := range g.Epilogue.Bufs[1:] {
-			l.BufOperands = append(l.BufOperands, buf(loopir.Read))
-			l.Bufs[len(l.Bufs)-1].Type = b.Type
+			if b.Access == loopir.Read {
+				l.BufOperands = append(l.BufOperands, buf(loopir.Read))
+				l.Bufs[len(l.Bufs)-1].Type = b.Type
+			}
 		}
 	}
 	if g.CStrided {
@@ -110,6 +132,12 @@ func (g *Gemm) Layout() GemmLayout {
 		l.CM, l.CN, l.COffset = one(loopir.Stride), one(loopir.Stride), one(loopir.Offset)
 	}
 	l.BufC = buf(loopir.Write)
+	if g.Epilogue != nil {
+		for _, b := range g.Epilogue.Bufs[1+len(l.BufOperands):] {
+			l.BufResults = append(l.BufResults, buf(loopir.Write))
+			l.Bufs[len(l.Bufs)-1].Type = b.Type
+		}
+	}
 	if g.Sums != 0 {
 		l.BufSums = buf(loopir.Write)
 	}
@@ -118,6 +146,14 @@ func (g *Gemm) Layout() GemmLayout {
 	l.NSize, l.BNDim = several(g.NDims, loopir.Size), several(g.NDims, loopir.Stride)
 	if g.CDims {
 		l.CNDim = several(g.NDims, loopir.Stride)
+	}
+	l.RowSize = several(g.RowDims, loopir.Size)
+	for o := range l.BufOperands {
+		l.Views = append(l.Views, View{})
+		if v := &l.Views[o]; g.Viewed(o) {
+			v.Rows = several(g.RowDims, loopir.Stride)
+			v.N, v.Offset = one(loopir.Stride), one(loopir.Offset)
+		}
 	}
 	if g.Epilogue != nil {
 		for _, p := range g.Epilogue.Params[1:] {
@@ -178,6 +214,7 @@ func InterpretGemm(g *Gemm, params []uint64, bufs [][]byte) error {
 	}
 	p := func(n int) int64 { return int64(params[n]) }
 	index := make([]int64, len(sizes))
+	e := newElements(g, &l, params, bufs)
 	for b := range loopir.Count(sizes) {
 		loopir.Unravel(index, sizes, b)
 		a0 := p(l.AOffset) + dot(l.ABatch, index)
@@ -197,8 +234,8 @@ func InterpretGemm(g *Gemm, params []uint64, bufs [][]byte) error {
 				if g.Bias {
 					bias = p(l.BiasOffset) + n*p(l.BiasN)
 				}
-				if err := gemmElement(g, &l, params, bufs, a0+m*p(l.AM), b0+along(params, l.NSize, l.BNDim, l.BN, n), bias,
-					c); err != nil {
+				at := element{c: c, row: b*mm + m, col: n}
+				if err := gemmElement(e, a0+m*p(l.AM), b0+along(params, l.NSize, l.BNDim, l.BN, n), bias, at); err != nil {
 					return fmt.Errorf("gemm: batch %d, row %d, column %d: %w", b, m, n, err)
 				}
 			}
@@ -208,7 +245,8 @@ func InterpretGemm(g *Gemm, params []uint64, bufs [][]byte) error {
 }
 
 // gemmElement computes one element of C, from the elements at which its row of A and its column of B begin.
-func gemmElement(g *Gemm, l *GemmLayout, params []uint64, bufs [][]byte, a, b, bias, c int64) error {
+func gemmElement(e *elements, a, b, bias int64, to element) error {
+	g, l, params, bufs, c := e.g, e.l, e.params, e.bufs, to.c
 	t := g.Type
 	ct := t.ComputeType()
 	var sum float64
@@ -253,21 +291,5 @@ func gemmElement(g *Gemm, l *GemmLayout, params []uint64, bufs [][]byte, a, b, b
 	} else {
 		loopir.StoreBits(t, bufs[l.BufC], c, ir.EncodeInt(ct, isum))
 	}
-	return finishElement(g, l, params, bufs, c)
-}
-
-// finishElement applies the epilogue to element c of C.
-func finishElement(g *Gemm, l *GemmLayout, params []uint64, bufs [][]byte, c int64) error {
-	if g.Epilogue == nil {
-		return nil
-	}
-	own, scalars := [][]byte{bufs[l.BufC]}, []uint64{uint64(c + 1)}
-	for _, b := range l.BufOperands {
-		own = append(own, bufs[b])
-	}
-	for _, p := range l.Scalars {
-		scalars = append(scalars, params[p])
-	}
-	_, err := loopir.InterpretPart(g.Epilogue, scalars, own, c, c+1)
-	return err
+	return e.finish(to)
 }

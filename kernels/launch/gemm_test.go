@@ -111,10 +111,10 @@ func TestProductsRefuseWhatIsNoEpilogue(t *testing.T) {
 		want  string // "" for a correct one
 	}{
 		{"as it is", func(*loopir.Kernel) {}, ""},
-		{"two dims", func(k *loopir.Kernel) { k.Outer = 2 }, "no map of one store"},
+		{"two dims", func(k *loopir.Kernel) { k.Outer = 2 }, "no map over one dim"},
 		{"two stores", func(k *loopir.Kernel) {
 			k.Stages[0].Stores = append(k.Stages[0].Stores, *first(k))
-		}, "no map of one store"},
+		}, "writes an operand, or stores a result"},
 		{"another type", func(k *loopir.Kernel) { k.Bufs[0].Type = ir.F16 }, "does not begin with a buffer of float32"},
 		{"C only written", func(k *loopir.Kernel) { k.Bufs[0].Access = loopir.Write }, "does not begin"},
 		{"operand written", func(k *loopir.Kernel) { k.Bufs[1].Access = loopir.ReadWrite }, "writes an operand"},

@@ -1,10 +1,11 @@
 package launch
 
 import (
+	"fmt"
+	"strconv"
+
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
-
-import "fmt"
 
 // Label implements Op.
 func (g *Gemm) Label() string { return "gemm_" + g.Type.String() }
@@ -19,7 +20,7 @@ func (g *Gemm) Parameters() []loopir.Param { return g.Layout().Params }
 func (g *Gemm) Key() string {
 	key := fmt.Sprintf("gemm%+v", *g.Plain())
 	if g.Epilogue != nil {
-		key += loopir.Key(g.Epilogue)
+		key += g.Views + strconv.Itoa(g.RowDims) + loopir.Key(g.Epilogue)
 	}
 	return key
 }

@@ -353,9 +353,9 @@ func (b *Builder) InBounds(i, size int) int {
 	return b.Max(zero, b.Min(i, b.Sub(size, b.I64(1))))
 }
 
-// Inline appends the expressions of a map with one store to b, with these values of its buffers and of its parameters
-// from 1 on, and returns the value that the map stores.
-func (k *Kernel) Inline(b *Builder, bufs, params []int) int {
+// Inline appends the expressions of a map to b, with these values of its buffers and of its parameters from 1 on, and
+// returns the values that the map stores.
+func (k *Kernel) Inline(b *Builder, bufs, params []int) (stored []int) {
 	num := make([]int, len(k.Exprs))
 	ref := func(n int) int {
 		if n < 0 {
@@ -375,5 +375,8 @@ func (k *Kernel) Inline(b *Builder, bufs, params []int) int {
 		e.A, e.B, e.C = ref(e.A), ref(e.B), ref(e.C)
 		num[i] = b.emit(e)
 	}
-	return num[k.Stages[0].Stores[0].Val]
+	for _, s := range k.Stages[0].Stores {
+		stored = append(stored, num[s.Val])
+	}
+	return stored
 }

@@ -134,7 +134,7 @@ func TestInlinedMapGivesTheValueThatItStored(t *testing.T) {
 	b := loopir.NewBuilder("outer", 1, 0)
 	a := b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1))
 	b.Map()
-	v := inner.Inline(b, []int{b.Add(a, a), b.Float(ir.F32, 1)}, []int{b.Float(ir.F32, 3)})
+	v := inner.Inline(b, []int{b.Add(a, a), b.Float(ir.F32, 1)}, []int{b.Float(ir.F32, 3)})[0]
 	b.Store(b.Linear(b.Buf(ir.F32, loopir.Write), -1), v)
 	got := runFloats(t, b.Kernel(), []uint64{3}, []float64{1, 2, -0.5}, 3)
 	require.Equal(t, []float64{5, 11, -4}, got)

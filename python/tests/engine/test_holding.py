@@ -87,8 +87,10 @@ def test_the_search_finds_a_value_that_depends_on_who_holds_it(monkeypatch: pyte
     policies: list[list[str]] = []
     run = holding.run
 
-    def wrong(model: holding.Model, policies_: list[str], device: str = "cpu", steps: int = 2) -> dict[str, bytes]:
-        out = run(model, policies_, device, steps)
+    def wrong(
+        model: holding.Model, policies_: list[str], device: str = "cpu", steps: int = 2, region: bool = False
+    ) -> dict[str, bytes]:
+        out = run(model, policies_, device, steps, region)
         policies.append(policies_)
         if set(policies_) == {holding.DROPPED}:
             key = next(k for k in out if k.endswith("loss"))

@@ -15,11 +15,17 @@ import torchlette.torch as ours
 MAPS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "scale, activation, residual": lambda lib, y, r, m: (y * 0.3 + 1).relu() + r,
     "a result that is read three times": lambda lib, y, r, m: y * y.sigmoid() + y.tanh(),
+    "by column and row": lambda lib, y, r, m: (y * r[0] - r[:, :1]).tanh(),
     "a gate": lambda lib, y, r, m: lib.nn.functional.silu(y) * r,
     "a comparison and a mask": lambda lib, y, r, m: lib.where(m, lib.where(y > 0.5, r - y, y), 0.0),
     "integers between": lambda lib, y, r, m: (y * 3).to(lib.int32).to(lib.float32) * r,
     "halves between": lambda lib, y, r, m: ((y * 0.7).to(lib.float16) * 1.5).to(lib.float32),
     "half precision, then back": lambda lib, y, r, m: 2 - (y - 1).exp() / (1 + y * y),
+}
+
+CONVOLUTION_MAPS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
+    **{name: MAPS[name] for name in ("a gate", "a comparison and a mask", "half precision, then back")},
+    "by channel and image": lambda lib, y, r, m: y * r.flatten()[: y.shape[1]].view(-1, 1, 1) - r[:, :, :1, :1],
 }
 
 
@@ -56,8 +62,40 @@ def test_maps_of_products(name: str, size: tuple[int, int, int], device: str) ->
         assert f(ours, p, r, m).tolist() == values
 
 
+def test_products_store_what_is_held(device: str) -> None:
+    x, w, r, _ = operands(ours, device, 33, 40, 17)
+
+    def run() -> tuple[Any, ...]:
+        y = x @ w
+        a = (y + r[0]).relu()
+        return y, a, a * 2
+
+    kernels: list[int] = []
+
+    def together() -> list[Any]:
+        held = run()
+        found = held[2].tolist(), held[1].tolist(), held[0].tolist()
+        kernels.append(len(torchlette.explain(held[2])["plan"]["kernels"]))
+        return list(found)
+
+    seen = []
+    while len(seen) < 4 or torchlette.stats()["plans_compiling"]:
+        seen.append(together())
+        time.sleep(0.005 * (len(seen) > 3))
+    assert kernels[-1] == 1
+    y = x @ w
+    want = [y.tolist()]
+    a = (y + r[0]).relu()
+    want.append(a.tolist())
+    want.append((a * 2).tolist())
+    if device == "cpu":
+        assert seen[-1] == want[::-1]
+    for got, expected in zip(seen[-1], want[::-1], strict=True):
+        torch.testing.assert_close(torch.tensor(got), torch.tensor(expected))
+
+
 @pytest.mark.parametrize("stride, padding, groups", ((1, 0, 1), (2, 1, 1), (1, 1, 2), (1, 1, 4)), ids=str)
-@pytest.mark.parametrize("name", ("a gate", "a comparison and a mask", "half precision, then back"))
+@pytest.mark.parametrize("name", CONVOLUTION_MAPS)
 def test_maps_of_convolutions(name: str, stride: int, padding: int, groups: int, device: str) -> None:
     def run(lib: Any, device: str) -> Any:
         g = torch.Generator().manual_seed(1)
@@ -72,10 +110,10 @@ def test_maps_of_convolutions(name: str, stride: int, padding: int, groups: int,
         found = []
         while len(found) < 4 or lib is ours and torchlette.stats()["plans_compiling"]:
             y = lib.nn.functional.conv2d(x, w, None, stride, padding, 1, groups)
-            found.append(MAPS[name](lib, y, r, m).tolist())
+            found.append(CONVOLUTION_MAPS[name](lib, y, r, m).tolist())
             time.sleep(0.005 * (len(found) > 4))
         y = lib.nn.functional.conv2d(x, w, None, stride, padding, 1, groups)
-        return MAPS[name](lib, y, r, m).tolist()
+        return CONVOLUTION_MAPS[name](lib, y, r, m).tolist()
 
     torch.testing.assert_close(torch.tensor(run(ours, device)), torch.tensor(run(torch, "cpu")))
 

@@ -5,7 +5,7 @@ installed, and with ``--interpreter`` through the kernel interpreter. Values, sh
 agree; uniform and integer draws must agree bit for bit among torchlette's devices. A failing program is shrunk.
 
 With ``--hold`` the models of :mod:`torchlette.testing.holding` run instead: whether an intermediate is held, dropped or
-read early must not change a bit, in any float dtype, on each named device.
+read early, must not change a bit, in any float dtype, on each named device. Models without halves are compiled, too.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A program is a chain of layers over registers of two widths, as models have them, and a few training steps. It runs
 under several policies. A policy decides for every register whether it stays referenced to the end, is dropped after its
 last use, or is read right after its creation. The engine fuses across unreferenced values; :func:`difference` compares
-results bit by bit, also with those of kernels that are not fused.
+results bit by bit, also with those of kernels that are not fused, and of a forward pass that is compiled.
 """
 
 from __future__ import annotations
@@ -326,9 +326,19 @@ def _forward(run: _Run, policies: list[str], seen: dict[str, bytes], step: int) 
     return total, held
 
 
-def run(model: Model, policies: list[str], device: str = "cpu", steps: int = 2) -> dict[str, bytes]:
-    """Run a model and return the bits of its results: losses, held registers, gradients, parameters."""
+def _has_halves(model: Model) -> bool:
+    """Return whether values are halves, which a compiled region does not round between operations."""
+    return model.dtype not in ("float32", "float64") or any(layer.name == "cast" for layer in model.layers)
+
+
+def run(
+    model: Model, policies: list[str], device: str = "cpu", steps: int = 2, region: bool = False
+) -> dict[str, bytes]:
+    """Run a model, with ``region`` as a compiled function; return the bits of losses, held registers, gradients,
+    parameters.
+    """
     this = _Run(model, device)
+    forward: Callable[..., tuple[Any, list[Any]]] = torchlette.compile(_forward) if region else _forward
     torchlette.manual_seed(model.seed)
     seen: dict[str, bytes] = {}
     optimizer: Any = None
@@ -336,9 +346,9 @@ def run(model: Model, policies: list[str], device: str = "cpu", steps: int = 2) 
     for step in range(steps):
         if not model.optimizer:
             with torchlette.no_grad():
-                loss, held = _forward(this, policies, seen, step)
+                loss, held = forward(this, policies, seen, step)
         else:
-            loss, held = _forward(this, policies, seen, step)
+            loss, held = forward(this, policies, seen, step)
             if loss.requires_grad:
                 loss.backward()
                 parameters = [p for p in this.parameters.values() if p.requires_grad]
@@ -371,7 +381,7 @@ def disabled(passes: str) -> Iterator[None]:
 
 
 def difference(model: Model, device: str = "cpu", mixtures: int = 2) -> str:
-    """Return the first value whose bits depend on the policy or on fusion, "" when none does."""
+    """Return the first value whose bits depend on the policy, on fusion or on a compiled region, "" when none does."""
     count = max((layer.target for layer in model.layers), default=1) + 1
     plans = {p: [p] * count for p in POLICIES}
     plans |= {f"mixture {i}": policy(model.seed * 31 + i, count) for i in range(mixtures)}
@@ -380,6 +390,8 @@ def difference(model: Model, device: str = "cpu", mixtures: int = 2) -> str:
         outcomes = {"not fused": run(model, plans[DROPPED], device)}
     for name, policies in plans.items():
         outcomes[name] = run(model, policies, device)
+    for name in () if _has_halves(model) else (HELD, DROPPED):  # reads in a compiled function are errors
+        outcomes[f"compiled and {name}"] = run(model, plans[name], device, region=True)
     for name, outcome in outcomes.items():
         for key, bits in outcome.items():
             if (first := want.setdefault(key, bits)) != bits:
