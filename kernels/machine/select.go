@@ -1,0 +1,247 @@
+package machine
+
+import (
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/loopir"
+)
+
+// Predicates of float comparisons.
+const (
+	equal       = 0
+	unordered   = 3
+	notEqual    = 4
+	less        = 0x11
+	lessOrEqual = 0x12
+)
+
+// real returns the encoding of a float operation: single precision has no prefix, double has 66 and W.
+func real(op byte, t ir.DType) encoding {
+	if t == ir.F64 {
+		return encoding{pp66, map0F, op, true}
+	}
+	return encoding{ppNone, map0F, op, false}
+}
+
+// realOps are the opcodes of float operations with one instruction.
+var realOps = map[loopir.Op]byte{loopir.OpAdd: 0x58, loopir.OpSub: 0x5C, loopir.OpMul: 0x59, loopir.OpDiv: 0x5E}
+
+// rounding is the immediate of a rounding instruction; 8 suppresses the inexact flag.
+var rounding = map[loopir.Op]uint64{loopir.OpRound: 8, loopir.OpFloor: 9, loopir.OpCeil: 10, loopir.OpTrunc: 11}
+
+// wholeOps are the encodings of integer operations of 32 and of 64 bits; the zero encoding is none.
+var wholeOps = map[loopir.Op][2]encoding{
+	loopir.OpAdd: {eAddI32, eAddI64}, loopir.OpSub: {eSubI32, eSubI64}, loopir.OpMul: {eMulI32, eMulI64},
+	loopir.OpAnd: {eAnd, eAnd}, loopir.OpOr: {eOr, eOr}, loopir.OpXor: {eXor, eXor},
+	loopir.OpShl: {{pp66, map38, 0x47, false}, {pp66, map38, 0x47, true}},
+	loopir.OpShr: {{pp66, map38, 0x46, false}, {pp66, map38, 0x46, true}}, // signed
+	loopir.OpMin: {{pp66, map38, 0x39, false}, {pp66, map38, 0x39, true}},
+	loopir.OpMax: {{pp66, map38, 0x3D, false}, {pp66, map38, 0x3D, true}},
+}
+
+// unsignedOps are those of uint32 that differ.
+var unsignedOps = map[loopir.Op]encoding{loopir.OpShr: {pp66, map38, 0x45, false},
+	loopir.OpMin: {pp66, map38, 0x3B, false}, loopir.OpMax: {pp66, map38, 0x3F, false}}
+
+// only512 are the operations on 64-bit integers that AVX2 lacks.
+var only512 = map[loopir.Op]bool{loopir.OpMul: true, loopir.OpShr: true, loopir.OpMin: true, loopir.OpMax: true}
+
+// pairwise applies f to each vector of values of one type.
+func pairwise(t ir.DType, f func(v []int) int, args ...Value) Value {
+	part := func(of func(Value) int) []int {
+		v := make([]int, len(args))
+		for i, a := range args {
+			v[i] = of(a)
+		}
+		return v
+	}
+	r := Value{t, f(part(func(v Value) int { return v.lo })), -1}
+	if args[0].hi >= 0 {
+		r.hi = f(part(func(v Value) int { return v.hi }))
+	}
+	return r
+}
+
+// Apply returns the result of an operation on args, which have the same type except for the first one of a select. It
+// reports false, and adds nothing, where the operation has no vector form for the type.
+func (p *Program) Apply(op loopir.Op, args ...Value) (Value, bool) {
+	t := args[len(args)-1].typ
+	float := t == ir.F32 || t == ir.F64
+	switch op {
+	case loopir.OpEq, loopir.OpNe, loopir.OpLt, loopir.OpLe:
+		return p.comparison(op, args[0], args[1])
+	case loopir.OpSelect:
+		return p.selection(args[0], args[1], args[2]), true
+	case loopir.OpIsNaN:
+		return p.comparison(op, args[0], args[0])
+	}
+	switch {
+	case t == ir.Bool:
+		return p.logic(op, args)
+	case float:
+		return p.realOp(op, t, args)
+	}
+	return p.wholeOp(op, t, args)
+}
+
+func (p *Program) logic(op loopir.Op, args []Value) (Value, bool) {
+	switch op {
+	case loopir.OpAnd, loopir.OpOr, loopir.OpXor:
+		return Value{ir.Bool, p.binary(wholeOps[op][0], args[0].lo, args[1].lo), -1}, true
+	case loopir.OpNot:
+		return Value{ir.Bool, p.not(args[0].lo), -1}, true
+	}
+	return Value{}, false
+}
+
+// not inverts all bits.
+func (p *Program) not(a int) int { return p.binary(eXor, a, p.constant(ir.I32, 0xffffffff)) }
+
+func (p *Program) realOp(op loopir.Op, t ir.DType, args []Value) (Value, bool) {
+	wide := t == ir.F64
+	sign := uint64(1) << 31
+	if wide {
+		sign = 1 << 63
+	}
+	var f func(v []int) int
+	switch op {
+	case loopir.OpAdd, loopir.OpSub, loopir.OpMul, loopir.OpDiv:
+		f = func(v []int) int { return p.binary(real(realOps[op], t), v[0], v[1]) }
+	case loopir.OpMin, loopir.OpMax:
+		// The instruction gives b where either is NaN; a NaN in a must win.
+		f = func(v []int) int {
+			r := p.binary(real(map[loopir.Op]byte{loopir.OpMin: 0x5D, loopir.OpMax: 0x5F}[op], t), v[0], v[1])
+			return p.choose(p.compare(t, v[0], v[0], unordered), v[0], r)
+		}
+	case loopir.OpSqrt:
+		f = func(v []int) int { return p.unary(real(0x51, t), v[0]) }
+	case loopir.OpNeg:
+		f = func(v []int) int { return p.binary(eXor, v[0], p.constant(t, sign)) }
+	case loopir.OpAbs:
+		f = func(v []int) int { return p.binary(eAndNot, p.constant(t, sign), v[0]) }
+	case loopir.OpFma:
+		e := encoding{pp66, map38, 0xA8, wide}
+		f = func(v []int) int { return p.add(instr{kind: kFma, enc: e, a: v[0], b: v[1], c: v[2]}) }
+	case loopir.OpFloor, loopir.OpCeil, loopir.OpRound, loopir.OpTrunc:
+		e := encoding{pp66, map3A, 0x08 + bit(wide), wide}
+		f = func(v []int) int {
+			return p.add(instr{kind: kUnaryImm, enc: e, a: v[0], b: -1, c: -1, imm: rounding[op]})
+		}
+	default:
+		return Value{}, false
+	}
+	return pairwise(t, f, args...), true
+}
+
+func (p *Program) wholeOp(op loopir.Op, t ir.DType, args []Value) (Value, bool) {
+	wide := t == ir.I64
+	if wide && p.level == AVX2 && (only512[op] || op == loopir.OpAbs) {
+		return Value{}, false
+	}
+	var f func(v []int) int
+	switch op {
+	case loopir.OpNeg:
+		f = func(v []int) int { return p.binary(wholeOps[loopir.OpSub][bit(wide)], p.constant(t, 0), v[0]) }
+	case loopir.OpNot:
+		f = func(v []int) int { return p.not(v[0]) }
+	case loopir.OpAbs:
+		e := encoding{pp66, map38, 0x1E + bit(wide), wide}
+		if t == ir.U32 {
+			return args[0], true
+		}
+		f = func(v []int) int { return p.unary(e, v[0]) }
+	default:
+		forms, ok := wholeOps[op]
+		if !ok {
+			return Value{}, false
+		}
+		e := forms[bit(wide)]
+		if u, ok := unsignedOps[op]; ok && t == ir.U32 {
+			e = u
+		}
+		f = func(v []int) int { return p.binary(e, v[0], v[1]) }
+	}
+	return pairwise(t, f, args...), true
+}
+
+// compare returns lanes of ones where two vectors of floats compare as predicate says.
+func (p *Program) compare(t ir.DType, a, b int, predicate uint64) int {
+	e := real(0xC2, t)
+	k := kBinaryImm
+	if p.level == AVX512 {
+		k = kCompare
+	}
+	return p.add(instr{kind: k, enc: e, a: a, b: b, c: -1, imm: predicate})
+}
+
+var predicates = map[loopir.Op]uint64{loopir.OpEq: equal, loopir.OpNe: notEqual, loopir.OpLt: less,
+	loopir.OpLe: lessOrEqual, loopir.OpIsNaN: unordered}
+
+func (p *Program) comparison(op loopir.Op, a, b Value) (Value, bool) {
+	switch t := a.typ; {
+	case t == ir.Bool:
+		return p.compareBools(op, a.lo, b.lo), true
+	case t == ir.F32 || t == ir.F64:
+		return p.masks(pairwise(ir.Bool, func(v []int) int { return p.compare(t, v[0], v[1], predicates[op]) }, a, b)), true
+	case t == ir.U32 && p.level == AVX2:
+		top := p.constant(ir.I32, 1<<31) // moves unsigned numbers to the signed ones in the same order
+		a.lo, b.lo = p.binary(eXor, a.lo, top), p.binary(eXor, b.lo, top)
+	}
+	return p.masks(pairwise(ir.Bool, func(v []int) int { return p.compareWhole(op, a.typ, v[0], v[1]) }, a, b)), true
+}
+
+// masks makes a bool of lanes of ones, which two vectors hold for types of eight bytes.
+func (p *Program) masks(v Value) Value {
+	if v.hi >= 0 {
+		v.lo, v.hi = p.pack(v.lo, v.hi), -1
+	}
+	return v
+}
+
+func (p *Program) compareBools(op loopir.Op, a, b int) Value {
+	r := 0
+	switch op {
+	case loopir.OpEq:
+		r = p.not(p.binary(eXor, a, b))
+	case loopir.OpNe:
+		r = p.binary(eXor, a, b)
+	case loopir.OpLt:
+		r = p.binary(eAndNot, a, b)
+	default:
+		r = p.not(p.binary(eAndNot, b, a))
+	}
+	return Value{ir.Bool, r, -1}
+}
+
+// compareWhole compares vectors of integers.
+func (p *Program) compareWhole(op loopir.Op, t ir.DType, a, b int) int {
+	wide := t == ir.I64
+	if p.level == AVX512 {
+		e := encoding{pp66, map3A, 0x1F, wide}
+		if t == ir.U32 {
+			e.op = 0x1E
+		}
+		imm := map[loopir.Op]uint64{loopir.OpEq: 0, loopir.OpLt: 1, loopir.OpLe: 2, loopir.OpNe: 4}[op]
+		return p.add(instr{kind: kCompare, enc: e, a: a, b: b, c: -1, imm: imm})
+	}
+	same, greater := encoding{pp66, map0F, 0x76, false}, encoding{pp66, map0F, 0x66, false}
+	if wide {
+		same, greater = encoding{pp66, map38, 0x29, false}, encoding{pp66, map38, 0x37, false}
+	}
+	switch op {
+	case loopir.OpEq:
+		return p.binary(same, a, b)
+	case loopir.OpNe:
+		return p.not(p.binary(same, a, b))
+	case loopir.OpLt:
+		return p.binary(greater, b, a)
+	}
+	return p.not(p.binary(greater, a, b))
+}
+
+func (p *Program) selection(mask, a, b Value) Value {
+	m := mask
+	if a.hi >= 0 {
+		m = p.widen(eWidenI32, ir.Bool, mask.lo)
+	}
+	return pairwise(a.typ, func(v []int) int { return p.choose(v[0], v[1], v[2]) }, m, a, b)
+}
