@@ -81,8 +81,9 @@ class BuildWithEngine(build_ext):
             f"-pgo={ROOT / 'capi' / 'profile.pgo'}",
             # Without the operators' samples, which generators and tests read.
             "-tags=wheel",
-            # Rules of operators run until their traces are cached. There inlining buys little for 5 % of the file.
-            *(f"-gcflags={MODULE}/engine/op/{package}=-l" for package in ("composite", "prim")),
+            # Rules of operators run until their traces are cached, and the compiler of machine code once for each hot
+            # kernel. There inlining buys little for 5 % of the file.
+            *(f"-gcflags={MODULE}/{path}=-l" for path in ("engine/op/composite", "engine/op/prim", "kernels/machine")),
             f"-ldflags=-s -w -extldflags '{flags}'",
             "-o",
             str(target),

@@ -107,8 +107,8 @@ func (f *kernelCode) emit(m machineCode) (e *emitter, a allocation, runs []*run,
 	return e, a, runs, nil
 }
 
-// build compiles the kernel into C memory. With machine code it replaces the block program, whose memory stays until the
-// kernel is forgotten; where the system refuses memory for code, the block program stays too.
+// build compiles the kernel into C memory. With machine code it replaces the block program, whose memory stays until
+// the kernel is forgotten; where the system refuses memory for code, the block program stays too.
 func (f *kernelCode) build(isa C.int, m machineCode) error {
 	name := f.key.kernel.Name
 	e, a, runs, err := f.emit(m)

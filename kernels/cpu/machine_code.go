@@ -4,6 +4,8 @@ package cpu
 import "C"
 
 import (
+	"slices"
+
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/loopir"
 	"github.com/torchlette/torchlette/kernels/machine"
@@ -33,18 +35,20 @@ var scalarOps = func() map[int]loopir.Op {
 type coder struct {
 	*emitter
 	level  machine.Level
-	spread map[int]int  // by register that an instruction fills with copies of one lane: the register of that lane
-	users  map[int]*run // by register: the only run that uses it, nil for an instruction outside or for several
+	spread map[int]int    // by register that an instruction fills with copies of one lane: the register of that lane
+	consts map[int]uint64 // by register of a constant: its bits
+	users  map[int]*run   // by register: the only run that uses it, nil for an instruction outside or for several
 	// Of the current run.
 	prog   *machine.Program
 	values map[int]machine.Value
 	keep   func(r int) bool // registers that code after the run needs
 }
 
-// code replaces runs by machine code. Kernels with running values have none: a part of their instructions may run alone.
+// code replaces runs by machine code. Kernels with running values have none: a part of their instructions may run
+// alone.
 func (e *emitter) code(level machine.Level) (runs []*run) {
-	c := &coder{emitter: e, level: level, spread: map[int]int{}, users: map[int]*run{}}
-	segs := []*segment{&e.worker}
+	c := &coder{emitter: e, level: level, spread: map[int]int{}, consts: map[int]uint64{}, users: map[int]*run{}}
+	segs := []*segment{&e.uniform, &e.worker}
 	for s := range e.stages {
 		st := &e.stages[s]
 		segs = append(segs, &st.outer, &st.prologue, &st.inner)
@@ -53,7 +57,7 @@ func (e *emitter) code(level machine.Level) (runs []*run) {
 		}
 	}
 	for _, seg := range segs {
-		c.findSpread(seg)
+		c.findLeaves(seg)
 	}
 	for s := range e.stages {
 		c.cut(&e.stages[s].outer, levelOuter)
@@ -70,21 +74,36 @@ func (e *emitter) code(level machine.Level) (runs []*run) {
 	for _, r := range runs {
 		c.finish(r)
 	}
-	c.dropSpread(segs)
+	c.dropLeaves(segs)
 	return runs
 }
 
-func (c *coder) findSpread(seg *segment) {
+func (c *coder) findLeaves(seg *segment) {
 	for i := range seg.code {
-		if x := &seg.code[i]; x.op == C.TLK_EXPAND && x.variant == 0 {
+		switch x := &seg.code[i]; {
+		case x.op == C.TLK_EXPAND && x.variant == 0:
 			c.spread[x.d] = x.a
+		case x.op == C.TLK_CONST:
+			c.consts[x.d] = uint64(x.imm)
 		}
 	}
 }
 
-// cut puts instructions that set pointers first, which depend on no others, and makes runs of the rest.
+// first reports an instruction that depends on no other, and that a run does not contain: it goes before all runs.
+// Stores of a stage come after all of its loads.
+func (c *coder) first(x *instr) bool {
+	switch x.op {
+	case C.TLK_DIRECT, C.TLK_IOTA:
+		return true
+	case C.TLK_LOAD:
+		return x.lanes == laneOne || !dense(c.walk(c.maps[x.aux], x.lanes))
+	}
+	return false
+}
+
+// cut makes runs of the instructions of a segment.
 func (c *coder) cut(seg *segment, level int) {
-	var pointers, rest, open []instr
+	var early, rest, open []instr
 	flush := func() {
 		if len(open) > 1 {
 			r := &run{code: open}
@@ -96,8 +115,8 @@ func (c *coder) cut(seg *segment, level int) {
 	}
 	for i := range seg.code {
 		x := seg.code[i]
-		if x.op == C.TLK_DIRECT {
-			pointers = append(pointers, x)
+		if c.first(&x) {
+			early = append(early, x)
 			continue
 		}
 		if c.prog == nil || len(open) > 0 && open[0].lanes != x.lanes {
@@ -115,20 +134,21 @@ func (c *coder) cut(seg *segment, level int) {
 	for i := range rest {
 		if r := rest[i].run; r != nil {
 			for j := range r.code {
-				pointers = c.point(pointers, &r.code[j], level)
+				early = c.point(early, &r.code[j], level)
 			}
 		}
 	}
-	seg.code = append(pointers, rest...)
+	seg.code = append(early, rest...)
 }
 
 // point makes a load or store of a run go through a pointer to the elements.
-func (c *coder) point(pointers []instr, x *instr, level int) []instr {
+func (c *coder) point(early []instr, x *instr, level int) []instr {
 	if x.op != C.TLK_LOAD && x.op != C.TLK_STORE {
-		return pointers
+		return early
 	}
 	m := c.maps[x.aux]
-	direct := instr{op: C.TLK_DIRECT, typ: int(m.typ), lanes: x.lanes, d: c.pointer(m, x.lanes, level), a: -1, b: -1, c: -1,
+	direct := instr{op: C.TLK_DIRECT, typ: int(m.typ), lanes: x.lanes, d: c.pointer(m, x.lanes, level), a: -1, b: -1,
+		c:   -1,
 		aux: x.aux}
 	if x.op == C.TLK_LOAD {
 		x.b = direct.d
@@ -136,7 +156,7 @@ func (c *coder) point(pointers []instr, x *instr, level int) []instr {
 		x.d = direct.d
 		direct.imm = int64(level / levelInner)
 	}
-	return append(pointers, direct)
+	return append(early, direct)
 }
 
 func (c *coder) begin() {
@@ -147,12 +167,16 @@ func (c *coder) begin() {
 // operand returns the value of register r with lanes of type t; one says that r has one lane for all.
 func (c *coder) operand(r int, t ir.DType, one bool) machine.Value {
 	v, ok := c.values[r]
-	switch src, spread := c.spread[r]; {
+	src, spread := c.spread[r]
+	if !spread {
+		src = r
+	}
+	switch bits, constant := c.consts[src]; {
 	case ok:
-	case spread:
+	case constant:
+		v = c.prog.Const(t, bits)
+	case spread || one:
 		v = c.prog.Scalar(src, t)
-	case one:
-		v = c.prog.Scalar(r, t)
 	default:
 		v = c.prog.Load(r, t)
 	}
@@ -193,7 +217,7 @@ func (c *coder) codes(x *instr) bool {
 		return true
 	case C.TLK_EXPAND:
 		if x.variant == 0 {
-			c.set(x.d, t, c.prog.Scalar(x.a, t))
+			c.set(x.d, t, c.operand(x.a, t, true))
 		}
 		return x.variant == 0
 	case C.TLK_CAST:
@@ -317,21 +341,17 @@ func (c *coder) finish(r *run) {
 	}
 }
 
-// dropSpread removes copies of one lane that only runs have used.
-func (c *coder) dropSpread(segs []*segment) {
-	used := make([]bool, len(c.regs))
-	for _, seg := range segs {
-		for i := range seg.code {
-			c.operandsOf(&seg.code[i], func(r int) { used[r] = true })
-		}
-	}
-	for _, seg := range segs {
-		kept := seg.code[:0]
-		for _, x := range seg.code {
-			if x.op != C.TLK_EXPAND || used[x.d] {
-				kept = append(kept, x)
+// dropLeaves removes copies of one lane, and constants, that only runs have used.
+func (c *coder) dropLeaves(segs []*segment) {
+	for _, op := range [...]int{C.TLK_EXPAND, C.TLK_CONST} { // copies read constants
+		used := make([]bool, len(c.regs))
+		for _, seg := range segs {
+			for i := range seg.code {
+				c.operandsOf(&seg.code[i], func(r int) { used[r] = true })
 			}
 		}
-		seg.code = kept
+		for _, seg := range segs {
+			seg.code = slices.DeleteFunc(seg.code, func(x instr) bool { return x.op == op && !used[x.d] })
+		}
 	}
 }

@@ -27,8 +27,8 @@ func requireBits(t *testing.T, k *loopir.Kernel, got, want [][]byte, message ...
 	}
 }
 
-// TestMachineCodeGivesTheBitsOfBlockPrograms: random kernels of every form give equal bits with and without machine code,
-// apart from the payloads of NaN.
+// TestMachineCodeGivesTheBitsOfBlockPrograms: random kernels of every form give equal bits with and without machine
+// code, apart from the payloads of NaN.
 func TestMachineCodeGivesTheBitsOfBlockPrograms(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	cases := make([]*kerneltest.Case, 600)
@@ -45,7 +45,38 @@ func TestMachineCodeGivesTheBitsOfBlockPrograms(t *testing.T) {
 				require.Equal(t, []any{fault, failed}, []any{fault2, failed2})
 				requireBits(t, c.Kernel, got, want, "%s, case %d", c.Kernel.Name, i)
 			}
-			t.Log(hot.Stats()["kernels_machine_code"])
+			require.Equal(t, isa == "avx2" || isa == "avx512", hot.Stats()["kernels_machine_code"] > 300)
 		})
+	}
+}
+
+// TestMachineCodeSpills: a kernel with more values than registers, and more operands than addresses fit, for every
+// number of lanes after the last block.
+func TestMachineCodeSpills(t *testing.T) {
+	for n := range int64(40) {
+		b := loopir.NewBuilder("spills", 1, 0)
+		l := launchOne{par: sizes(1000 + n)}
+		var loads, products []int
+		for range 14 {
+			loads = append(loads, b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1)))
+			l.bufs = append(l.bufs, data(ir.F32, 1000+n))
+		}
+		out := b.Linear(b.Buf(ir.F32, loopir.Write), -1)
+		l.bufs = append(l.bufs, make([]byte, 4*(1000+n)))
+		b.Map()
+		for i := range 48 {
+			products = append(products, b.Mul(loads[i%14], b.Add(loads[(i+3)%14], b.Float(ir.F32, float64(i)))))
+		}
+		sum := products[0]
+		for i := range products[1:] {
+			sum = b.Sub(products[len(products)-1-i], sum)
+		}
+		b.Store(out, sum)
+		l.k = b.Kernel()
+		for _, isa := range instructionSets() {
+			want, _, _ := run(t, newDevice(t, cpu.Options{ISA: isa, Hot: -1, Threads: 1}), l)
+			got, _, _ := run(t, newDevice(t, cpu.Options{ISA: isa, Hot: 1, Threads: 1}), l)
+			requireBits(t, l.k, got, want, isa, n)
+		}
 	}
 }

@@ -26,9 +26,9 @@ type allocator struct {
 
 // operandsOf calls f for each vector that i reads.
 func (i *instr) operandsOf(f func(v int)) {
-	for _, v := range [...]int{i.a, i.b, i.c} {
+	for _, v := range [...]vec{i.a, i.b, i.c} {
 		if v >= 0 {
-			f(v)
+			f(int(v))
 		}
 	}
 }

@@ -31,7 +31,7 @@ type emitter struct {
 	*allocator
 	p     *Program
 	entry func(slot int) int
-	slots []int // slots whose addresses are in pointers, in that order
+	slots []int32 // slots whose addresses are in pointers, in that order
 	mode  mode
 }
 
@@ -57,8 +57,8 @@ func (e *emitter) stack(place int) mem {
 }
 
 // row is the table's entry of a slot.
-func (e *emitter) row(slot int) mem {
-	return mem{base: table, index: -1, disp: int32(8 * e.entry(slot))}
+func (e *emitter) row(slot int32) mem {
+	return mem{base: table, index: -1, disp: int32(8 * e.entry(int(slot)))}
 }
 
 func (e *emitter) function() {
@@ -182,7 +182,7 @@ func (e *emitter) body(m mode) {
 		case x.kind == kLoad:
 			e.read(x, e.take(i, i))
 		case x.kind == kStore:
-			r := e.want(x.a, i)
+			r := e.want(int(x.a), i)
 			e.write(x, r)
 			e.drop(i)
 		case x.kind == kFma || x.kind == kSelect && e.level == AVX512:
@@ -195,11 +195,11 @@ func (e *emitter) body(m mode) {
 
 // overwriting emits an instruction whose result takes the register of its first operand.
 func (e *emitter) overwriting(i int, x *instr) {
-	a := e.want(x.a, i)
-	b := e.want(x.b, i, a)
-	c := e.want(x.c, i, a, b)
+	a := e.want(int(x.a), i)
+	b := e.want(int(x.b), i, a)
+	c := e.want(int(x.c), i, a, b)
 	d := a
-	if e.next(x.a, i+1) == never && !e.fixed[a] {
+	if e.next(int(x.a), i+1) == never && !e.fixed[a] {
 		e.drop(i)
 		e.holder[a], e.reg[i] = i, a
 	} else {
@@ -218,9 +218,9 @@ func (e *emitter) overwriting(i int, x *instr) {
 // plain emits an instruction that reads its operands before it writes its result.
 func (e *emitter) plain(i int, x *instr) {
 	var r [3]int
-	for n, v := range [...]int{x.a, x.b, x.c} {
+	for n, v := range [...]vec{x.a, x.b, x.c} {
 		if v >= 0 {
-			r[n] = e.want(v, i, r[:n]...)
+			r[n] = e.want(int(v), i, r[:n]...)
 		}
 	}
 	e.drop(i)

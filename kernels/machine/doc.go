@@ -1,8 +1,9 @@
 // Package machine makes x86-64 machine code for elementwise operations over the lanes of a tile.
 //
 // A [Program] is straight-line code in SSA form: it loads operands, applies operations of the loop IR, and stores
-// results. [Program.Load], [Program.Scalar], [Program.Const], [Program.Apply] and [Program.Store] build it; Apply reports an
-// operation without a vector form, which the caller then leaves to other code. [Program.Assemble] gives a function
+// results. [Program.Load], [Program.Scalar], [Program.Const], [Program.Apply] and [Program.Store] build it; Apply
+// reports an operation without a vector form, which the caller then leaves to other code. [Program.Assemble] gives a
+// function
 //
 //	void code(void **table, int64_t lanes)
 //

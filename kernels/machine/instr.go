@@ -1,5 +1,8 @@
 package machine
 
+// vec is the number of a vector: of the instruction that makes it.
+type vec int32
+
 // kind is a form of instructions on whole vectors.
 type kind uint8
 
@@ -22,11 +25,11 @@ const (
 // instr is an instruction on vectors, in SSA form: the number of its result is its place in the list of all.
 type instr struct {
 	kind    kind
-	enc     encoding
-	ext     byte // ModRM.reg of a shift
-	a, b, c int  // vectors, -1 for none
-	slot    int
 	store   storage // of a load, a store or a scalar
+	ext     byte    // ModRM.reg of a shift
+	enc     encoding
+	a, b, c vec // -1 for none
+	slot    int32
 	imm     uint64
 }
 

@@ -9,14 +9,14 @@ import (
 // Value is the lanes of a block. Types of eight bytes take two vectors, others one; a bool is 32 bits of ones or zeros.
 type Value struct {
 	typ    ir.DType
-	lo, hi int // numbers of instructions; hi is -1 where there is one vector
+	lo, hi vec // numbers of instructions; hi is -1 where there is one vector
 }
 
 // Program is straight-line code over the lanes of a tile.
 type Program struct {
 	level Level
 	code  []instr
-	known map[instr]int // operands that were read before
+	known map[instr]vec // operands that were read before
 }
 
 // As returns v with its bits taken for those of t, which has the same width.
@@ -26,15 +26,15 @@ func (v Value) As(t ir.DType) Value {
 }
 
 // New returns an empty program.
-func New(level Level) *Program { return &Program{level: level, known: map[instr]int{}} }
+func New(level Level) *Program { return &Program{level: level, known: map[instr]vec{}} }
 
-func (p *Program) add(i instr) int {
+func (p *Program) add(i instr) vec {
 	p.code = append(p.code, i)
-	return len(p.code) - 1
+	return vec(len(p.code) - 1)
 }
 
 // once adds an instruction that reads an operand, unless the program has it.
-func (p *Program) once(i instr) int {
+func (p *Program) once(i instr) vec {
 	if n, ok := p.known[i]; ok {
 		return n
 	}
@@ -67,7 +67,7 @@ func storageOf(t ir.DType) storage {
 // operand returns the value that the instructions of kind k read from a slot.
 func (p *Program) operand(k kind, slot int, t ir.DType) Value {
 	s := storageOf(t)
-	i := instr{kind: k, a: -1, b: -1, c: -1, slot: slot, store: s}
+	i := instr{kind: k, a: -1, b: -1, c: -1, slot: int32(slot), store: s}
 	v := Value{typ: t.ComputeType(), lo: p.once(i), hi: -1}
 	if s == sLong {
 		v.hi = v.lo
@@ -92,9 +92,21 @@ func (p *Program) Load(slot int, t ir.DType) Value { return p.operand(kLoad, slo
 // Scalar returns the first element at an entry of the table, of a compute type, in every lane.
 func (p *Program) Scalar(slot int, t ir.DType) Value { return p.operand(kScalar, slot, t) }
 
+// Const returns bits of a compute type in every lane.
+func (p *Program) Const(t ir.DType, bits uint64) Value {
+	if t == ir.Bool && bits&1 != 0 {
+		bits = 0xffffffff
+	}
+	n := p.constant(t, bits)
+	if t.Size() == 8 {
+		return Value{t, n, n}
+	}
+	return Value{t, n, -1}
+}
+
 // Store writes v as elements of type t, narrowed as a store narrows them. What it has read stays as it was.
 func (p *Program) Store(slot int, t ir.DType, v Value) {
-	i := instr{kind: kStore, a: v.lo, b: -1, c: -1, slot: slot, store: storageOf(t)}
+	i := instr{kind: kStore, a: v.lo, b: -1, c: -1, slot: int32(slot), store: storageOf(t)}
 	switch i.store {
 	case sBrain:
 		i.a = p.shift(shiftRight, p.roundBrain(v.lo), 16)
@@ -115,7 +127,7 @@ func (p *Program) Store(slot int, t ir.DType, v Value) {
 }
 
 // packed returns the low bytes of lanes side by side, as a store of AVX2 takes them.
-func (p *Program) packed(s storage, a int) int {
+func (p *Program) packed(s storage, a vec) vec {
 	if s.scale() > 1 || s == sHalf {
 		return a
 	}
@@ -133,19 +145,23 @@ func (p *Program) packed(s storage, a int) int {
 }
 
 // constant returns a vector with bits in every lane of type t.
-func (p *Program) constant(t ir.DType, bits uint64) int {
-	return p.once(instr{kind: kConst, a: -1, b: -1, c: -1, store: storageOf(t), imm: bits})
+func (p *Program) constant(t ir.DType, bits uint64) vec {
+	s := sWord
+	if t.Size() == 8 {
+		s = sLong
+	}
+	return p.once(instr{kind: kConst, a: -1, b: -1, c: -1, store: s, imm: bits})
 }
 
-func (p *Program) binary(e encoding, a, b int) int {
+func (p *Program) binary(e encoding, a, b vec) vec {
 	return p.add(instr{kind: kBinary, enc: e, a: a, b: b, c: -1})
 }
 
-func (p *Program) unary(e encoding, a int) int {
+func (p *Program) unary(e encoding, a vec) vec {
 	return p.add(instr{kind: kUnary, enc: e, a: a, b: -1, c: -1})
 }
 
-func (p *Program) choose(mask, a, b int) int { return p.add(instr{kind: kSelect, a: mask, b: a, c: b}) }
+func (p *Program) choose(mask, a, b vec) vec { return p.add(instr{kind: kSelect, a: mask, b: a, c: b}) }
 
 // Shifts by a constant, by ModRM.reg.
 const (
@@ -154,12 +170,12 @@ const (
 	shiftLeft   = 6
 )
 
-func (p *Program) shift(ext byte, a int, by uint64) int {
+func (p *Program) shift(ext byte, a vec, by uint64) vec {
 	return p.add(instr{kind: kShift, enc: eShiftD, ext: ext, a: a, b: -1, c: -1, imm: by})
 }
 
 // upper returns the upper half of a vector as a lower half.
-func (p *Program) upper(a int) int {
+func (p *Program) upper(a vec) vec {
 	e := eExtract
 	if p.level == AVX512 {
 		e = eExtract64
@@ -168,7 +184,7 @@ func (p *Program) upper(a int) int {
 }
 
 // join returns the lower halves of two vectors.
-func (p *Program) join(a, b int) int {
+func (p *Program) join(a, b vec) vec {
 	e := eInsert
 	if p.level == AVX512 {
 		e = eInsert64
@@ -177,9 +193,9 @@ func (p *Program) join(a, b int) int {
 }
 
 // pack keeps the low 32 bits of the lanes of two vectors.
-func (p *Program) pack(lo, hi int) int {
+func (p *Program) pack(lo, hi vec) vec {
 	if p.level == AVX512 {
-		narrow := func(a int) int { return p.add(instr{kind: kNarrow, enc: eTruncQ, a: a, b: -1, c: -1}) }
+		narrow := func(a vec) vec { return p.add(instr{kind: kNarrow, enc: eTruncQ, a: a, b: -1, c: -1}) }
 		return p.join(narrow(lo), narrow(hi))
 	}
 	s := p.add(instr{kind: kBinaryImm, enc: eShuffle, a: lo, b: hi, c: -1, imm: 0x88})
@@ -187,12 +203,12 @@ func (p *Program) pack(lo, hi int) int {
 }
 
 // widen applies e, which takes half a vector, to both halves.
-func (p *Program) widen(e encoding, t ir.DType, a int) Value {
+func (p *Program) widen(e encoding, t ir.DType, a vec) Value {
 	return Value{t, p.unary(e, a), p.unary(e, p.upper(a))}
 }
 
 // roundBrain rounds floats to bfloat16, in the upper halves of the lanes: the formula of tl_float_to_brain.
-func (p *Program) roundBrain(a int) int {
+func (p *Program) roundBrain(a vec) vec {
 	odd := p.binary(eAnd, p.shift(shiftRight, a, 16), p.constant(ir.I32, 1))
 	r := p.binary(eAddI32, p.binary(eAddI32, a, p.constant(ir.I32, 0x7fff)), odd)
 	nan := p.compare(ir.F32, a, a, unordered)
@@ -211,9 +227,9 @@ func (p *Program) Slots() (reads, writes []int) {
 	for i := range p.code {
 		switch x := &p.code[i]; x.kind {
 		case kLoad, kScalar:
-			reads = add(reads, x.slot)
+			reads = add(reads, int(x.slot))
 		case kStore:
-			writes = add(writes, x.slot)
+			writes = add(writes, int(x.slot))
 		}
 	}
 	return reads, writes

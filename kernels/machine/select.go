@@ -46,17 +46,17 @@ var unsignedOps = map[loopir.Op]encoding{loopir.OpShr: {pp66, map38, 0x45, false
 var only512 = map[loopir.Op]bool{loopir.OpMul: true, loopir.OpShr: true, loopir.OpMin: true, loopir.OpMax: true}
 
 // pairwise applies f to each vector of values of one type.
-func pairwise(t ir.DType, f func(v []int) int, args ...Value) Value {
-	part := func(of func(Value) int) []int {
-		v := make([]int, len(args))
+func pairwise(t ir.DType, f func(v []vec) vec, args ...Value) Value {
+	part := func(of func(Value) vec) []vec {
+		v := make([]vec, len(args))
 		for i, a := range args {
 			v[i] = of(a)
 		}
 		return v
 	}
-	r := Value{t, f(part(func(v Value) int { return v.lo })), -1}
+	r := Value{t, f(part(func(v Value) vec { return v.lo })), -1}
 	if args[0].hi >= 0 {
-		r.hi = f(part(func(v Value) int { return v.hi }))
+		r.hi = f(part(func(v Value) vec { return v.hi }))
 	}
 	return r
 }
@@ -94,7 +94,7 @@ func (p *Program) logic(op loopir.Op, args []Value) (Value, bool) {
 }
 
 // not inverts all bits.
-func (p *Program) not(a int) int { return p.binary(eXor, a, p.constant(ir.I32, 0xffffffff)) }
+func (p *Program) not(a vec) vec { return p.binary(eXor, a, p.constant(ir.I32, 0xffffffff)) }
 
 func (p *Program) realOp(op loopir.Op, t ir.DType, args []Value) (Value, bool) {
 	wide := t == ir.F64
@@ -102,28 +102,28 @@ func (p *Program) realOp(op loopir.Op, t ir.DType, args []Value) (Value, bool) {
 	if wide {
 		sign = 1 << 63
 	}
-	var f func(v []int) int
+	var f func(v []vec) vec
 	switch op {
 	case loopir.OpAdd, loopir.OpSub, loopir.OpMul, loopir.OpDiv:
-		f = func(v []int) int { return p.binary(real(realOps[op], t), v[0], v[1]) }
+		f = func(v []vec) vec { return p.binary(real(realOps[op], t), v[0], v[1]) }
 	case loopir.OpMin, loopir.OpMax:
 		// The instruction gives b where either is NaN; a NaN in a must win.
-		f = func(v []int) int {
+		f = func(v []vec) vec {
 			r := p.binary(real(map[loopir.Op]byte{loopir.OpMin: 0x5D, loopir.OpMax: 0x5F}[op], t), v[0], v[1])
 			return p.choose(p.compare(t, v[0], v[0], unordered), v[0], r)
 		}
 	case loopir.OpSqrt:
-		f = func(v []int) int { return p.unary(real(0x51, t), v[0]) }
+		f = func(v []vec) vec { return p.unary(real(0x51, t), v[0]) }
 	case loopir.OpNeg:
-		f = func(v []int) int { return p.binary(eXor, v[0], p.constant(t, sign)) }
+		f = func(v []vec) vec { return p.binary(eXor, v[0], p.constant(t, sign)) }
 	case loopir.OpAbs:
-		f = func(v []int) int { return p.binary(eAndNot, p.constant(t, sign), v[0]) }
+		f = func(v []vec) vec { return p.binary(eAndNot, p.constant(t, sign), v[0]) }
 	case loopir.OpFma:
 		e := encoding{pp66, map38, 0xA8, wide}
-		f = func(v []int) int { return p.add(instr{kind: kFma, enc: e, a: v[0], b: v[1], c: v[2]}) }
+		f = func(v []vec) vec { return p.add(instr{kind: kFma, enc: e, a: v[0], b: v[1], c: v[2]}) }
 	case loopir.OpFloor, loopir.OpCeil, loopir.OpRound, loopir.OpTrunc:
 		e := encoding{pp66, map3A, 0x08 + bit(wide), wide}
-		f = func(v []int) int {
+		f = func(v []vec) vec {
 			return p.add(instr{kind: kUnaryImm, enc: e, a: v[0], b: -1, c: -1, imm: rounding[op]})
 		}
 	default:
@@ -137,18 +137,18 @@ func (p *Program) wholeOp(op loopir.Op, t ir.DType, args []Value) (Value, bool) 
 	if wide && p.level == AVX2 && (only512[op] || op == loopir.OpAbs) {
 		return Value{}, false
 	}
-	var f func(v []int) int
+	var f func(v []vec) vec
 	switch op {
 	case loopir.OpNeg:
-		f = func(v []int) int { return p.binary(wholeOps[loopir.OpSub][bit(wide)], p.constant(t, 0), v[0]) }
+		f = func(v []vec) vec { return p.binary(wholeOps[loopir.OpSub][bit(wide)], p.constant(t, 0), v[0]) }
 	case loopir.OpNot:
-		f = func(v []int) int { return p.not(v[0]) }
+		f = func(v []vec) vec { return p.not(v[0]) }
 	case loopir.OpAbs:
 		e := encoding{pp66, map38, 0x1E + bit(wide), wide}
 		if t == ir.U32 {
 			return args[0], true
 		}
-		f = func(v []int) int { return p.unary(e, v[0]) }
+		f = func(v []vec) vec { return p.unary(e, v[0]) }
 	default:
 		forms, ok := wholeOps[op]
 		if !ok {
@@ -158,13 +158,13 @@ func (p *Program) wholeOp(op loopir.Op, t ir.DType, args []Value) (Value, bool) 
 		if u, ok := unsignedOps[op]; ok && t == ir.U32 {
 			e = u
 		}
-		f = func(v []int) int { return p.binary(e, v[0], v[1]) }
+		f = func(v []vec) vec { return p.binary(e, v[0], v[1]) }
 	}
 	return pairwise(t, f, args...), true
 }
 
 // compare returns lanes of ones where two vectors of floats compare as predicate says.
-func (p *Program) compare(t ir.DType, a, b int, predicate uint64) int {
+func (p *Program) compare(t ir.DType, a, b vec, predicate uint64) vec {
 	e := real(0xC2, t)
 	k := kBinaryImm
 	if p.level == AVX512 {
@@ -181,12 +181,12 @@ func (p *Program) comparison(op loopir.Op, a, b Value) (Value, bool) {
 	case t == ir.Bool:
 		return p.compareBools(op, a.lo, b.lo), true
 	case t == ir.F32 || t == ir.F64:
-		return p.masks(pairwise(ir.Bool, func(v []int) int { return p.compare(t, v[0], v[1], predicates[op]) }, a, b)), true
+		return p.masks(pairwise(ir.Bool, func(v []vec) vec { return p.compare(t, v[0], v[1], predicates[op]) }, a, b)), true
 	case t == ir.U32 && p.level == AVX2:
 		top := p.constant(ir.I32, 1<<31) // moves unsigned numbers to the signed ones in the same order
 		a.lo, b.lo = p.binary(eXor, a.lo, top), p.binary(eXor, b.lo, top)
 	}
-	return p.masks(pairwise(ir.Bool, func(v []int) int { return p.compareWhole(op, a.typ, v[0], v[1]) }, a, b)), true
+	return p.masks(pairwise(ir.Bool, func(v []vec) vec { return p.compareWhole(op, a.typ, v[0], v[1]) }, a, b)), true
 }
 
 // masks makes a bool of lanes of ones, which two vectors hold for types of eight bytes.
@@ -197,8 +197,8 @@ func (p *Program) masks(v Value) Value {
 	return v
 }
 
-func (p *Program) compareBools(op loopir.Op, a, b int) Value {
-	r := 0
+func (p *Program) compareBools(op loopir.Op, a, b vec) Value {
+	var r vec
 	switch op {
 	case loopir.OpEq:
 		r = p.not(p.binary(eXor, a, b))
@@ -213,7 +213,7 @@ func (p *Program) compareBools(op loopir.Op, a, b int) Value {
 }
 
 // compareWhole compares vectors of integers.
-func (p *Program) compareWhole(op loopir.Op, t ir.DType, a, b int) int {
+func (p *Program) compareWhole(op loopir.Op, t ir.DType, a, b vec) vec {
 	wide := t == ir.I64
 	if p.level == AVX512 {
 		e := encoding{pp66, map3A, 0x1F, wide}
@@ -243,5 +243,5 @@ func (p *Program) selection(mask, a, b Value) Value {
 	if a.hi >= 0 {
 		m = p.widen(eWidenI32, ir.Bool, mask.lo)
 	}
-	return pairwise(a.typ, func(v []int) int { return p.choose(v[0], v[1], v[2]) }, m, a, b)
+	return pairwise(a.typ, func(v []vec) vec { return p.choose(v[0], v[1], v[2]) }, m, a, b)
 }
