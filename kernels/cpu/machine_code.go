@@ -21,33 +21,37 @@ type run struct {
 }
 
 // scalarOps maps instructions to the operations that they compute lane by lane.
-var scalarOps = func() map[int]loopir.Op {
-	m := map[int]loopir.Op{}
+var scalarOps = func() (list [C.TLK_OPS]loopir.Op) {
 	for op, i := range opcodes {
 		if op != loopir.OpNarrow && op != loopir.OpCast {
-			m[i] = op
+			list[i] = op
 		}
 	}
-	return m
+	return list
 }()
 
 // coder replaces instructions of a kernel by runs.
 type coder struct {
 	*emitter
-	level  machine.Level
-	spread map[int]int    // by register that an instruction fills with copies of one lane: the register of that lane
-	consts map[int]uint64 // by register of a constant: its bits
-	users  map[int]*run   // by register: the only run that uses it, nil for an instruction outside or for several
+	level machine.Level
+	leaf  []instr // by register: what fills it with copies of one lane, or with a constant
+	users []user  // by register
 	// Of the current run.
 	prog   *machine.Program
-	values map[int]machine.Value
+	values []machine.Value  // by register
 	keep   func(r int) bool // registers that code after the run needs
+}
+
+// user is what uses a register: nothing, a single run, or an instruction outside of runs or several runs.
+type user struct {
+	some bool
+	run  *run
 }
 
 // code replaces runs by machine code. Kernels with running values have none: a part of their instructions may run
 // alone.
 func (e *emitter) code(level machine.Level) (runs []*run) {
-	c := &coder{emitter: e, level: level, spread: map[int]int{}, consts: map[int]uint64{}, users: map[int]*run{}}
+	c := &coder{emitter: e, level: level, leaf: make([]instr, len(e.regs))}
 	segs := []*segment{&e.uniform, &e.worker}
 	for s := range e.stages {
 		st := &e.stages[s]
@@ -80,11 +84,9 @@ func (e *emitter) code(level machine.Level) (runs []*run) {
 
 func (c *coder) findLeaves(seg *segment) {
 	for i := range seg.code {
-		switch x := &seg.code[i]; {
-		case x.op == C.TLK_EXPAND && x.variant == 0:
-			c.spread[x.d] = x.a
-		case x.op == C.TLK_CONST:
-			c.consts[x.d] = uint64(x.imm)
+		x := seg.code[i]
+		if x.op == C.TLK_EXPAND && x.variant == 0 || x.op == C.TLK_CONST {
+			c.leaf[x.d] = x
 		}
 	}
 }
@@ -160,23 +162,22 @@ func (c *coder) point(early []instr, x *instr, level int) []instr {
 }
 
 func (c *coder) begin() {
-	c.prog, c.values = machine.New(c.level), map[int]machine.Value{}
+	c.prog, c.values = machine.New(c.level), make([]machine.Value, len(c.regs))
 	c.keep = func(int) bool { return false }
 }
 
 // operand returns the value of register r with lanes of type t; one says that r has one lane for all.
 func (c *coder) operand(r int, t ir.DType, one bool) machine.Value {
-	v, ok := c.values[r]
-	src, spread := c.spread[r]
-	if !spread {
-		src = r
+	v, from := c.values[r], r
+	if r < len(c.leaf) && c.leaf[r].op == C.TLK_EXPAND {
+		from, one = c.leaf[r].a, true
 	}
-	switch bits, constant := c.consts[src]; {
-	case ok:
-	case constant:
-		v = c.prog.Const(t, bits)
-	case spread || one:
-		v = c.prog.Scalar(src, t)
+	switch {
+	case v.Made():
+	case from < len(c.leaf) && c.leaf[from].op == C.TLK_CONST:
+		v = c.prog.Const(t, uint64(c.leaf[from].imm))
+	case one:
+		v = c.prog.Scalar(from, t)
 	default:
 		v = c.prog.Load(r, t)
 	}
@@ -227,8 +228,8 @@ func (c *coder) codes(x *instr) bool {
 	case C.TLK_EXP:
 		return false
 	}
-	op, ok := scalarOps[x.op]
-	if !ok {
+	op := scalarOps[x.op]
+	if op == loopir.OpInvalid {
 		return false
 	}
 	var args []machine.Value
@@ -299,11 +300,12 @@ func (c *coder) products(x *instr, t ir.DType) bool {
 
 // findUsers finds the registers that a single run uses.
 func (c *coder) findUsers(segs []*segment) {
+	c.users = make([]user, len(c.regs))
 	use := func(r int, by *run) {
-		if was, ok := c.users[r]; ok && was != by {
+		if c.users[r].some && c.users[r].run != by {
 			by = nil
 		}
-		c.users[r] = by
+		c.users[r] = user{true, by}
 	}
 	for _, seg := range segs {
 		for i := range seg.code {
@@ -322,11 +324,10 @@ func (c *coder) findUsers(segs []*segment) {
 // finish selects the instructions of a run once more, now that it is known which values leave it.
 func (c *coder) finish(r *run) {
 	c.begin()
-	made := map[int]bool{}
+	made := make([]bool, len(c.regs))
 	c.keep = func(v int) bool {
 		made[v] = true
-		by, used := c.users[v]
-		return c.regs[v].external || used && by != r
+		return c.regs[v].external || c.users[v].some && c.users[v].run != r
 	}
 	for i := range r.code {
 		c.codes(&r.code[i])

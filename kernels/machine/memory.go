@@ -22,7 +22,7 @@ func (e *emitter) lanes(x *instr, zero bool) mask {
 }
 
 // loads are the instructions that widen elements of memory to a vector.
-var loads = map[storage]encoding{sBool: eLoadU8, sByte: eLoadU8, sSigned: eLoadI8, sShort: eLoadI16, sBrain: eLoadU16,
+var loads = [...]encoding{sBool: eLoadU8, sByte: eLoadU8, sSigned: eLoadI8, sShort: eLoadI16, sBrain: eLoadU16,
 	sHalf: eFromHalf, sWord: eMov, sLong: {pp66, map0F, 0x10, true}}
 
 // read loads a block, or its lanes, into a register.
@@ -35,7 +35,7 @@ func (e *emitter) read(x *instr, r int) {
 }
 
 // narrowLoads are the second opcodes of moves of one element to a general register.
-var narrowLoads = map[storage]byte{sBool: 0xB6, sByte: 0xB6, sSigned: 0xBE, sShort: 0xBF, sBrain: 0xB7, sHalf: 0xB7}
+var narrowLoads = [...]byte{sBool: 0xB6, sByte: 0xB6, sSigned: 0xBE, sShort: 0xBF, sBrain: 0xB7, sHalf: 0xB7}
 
 // readOne loads one element. Other lanes are arbitrary.
 func (e *emitter) readOne(x *instr, r int) {

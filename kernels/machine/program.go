@@ -16,7 +16,6 @@ type Value struct {
 type Program struct {
 	level Level
 	code  []instr
-	known map[instr]vec // operands that were read before
 }
 
 // As returns v with its bits taken for those of t, which has the same width.
@@ -25,8 +24,11 @@ func (v Value) As(t ir.DType) Value {
 	return v
 }
 
+// Made reports that v is a value of a program; the zero Value is none.
+func (v Value) Made() bool { return v.typ != ir.InvalidDType }
+
 // New returns an empty program.
-func New(level Level) *Program { return &Program{level: level, known: map[instr]vec{}} }
+func New(level Level) *Program { return &Program{level: level} }
 
 func (p *Program) add(i instr) vec {
 	p.code = append(p.code, i)
@@ -35,12 +37,10 @@ func (p *Program) add(i instr) vec {
 
 // once adds an instruction that reads an operand, unless the program has it.
 func (p *Program) once(i instr) vec {
-	if n, ok := p.known[i]; ok {
-		return n
+	if n := slices.Index(p.code, i); n >= 0 {
+		return vec(n)
 	}
-	n := p.add(i)
-	p.known[i] = n
-	return n
+	return p.add(i)
 }
 
 // storageOf returns how elements of t lie in memory.

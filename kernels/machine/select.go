@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"slices"
+
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
@@ -22,28 +24,54 @@ func real(op byte, t ir.DType) encoding {
 	return encoding{ppNone, map0F, op, false}
 }
 
-// realOps are the opcodes of float operations with one instruction.
-var realOps = map[loopir.Op]byte{loopir.OpAdd: 0x58, loopir.OpSub: 0x5C, loopir.OpMul: 0x59, loopir.OpDiv: 0x5E}
-
-// rounding is the immediate of a rounding instruction; 8 suppresses the inexact flag.
-var rounding = map[loopir.Op]uint64{loopir.OpRound: 8, loopir.OpFloor: 9, loopir.OpCeil: 10, loopir.OpTrunc: 11}
-
-// wholeOps are the encodings of integer operations of 32 and of 64 bits; the zero encoding is none.
-var wholeOps = map[loopir.Op][2]encoding{
-	loopir.OpAdd: {eAddI32, eAddI64}, loopir.OpSub: {eSubI32, eSubI64}, loopir.OpMul: {eMulI32, eMulI64},
-	loopir.OpAnd: {eAnd, eAnd}, loopir.OpOr: {eOr, eOr}, loopir.OpXor: {eXor, eXor},
-	loopir.OpShl: {{pp66, map38, 0x47, false}, {pp66, map38, 0x47, true}},
-	loopir.OpShr: {{pp66, map38, 0x46, false}, {pp66, map38, 0x46, true}}, // signed
-	loopir.OpMin: {{pp66, map38, 0x39, false}, {pp66, map38, 0x39, true}},
-	loopir.OpMax: {{pp66, map38, 0x3D, false}, {pp66, map38, 0x3D, true}},
+// wholeOp is an operation on integers: its encodings for 32 and for 64 bits, and for uint32 where that differs. AVX2 lacks
+// some of those for 64 bits.
+type wholeOp struct {
+	op           loopir.Op
+	narrow, wide encoding
+	unsigned     byte // opcode
+	only512      bool
 }
 
-// unsignedOps are those of uint32 that differ.
-var unsignedOps = map[loopir.Op]encoding{loopir.OpShr: {pp66, map38, 0x45, false},
-	loopir.OpMin: {pp66, map38, 0x3B, false}, loopir.OpMax: {pp66, map38, 0x3F, false}}
+var wholeOps = []wholeOp{
+	{loopir.OpAdd, eAddI32, eAddI64, 0, false}, {loopir.OpSub, eSubI32, eSubI64, 0, false},
+	{loopir.OpMul, eMulI32, eMulI64, 0, true},
+	{loopir.OpAnd, eAnd, eAnd, 0, false}, {loopir.OpOr, eOr, eOr, 0, false}, {loopir.OpXor, eXor, eXor, 0, false},
+	{loopir.OpShl, encoding{pp66, map38, 0x47, false}, encoding{pp66, map38, 0x47, true}, 0, false},
+	{loopir.OpShr, encoding{pp66, map38, 0x46, false}, encoding{pp66, map38, 0x46, true}, 0x45, true},
+	{loopir.OpMin, encoding{pp66, map38, 0x39, false}, encoding{pp66, map38, 0x39, true}, 0x3B, true},
+	{loopir.OpMax, encoding{pp66, map38, 0x3D, false}, encoding{pp66, map38, 0x3D, true}, 0x3F, true},
+}
 
-// only512 are the operations on 64-bit integers that AVX2 lacks.
-var only512 = map[loopir.Op]bool{loopir.OpMul: true, loopir.OpShr: true, loopir.OpMin: true, loopir.OpMax: true}
+// arithmetic is the opcode of a float operation of two operands.
+func arithmetic(op loopir.Op) byte {
+	switch op {
+	case loopir.OpAdd:
+		return 0x58
+	case loopir.OpSub:
+		return 0x5C
+	case loopir.OpMul:
+		return 0x59
+	case loopir.OpDiv:
+		return 0x5E
+	case loopir.OpMin:
+		return 0x5D
+	}
+	return 0x5F
+}
+
+// rounding is the immediate of a rounding instruction; 8 suppresses the inexact flag.
+func rounding(op loopir.Op) uint64 {
+	switch op {
+	case loopir.OpFloor:
+		return 9
+	case loopir.OpCeil:
+		return 10
+	case loopir.OpTrunc:
+		return 11
+	}
+	return 8
+}
 
 // pairwise applies f to each vector of values of one type.
 func pairwise(t ir.DType, f func(v []vec) vec, args ...Value) Value {
@@ -86,7 +114,8 @@ func (p *Program) Apply(op loopir.Op, args ...Value) (Value, bool) {
 func (p *Program) logic(op loopir.Op, args []Value) (Value, bool) {
 	switch op {
 	case loopir.OpAnd, loopir.OpOr, loopir.OpXor:
-		return Value{ir.Bool, p.binary(wholeOps[op][0], args[0].lo, args[1].lo), -1}, true
+		v, ok := p.wholeOp(op, ir.I32, args)
+		return v.As(ir.Bool), ok
 	case loopir.OpNot:
 		return Value{ir.Bool, p.not(args[0].lo), -1}, true
 	}
@@ -105,11 +134,11 @@ func (p *Program) realOp(op loopir.Op, t ir.DType, args []Value) (Value, bool) {
 	var f func(v []vec) vec
 	switch op {
 	case loopir.OpAdd, loopir.OpSub, loopir.OpMul, loopir.OpDiv:
-		f = func(v []vec) vec { return p.binary(real(realOps[op], t), v[0], v[1]) }
+		f = func(v []vec) vec { return p.binary(real(arithmetic(op), t), v[0], v[1]) }
 	case loopir.OpMin, loopir.OpMax:
 		// The instruction gives b where either is NaN; a NaN in a must win.
 		f = func(v []vec) vec {
-			r := p.binary(real(map[loopir.Op]byte{loopir.OpMin: 0x5D, loopir.OpMax: 0x5F}[op], t), v[0], v[1])
+			r := p.binary(real(arithmetic(op), t), v[0], v[1])
 			return p.choose(p.compare(t, v[0], v[0], unordered), v[0], r)
 		}
 	case loopir.OpSqrt:
@@ -124,7 +153,7 @@ func (p *Program) realOp(op loopir.Op, t ir.DType, args []Value) (Value, bool) {
 	case loopir.OpFloor, loopir.OpCeil, loopir.OpRound, loopir.OpTrunc:
 		e := encoding{pp66, map3A, 0x08 + bit(wide), wide}
 		f = func(v []vec) vec {
-			return p.add(instr{kind: kUnaryImm, enc: e, a: v[0], b: -1, c: -1, imm: rounding[op]})
+			return p.add(instr{kind: kUnaryImm, enc: e, a: v[0], b: -1, c: -1, imm: rounding(op)})
 		}
 	default:
 		return Value{}, false
@@ -134,29 +163,32 @@ func (p *Program) realOp(op loopir.Op, t ir.DType, args []Value) (Value, bool) {
 
 func (p *Program) wholeOp(op loopir.Op, t ir.DType, args []Value) (Value, bool) {
 	wide := t == ir.I64
-	if wide && p.level == AVX2 && (only512[op] || op == loopir.OpAbs) {
-		return Value{}, false
-	}
 	var f func(v []vec) vec
 	switch op {
 	case loopir.OpNeg:
-		f = func(v []vec) vec { return p.binary(wholeOps[loopir.OpSub][bit(wide)], p.constant(t, 0), v[0]) }
+		return p.wholeOp(loopir.OpSub, t, []Value{p.Const(t, 0), args[0]})
 	case loopir.OpNot:
 		f = func(v []vec) vec { return p.not(v[0]) }
 	case loopir.OpAbs:
 		e := encoding{pp66, map38, 0x1E + bit(wide), wide}
-		if t == ir.U32 {
+		switch {
+		case t == ir.U32:
 			return args[0], true
+		case wide && p.level == AVX2:
+			return Value{}, false
 		}
 		f = func(v []vec) vec { return p.unary(e, v[0]) }
 	default:
-		forms, ok := wholeOps[op]
-		if !ok {
+		i := slices.IndexFunc(wholeOps, func(w wholeOp) bool { return w.op == op })
+		if i < 0 || wide && p.level == AVX2 && wholeOps[i].only512 {
 			return Value{}, false
 		}
-		e := forms[bit(wide)]
-		if u, ok := unsignedOps[op]; ok && t == ir.U32 {
-			e = u
+		e := wholeOps[i].narrow
+		switch u := wholeOps[i].unsigned; {
+		case wide:
+			e = wholeOps[i].wide
+		case t == ir.U32 && u != 0:
+			e.op = u
 		}
 		f = func(v []vec) vec { return p.binary(e, v[0], v[1]) }
 	}
@@ -173,15 +205,27 @@ func (p *Program) compare(t ir.DType, a, b vec, predicate uint64) vec {
 	return p.add(instr{kind: k, enc: e, a: a, b: b, c: -1, imm: predicate})
 }
 
-var predicates = map[loopir.Op]uint64{loopir.OpEq: equal, loopir.OpNe: notEqual, loopir.OpLt: less,
-	loopir.OpLe: lessOrEqual, loopir.OpIsNaN: unordered}
+// predicate is the immediate of a comparison of floats.
+func predicate(op loopir.Op) uint64 {
+	switch op {
+	case loopir.OpEq:
+		return equal
+	case loopir.OpNe:
+		return notEqual
+	case loopir.OpLt:
+		return less
+	case loopir.OpLe:
+		return lessOrEqual
+	}
+	return unordered
+}
 
 func (p *Program) comparison(op loopir.Op, a, b Value) (Value, bool) {
 	switch t := a.typ; {
 	case t == ir.Bool:
 		return p.compareBools(op, a.lo, b.lo), true
 	case t == ir.F32 || t == ir.F64:
-		return p.masks(pairwise(ir.Bool, func(v []vec) vec { return p.compare(t, v[0], v[1], predicates[op]) }, a, b)), true
+		return p.masks(pairwise(ir.Bool, func(v []vec) vec { return p.compare(t, v[0], v[1], predicate(op)) }, a, b)), true
 	case t == ir.U32 && p.level == AVX2:
 		top := p.constant(ir.I32, 1<<31) // moves unsigned numbers to the signed ones in the same order
 		a.lo, b.lo = p.binary(eXor, a.lo, top), p.binary(eXor, b.lo, top)
@@ -220,8 +264,8 @@ func (p *Program) compareWhole(op loopir.Op, t ir.DType, a, b vec) vec {
 		if t == ir.U32 {
 			e.op = 0x1E
 		}
-		imm := map[loopir.Op]uint64{loopir.OpEq: 0, loopir.OpLt: 1, loopir.OpLe: 2, loopir.OpNe: 4}[op]
-		return p.add(instr{kind: kCompare, enc: e, a: a, b: b, c: -1, imm: imm})
+		const predicates = 7 // the low bits mean the same as those of floats
+		return p.add(instr{kind: kCompare, enc: e, a: a, b: b, c: -1, imm: predicate(op) & predicates})
 	}
 	same, greater := encoding{pp66, map0F, 0x76, false}, encoding{pp66, map0F, 0x66, false}
 	if wide {
