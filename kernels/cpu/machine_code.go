@@ -4,8 +4,6 @@ package cpu
 import "C"
 
 import (
-	"slices"
-
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/loopir"
 	"github.com/torchlette/torchlette/kernels/machine"
@@ -352,7 +350,13 @@ func (c *coder) dropLeaves(segs []*segment) {
 			}
 		}
 		for _, seg := range segs {
-			seg.code = slices.DeleteFunc(seg.code, func(x instr) bool { return x.op == op && !used[x.d] })
+			kept := seg.code[:0]
+			for _, x := range seg.code {
+				if x.op != op || used[x.d] {
+					kept = append(kept, x)
+				}
+			}
+			seg.code = kept
 		}
 	}
 }

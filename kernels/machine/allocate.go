@@ -85,9 +85,7 @@ func (a *allocator) fix() {
 			early = append(early, i)
 		}
 	}
-	slices.SortFunc(early, func(x, y int) int {
-		return cmp.Or(cmp.Compare(len(a.uses[y]), len(a.uses[x])), cmp.Compare(x, y))
-	})
+	slices.SortStableFunc(early, func(x, y int) int { return cmp.Compare(len(a.uses[y]), len(a.uses[x])) })
 	room := max(0, len(a.holder)-max(a.pressure(), 6))
 	for n, v := range early {
 		if n >= room {
