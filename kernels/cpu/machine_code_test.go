@@ -27,23 +27,28 @@ func requireBits(t *testing.T, k *loopir.Kernel, got, want [][]byte, message ...
 	}
 }
 
-// TestMachineCodeGivesTheBitsOfBlockPrograms: random kernels of every form give equal bits with and without machine
-// code, apart from the payloads of NaN.
+// TestMachineCodeGivesTheBitsOfBlockPrograms: random kernels of every form, and larger ones, give equal bits with and
+// without machine code, apart from the payloads of NaN.
 func TestMachineCodeGivesTheBitsOfBlockPrograms(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	cases := make([]*kerneltest.Case, 600)
-	for i := range cases {
-		cases[i] = kerneltest.Random(r, kerneltest.Limits{F64: true})
+	var cases []launchOne
+	for range 600 {
+		c := kerneltest.Random(r, kerneltest.Limits{F64: true})
+		cases = append(cases, launchOne{k: c.Kernel, par: c.Params, bufs: c.Bufs})
 	}
+	for _, dt := range []ir.DType{ir.F32, ir.F64, ir.BF16} {
+		cases = append(cases, bundleKernel(dt, 9, 15, 300, 1), bundleKernel(dt, 70, 3, 257, 2))
+	}
+	cases = append(cases, normKernel(70, 768), normKernel(3, 5000), softmaxKernel(40, 768, false, true),
+		softmaxKernel(90, 700, true, false), unaryMap(100_001, chain))
 	for _, isa := range instructionSets() {
 		t.Run(isa, func(t *testing.T) {
 			plain, hot := newDevice(t, cpu.Options{ISA: isa, Hot: -1}), newDevice(t, cpu.Options{ISA: isa, Hot: 1, Threads: 2})
-			for i, c := range cases {
-				l := launchOne{k: c.Kernel, par: c.Params, bufs: c.Bufs}
+			for i, l := range cases {
 				want, fault, failed := run(t, plain, l)
 				got, fault2, failed2 := run(t, hot, l)
 				require.Equal(t, []any{fault, failed}, []any{fault2, failed2})
-				requireBits(t, c.Kernel, got, want, "%s, case %d", c.Kernel.Name, i)
+				requireBits(t, l.k, got, want, "%s, case %d", l.k.Name, i)
 			}
 			require.Equal(t, isa == "avx2" || isa == "avx512", hot.Stats()["kernels_machine_code"] > 300)
 		})
