@@ -24,8 +24,8 @@ func real(op byte, t ir.DType) encoding {
 	return encoding{ppNone, map0F, op, false}
 }
 
-// wholeOp is an operation on integers: its encodings for 32 and for 64 bits, and for uint32 where that differs. AVX2 lacks
-// some of those for 64 bits.
+// wholeOp is an operation on integers: its encodings for 32 and for 64 bits, and for uint32 where that differs. AVX2
+// lacks some of those for 64 bits.
 type wholeOp struct {
 	op           loopir.Op
 	narrow, wide encoding
