@@ -14,7 +14,7 @@ import (
 // TestEncodings: the bytes are those of the GNU assembler for the instructions that the names give, apart from the size
 // of displacements and from a bit that processors ignore.
 func TestEncodings(t *testing.T) {
-	add, mul := real(0x58, ir.F32), real(0x59, ir.F64)
+	add, mul := encodingOf(0x58, ir.F32), encodingOf(0x59, ir.F64)
 	for _, c := range []struct {
 		name  string
 		level Level

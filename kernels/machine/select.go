@@ -16,8 +16,8 @@ const (
 	lessOrEqual = 0x12
 )
 
-// real returns the encoding of a float operation: single precision has no prefix, double has 66 and W.
-func real(op byte, t ir.DType) encoding {
+// encodingOf returns the encoding of a float operation: single precision has no prefix, double has 66 and W.
+func encodingOf(op byte, t ir.DType) encoding {
 	if t == ir.F64 {
 		return encoding{pp66, map0F, op, true}
 	}
@@ -134,15 +134,15 @@ func (p *Program) realOp(op loopir.Op, t ir.DType, args []Value) (Value, bool) {
 	var f func(v []vec) vec
 	switch op {
 	case loopir.OpAdd, loopir.OpSub, loopir.OpMul, loopir.OpDiv:
-		f = func(v []vec) vec { return p.binary(real(arithmetic(op), t), v[0], v[1]) }
+		f = func(v []vec) vec { return p.binary(encodingOf(arithmetic(op), t), v[0], v[1]) }
 	case loopir.OpMin, loopir.OpMax:
 		// The instruction gives b where either is NaN; a NaN in a must win.
 		f = func(v []vec) vec {
-			r := p.binary(real(arithmetic(op), t), v[0], v[1])
+			r := p.binary(encodingOf(arithmetic(op), t), v[0], v[1])
 			return p.choose(p.compare(t, v[0], v[0], unordered), v[0], r)
 		}
 	case loopir.OpSqrt:
-		f = func(v []vec) vec { return p.unary(real(0x51, t), v[0]) }
+		f = func(v []vec) vec { return p.unary(encodingOf(0x51, t), v[0]) }
 	case loopir.OpNeg:
 		f = func(v []vec) vec { return p.binary(eXor, v[0], p.constant(t, sign)) }
 	case loopir.OpAbs:
@@ -197,7 +197,7 @@ func (p *Program) wholeOp(op loopir.Op, t ir.DType, args []Value) (Value, bool) 
 
 // compare returns lanes of ones where two vectors of floats compare as predicate says.
 func (p *Program) compare(t ir.DType, a, b vec, predicate uint64) vec {
-	e := real(0xC2, t)
+	e := encodingOf(0xC2, t)
 	k := kBinaryImm
 	if p.level == AVX512 {
 		k = kCompare
