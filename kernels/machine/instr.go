@@ -99,7 +99,6 @@ var (
 	eSpreadD   = encoding{pp66, map38, 0x58, false} // vpbroadcastd
 	eSpreadQ   = encoding{pp66, map38, 0x59, false} // vpbroadcastq; W1 in EVEX
 	eMovD      = encoding{pp66, map0F, 0x6E, false}
-	eMovDOut   = encoding{pp66, map0F, 0x7E, false}
 	ePackDW    = encoding{pp66, map38, 0x2B, false} // vpackusdw
 	ePackWB    = encoding{pp66, map0F, 0x67, false} // vpackuswb
 )
