@@ -19,7 +19,14 @@ ROOT = Path(__file__).resolve().parent
 PACKAGE = "torchlette"
 SOURCES = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "python" / "csrc").glob("*.c"))
 MODULE = "github.com/torchlette/torchlette"
-RUN_ONCE = ("engine/op/composite", "engine/op/prim", "engine/lower", "kernels/gpucode", "kernels/wgsl")
+RUN_ONCE = (
+    "engine/op/composite",
+    "engine/op/prim",
+    "engine/lower",
+    "kernels/gpucode",
+    "kernels/machine",
+    "kernels/wgsl",
+)
 STARTUP = "torchlette-as-torch.pth"
 LIBRARY = {"darwin": "libtorchlette.dylib", "win32": "torchlette.dll"}.get(sys.platform, "libtorchlette.so")
 

@@ -148,13 +148,19 @@ func openDevice(id ir.DeviceID) (device.Device, error) {
 }
 
 // openCPU opens the CPU device with TORCHLETTE_NUM_THREADS threads, by default one per core. TORCHLETTE_CPU selects an
-// instruction set instead of the best one, or "interpreter", which interprets all kernels.
+// instruction set instead of the best one, or "interpreter", which interprets all kernels. "blocks", alone or after the
+// instruction set and a comma, switches machine code off.
 func openCPU() (device.Device, error) {
 	isa := getenv("TORCHLETTE_CPU")
 	if isa == "interpreter" {
 		return reference.New(), nil
 	}
-	return cpu.New(cpu.Options{ISA: isa, Threads: threads()})
+	opts := cpu.Options{Threads: threads()}
+	if rest, blocks := strings.CutSuffix(isa, "blocks"); blocks {
+		isa, opts.Hot = strings.TrimSuffix(rest, ","), -1
+	}
+	opts.ISA = isa
+	return cpu.New(opts)
 }
 
 // defaultDevice returns TORCHLETTE_DEVICE if set, else a real GPU, else the CPU.

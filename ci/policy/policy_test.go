@@ -27,6 +27,7 @@ const order = `
 ir < kernels/loopir
 kernels/loopir < kernels/launch
 kernels/loopir < kernels/gpuir
+kernels/loopir < kernels/machine
 kernels/launch < kernels/device
 kernels/launch < kernels/gpucode
 kernels/gpuir < kernels/gpucode
@@ -36,6 +37,7 @@ kernels/kerneltest < kernels/device/devicetest
 kernels/device < kernels/device/devicetest
 kernels/device < kernels/reference
 kernels/device < kernels/cpu
+kernels/machine < kernels/cpu
 
 kernels/device < gpu
 kernels/gpucode < gpu

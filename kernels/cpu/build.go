@@ -33,6 +33,7 @@ type program struct {
 	slots []*C.char // the C array of slot addresses
 	steps int
 	codes []*kernelCode // of its steps
+	hot   bool          // no kernel of codes waits for machine code
 	// joined maps a step to the joint launch that it runs if it also does the work of the step before it.
 	joined map[int]launch.Op
 	calls  []call // the steps that run in Go, in order
@@ -265,6 +266,9 @@ func (e *emitter) layCode(mem *arena, k *C.tl_kern, a *allocation) {
 		code := array[C.tl_ins](mem, len(s.code))
 		to.at, to.n = first(code), C.int32_t(len(code))
 		for i, x := range s.code {
+			if x.run != nil {
+				x.imm = int64(x.run.address)
+			}
 			code[i] = C.tl_ins{op: C.uint8_t(x.op), _type: C.uint8_t(x.typ), _var: C.uint8_t(x.variant),
 				lanes: C.uint8_t(x.lanes),
 				d:     num(x.d), a: num(x.a), b: num(x.b), c: num(x.c), aux: C.int32_t(x.aux), imm: C.int64_t(x.imm)}
@@ -329,6 +333,8 @@ func cost(s *segment) int64 {
 		case C.TLK_POW, C.TLK_PHILOX, C.TLK_REM, C.TLK_LOGADD, C.TLK_LOGSUM:
 			n += 32
 		case C.TLK_DIRECT:
+		case C.TLK_CODE:
+			n += int64(len(i.run.reads)+len(i.run.writes)) + int64(len(i.run.code))/4
 		default:
 			n++
 		}

@@ -44,6 +44,7 @@ type instr struct {
 	d, a, b, c              int
 	aux                     int
 	imm                     int64
+	run                     *run // of TLK_CODE
 }
 
 // listed returns the operands of i beyond the first three: their place in the emitter's extra, and their number.

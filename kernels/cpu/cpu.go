@@ -33,6 +33,9 @@ type Options struct {
 	// ISA names the instruction set ("plain" or "neon", "avx2", "avx512", "avx512_bf16", "amx"); "": the best of this
 	// processor.
 	ISA string
+	// Hot is the work after which a kernel gets machine code, in operations on one lane; 0: the default. A negative number
+	// is never.
+	Hot int64
 }
 
 // Device implements device.Device on the processor. One goroutine at a time may use it.
@@ -46,8 +49,9 @@ type Device struct {
 	fence       device.Fence
 	cached      [cacheClasses][]unsafe.Pointer
 	cachedBytes int64 // bytes of cached
-	stats       struct{ submits, dispatches, allocs, reused int64 }
+	stats       struct{ submits, dispatches, allocs, reused, compiled int64 }
 
+	hot     int64 // work after which a kernel gets machine code; negative: never
 	kernels map[kernelKey]*kernelCode
 	draft   *program // holds the code that FusionGroups made
 	// Scratch of Build.
@@ -82,7 +86,7 @@ func New(opts Options) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{limit: opts.MemoryLimit, isa: isa, kernels: map[kernelKey]*kernelCode{}}
+	d := &Device{limit: opts.MemoryLimit, isa: isa, hot: hotOf(isa, opts.Hot), kernels: map[kernelKey]*kernelCode{}}
 	d.draft = &program{dev: d}
 	name := C.GoString(C.tl_isa_name(isa))
 	d.caps = device.Caps{Name: "cpu", Adapter: "cpu", Driver: runtime.GOARCH, Backend: name, MaxBinding: 1 << 47,
@@ -257,6 +261,9 @@ func (d *Device) Run(p device.Program, bind *device.Binding) (device.Fence, erro
 	d.fence++
 	d.stats.submits++
 	d.stats.dispatches += int64(x.steps)
+	if !x.hot {
+		d.heat(x)
+	}
 	var times []C.int64_t
 	if d.profiling {
 		times = make([]C.int64_t, x.steps+1)
@@ -324,8 +331,8 @@ func (d *Device) TakeFault() (device.Fault, bool, error) {
 // Stats implements device.Device.
 func (d *Device) Stats() map[string]int64 {
 	return map[string]int64{"submits": d.stats.submits, "dispatches": d.stats.dispatches, "allocations": d.stats.allocs,
-		"allocations_reused": d.stats.reused, "kernels": int64(len(d.kernels)), "bytes_live": d.live,
-		"bytes_cached": d.cachedBytes, "threads": int64(d.Threads())}
+		"allocations_reused": d.stats.reused, "kernels": int64(len(d.kernels)), "kernels_machine_code": d.stats.compiled,
+		"bytes_live": d.live, "bytes_cached": d.cachedBytes, "threads": int64(d.Threads())}
 }
 
 // Close implements device.Device. All buffers and programs must have been released.

@@ -51,6 +51,7 @@ enum {
 	TLK_STORE,  // aux: affine; a: value; type: storage type; imm 1: bypass the caches, unless the buffer is marked cached
 	TLK_SCATTER, // aux: buffer; a: value; b: element numbers; c: guard or -1; imm: loopir.StoreMode
 	TLK_CHECK,  // a: condition, b: reported element
+	TLK_CODE,   // imm: the address of machine code, a tl_code
 	TLK_OPS
 };
 
@@ -59,6 +60,14 @@ enum { TLK_LANE_ONE, TLK_LANE_OUTER, TLK_LANE_TILE, TLK_LANE_KINDS };
 struct tl_ctx;
 struct tl_ins;
 typedef void (*tl_fn)(struct tl_ctx *, const struct tl_ins *);
+
+#if defined(__x86_64__)
+#define TLK_CODE_CALL __attribute__((sysv_abi))
+#else
+#define TLK_CODE_CALL
+#endif
+// Computes lanes elements of registers; reg is tl_ctx.reg.
+typedef void TLK_CODE_CALL tl_code(void **reg, int64_t lanes);
 
 typedef struct tl_ins {
 	tl_fn fn;
@@ -326,6 +335,11 @@ float tl_widen_bf16(uint16_t);
 uint16_t tl_narrow_f16(float);
 uint16_t tl_narrow_bf16(float);
 void tl_random_block(uint64_t counter, uint64_t draw_offset, uint64_t seed, uint32_t out[4]); // Philox
+
+// Copies machine code to memory that is executable and never writable at the same time. NULL where the system forbids
+// it.
+void *tl_code_map(const void *code, int64_t bytes);
+void tl_code_unmap(void *, int64_t bytes);
 
 void *tl_alloc(int64_t bytes);
 void tl_cpu_free(void *);

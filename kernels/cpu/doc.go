@@ -8,7 +8,8 @@
 // and expressions become instructions over registers that stay in the L1 cache (codegen.go). Neighbouring maps are
 // worked tile by tile together (tile_fusion.go). Products, attention, factorisations and sorts have C code of their own
 // (gemm.c, attention.c, linalg.c, sort.c). The instructions are compiled once for each instruction set (kern_*.c) and
-// chosen by the processor's feature bits.
+// chosen by the processor's feature bits. In kernels that run hot, machine code takes the place of neighbouring
+// elementwise instructions (hot.go, machine_code.go).
 //
 // Invariant: results do not depend on the number of threads or on their timing. Loops are shared by a pool of threads
 // (pool.c) in pieces that depend on shapes only.
@@ -17,5 +18,5 @@
 //
 // Start reading at build.go; then tiling.go and codegen.go, and cpu.h for the C side.
 //
-// cpu imports kernels/device, kernels/launch, kernels/loopir and ir; capi imports cpu.
+// cpu imports kernels/device, kernels/launch, kernels/machine, kernels/loopir and ir; capi imports cpu.
 package cpu

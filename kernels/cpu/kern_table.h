@@ -92,6 +92,7 @@ static const tl_fn functions[TLK_OPS][TLK_TYPES][TLK_TYPES] = {
 	[TLK_SCAN] = {[TLK_F32] = FLOAT_SCAN(f32), [TLK_F64] = FLOAT_SCAN(f64), [TLK_I32] = SCAN(i32), [TLK_I64] = SCAN(i64),
 		[TLK_U32] = SCAN(u32), [TLK_BOOL] = {scan_any, scan_all}},
 	[TLK_CHECK] = {ALL(check)},
+	[TLK_CODE] = {{code}},
 };
 
 const tl_isa_table TLK_TABLE = {

@@ -190,6 +190,7 @@ static inline void iota_run(int64_t *d, int64_t e, int64_t n, int64_t s) {
 TLK_ARG iota TLK_P { const tl_affine *f = &c->k->affine[q->aux]; int64_t *d = c->reg[q->d];
 	TLK_WALK(f, iota_run(d + at, e, n, s)); }
 
+TLK_ARG code TLK_P { ((tl_code *)(intptr_t)q->imm)(c->reg, c->n[q->lanes]); }
 TLK_ARG konst TLK_P { *(int64_t *)c->reg[q->d] = q->imm; }
 TLK_ARG param TLK_P { *(int64_t *)c->reg[q->d] = c->par[q->aux]; }
 

@@ -26,7 +26,10 @@ type kernelCode struct {
 	mem        arena
 	kern       *C.tl_kern
 	tileAccess *tileAccess
-	users      int // steps of programs that hold it
+	users      int   // steps of programs that hold it
+	lanes      int64 // most lanes of a map's tile
+	heat       int64 // work of all runs so far
+	code       codePages
 }
 
 // codeOf returns the code of kernel k for step s, and builds it if there is none. Program p holds it until p is
@@ -58,11 +61,7 @@ func (d *Device) codeOf(p *program, k *loopir.Kernel, s *device.Step) (*kernelCo
 	f.users++
 	p.codes = append(p.codes, f) // p releases it, even if the build below fails
 	if made {
-		sizes := make([]int64, len(k.Params))
-		for i := range sizes {
-			sizes[i] = int64(binary.LittleEndian.Uint64(d.sizes[8*i:]))
-		}
-		return f, f.build(d.isa, sizes, s.Bufs)
+		return f, f.build(d.isa, machineCode{})
 	}
 	return f, nil
 }
@@ -71,28 +70,56 @@ func (d *Device) codeOf(p *program, k *loopir.Kernel, s *device.Step) (*kernelCo
 func (d *Device) forget(f *kernelCode) {
 	if f.users--; f.users == 0 {
 		delete(d.kernels, f.key)
+		f.code.release()
 		f.mem.release()
 	}
 }
 
-// build compiles the kernel into C memory. Only which slots are equal matters, not their numbers.
-func (f *kernelCode) build(isa C.int, sizes []int64, slots []int) error {
-	name := f.key.kernel.Name
-	pl, err := newPlan(f.key.kernel, sizes, slots, mapLanes)
-	if err != nil {
-		return ir.Errorf(ir.ErrKernelExecution, "cpu: %v", err)
+// sizesAndSlots returns the numbers of the key. Only which slots are equal matters.
+func (key *kernelKey) sizesAndSlots() (sizes []int64, slots []int) {
+	for at := 0; at < len(key.sizes); at += 8 {
+		sizes = append(sizes, int64(binary.LittleEndian.Uint64([]byte(key.sizes[at:at+8]))))
 	}
-	e := emit(pl)
-	a := e.allocate()
-	if pl.passes == 0 && a.arena > mapRegisters {
-		if pl, err = newPlan(f.key.kernel, sizes, slots, tileLanes); err != nil {
-			return ir.Errorf(ir.ErrKernelExecution, "cpu: %v", err)
-		}
-		e = emit(pl)
-		a = e.allocate()
+	for at := 0; at < len(key.shared); at += 8 {
+		slots = append(slots, int(binary.LittleEndian.Uint64([]byte(key.shared[at:at+8]))))
+	}
+	return sizes, slots
+}
+
+// emit plans the kernel and emits its instructions. Machine code has the tiles that the block program has.
+func (f *kernelCode) emit(m machineCode) (e *emitter, a allocation, runs []*run, err error) {
+	sizes, slots := f.key.sizesAndSlots()
+	if f.lanes == 0 {
+		f.lanes = mapLanes
+	}
+	pl, err := newPlan(f.key.kernel, sizes, slots, f.lanes)
+	if err != nil {
+		return nil, a, nil, ir.Errorf(ir.ErrKernelExecution, "cpu: %v", err)
+	}
+	e = emit(pl)
+	if m.on {
+		runs = e.code(m.level)
+	}
+	if a = e.allocate(); pl.passes == 0 && a.arena > mapRegisters && f.lanes > tileLanes {
+		f.lanes = tileLanes
+		return f.emit(m)
+	}
+	return e, a, runs, nil
+}
+
+// build compiles the kernel into C memory. With machine code it replaces the block program, whose memory stays until
+// the kernel is forgotten; where the system refuses memory for code, the block program stays too.
+func (f *kernelCode) build(isa C.int, m machineCode) error {
+	name := f.key.kernel.Name
+	e, a, runs, err := f.emit(m)
+	if err != nil {
+		return err
 	}
 	if a.overflow {
 		return ir.Errorf(ir.ErrKernelExecution, "cpu: kernel %s needs more than 4 GiB of registers", name)
+	}
+	if m.on && !f.code.place(runs, &a) {
+		return nil
 	}
 	k := &array[C.tl_kern](&f.mem, 1)[0]
 	e.layRegisters(&f.mem, k, &a)
@@ -103,6 +130,10 @@ func (f *kernelCode) build(isa C.int, sizes []int64, slots []int) error {
 	e.laySchedule(k)
 	if n := C.tl_kern_link(k, isa); n > 0 {
 		return ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: %d instructions do not exist: %s", name, int(n), e.missing(k))
+	}
+	if f.kern != nil { // steps of programs point to it
+		*f.kern = *k
+		return nil
 	}
 	f.kern, f.tileAccess = k, e.tileAccess()
 	return nil

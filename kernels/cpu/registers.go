@@ -116,6 +116,13 @@ func (e *emitter) results(i *instr, f func(r int)) {
 	if i.d >= 0 {
 		f(i.d)
 	}
+	if i.run != nil {
+		for _, r := range i.run.writes {
+			if !e.regs[r].external {
+				f(r)
+			}
+		}
+	}
 	if i.op == opPhilox {
 		for _, r := range e.extra[i.aux : i.aux+4] {
 			if r >= 0 {
@@ -135,15 +142,26 @@ func (e *emitter) operandsOf(i *instr, f func(r int)) {
 	for _, r := range e.extra[at : at+n] {
 		f(r)
 	}
+	if i.run != nil {
+		for _, r := range i.run.reads {
+			f(r)
+		}
+		for _, r := range i.run.writes {
+			if e.regs[r].external {
+				f(r)
+			}
+		}
+	}
 }
 
 // place assigns memory in order of definition.
 func (e *emitter) place(def, end []int) allocation {
 	a := allocation{number: make([]int, len(e.regs))}
 	next := 0
+	gone := func(r int) bool { return def[r] < 0 && end[r] < 0 } // it lives in machine code only
 	for level := levelRun; level <= levelInner; level++ {
 		for r := range e.regs {
-			if e.regs[r].level == level {
+			if e.regs[r].level == level && !gone(r) {
 				a.number[r] = next
 				next++
 			}
@@ -155,7 +173,7 @@ func (e *emitter) place(def, end []int) allocation {
 			a.shared = next
 		}
 	}
-	a.offset = make([]uint32, len(e.regs))
+	a.offset = make([]uint32, next)
 	type block struct {
 		at   uint32
 		free int // position from which it is free
@@ -163,7 +181,7 @@ func (e *emitter) place(def, end []int) allocation {
 	blocks := map[int64][]block{}
 	for _, r := range byDefinition(def) {
 		v := &e.regs[r]
-		if v.external {
+		if v.external || gone(r) {
 			continue
 		}
 		size := (v.bytes + 63) &^ 63

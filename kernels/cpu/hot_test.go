@@ -1,0 +1,122 @@
+package cpu
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/loopir"
+)
+
+// squares builds a program that computes x * x + x for n small floats on a device that makes code after hot
+// operations. run runs it and returns the results.
+func squares(t *testing.T, hot, n int64) (d *Device, p *program, run func() []byte) {
+	t.Helper()
+	b := loopir.NewBuilder("squares", 1, 0)
+	x := b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1))
+	out := b.Linear(b.Buf(ir.F32, loopir.Write), -1)
+	b.Map()
+	b.Store(out, b.Add(b.Mul(x, x), x))
+	d, err := New(Options{Threads: 1, Hot: hot})
+	require.NoError(t, err)
+	t.Cleanup(d.Close)
+	bind := &device.Binding{}
+	for range 2 {
+		m, err := d.Alloc(4 * n)
+		require.NoError(t, err)
+		bind.Bufs = append(bind.Bufs, m)
+	}
+	in := make([]byte, 4*n)
+	for i := range n {
+		loopir.StoreBits(ir.F32, in, i, ir.EncodeFloat(ir.F32, float64(i%1000)))
+	}
+	require.NoError(t, d.Upload(bind.Bufs[0], ir.F32, 0, in))
+	built, err := d.Build([]device.Step{{Op: b.Kernel(), Bufs: []int{0, 1}, Params: []device.Param{device.Const(n)}}}, 2)
+	require.NoError(t, err)
+	return d, built.(*program), func() []byte {
+		_, err := d.Run(built, bind)
+		require.NoError(t, err)
+		got := make([]byte, 4*n)
+		require.NoError(t, d.Read(bind.Bufs[1], ir.F32, 0, got))
+		for i := int64(0); i < n; i += 1 + n/1000 {
+			x := float64(i % 1000)
+			require.Equal(t, x*x+x, ir.DecodeFloat(ir.F32, loopir.LoadBits(ir.F32, got, i)))
+		}
+		return got
+	}
+}
+
+// hasCode reports that the device's instruction set has machine code.
+func hasCode(d *Device) bool { return d.hot >= 0 }
+
+func TestKernelsGetMachineCodeWhenHot(t *testing.T) {
+	for _, c := range []struct{ elements, runs int64 }{{1 << 19, 1}, {4, hotWork/callWork - 50}} {
+		d, p, run := squares(t, 0, c.elements)
+		f := p.codes[0]
+		for range c.runs - 1 {
+			run()
+		}
+		require.Nil(t, f.code.at, "%d elements, before", c.elements)
+		for range 60 {
+			run()
+		}
+		require.Equal(t, hasCode(d), f.code.at != nil, "%d elements, after", c.elements)
+		p.Release()
+		require.Nil(t, f.code.at, "code goes with its kernel")
+	}
+}
+
+func TestNoCodeBelowZero(t *testing.T) {
+	d, p, run := squares(t, -1, 1<<16)
+	run()
+	run()
+	require.Zero(t, d.Stats()["kernels_machine_code"])
+	p.Release()
+}
+
+// TestRefusedMemoryForCode: where the system maps no executable memory, block programs run on.
+func TestRefusedMemoryForCode(t *testing.T) {
+	held := mapCode
+	defer func() { mapCode = held }()
+	asked := 0
+	mapCode = func([]byte) unsafe.Pointer { asked++; return nil }
+	d, p, run := squares(t, 1, 1000)
+	for range 3 {
+		run()
+	}
+	require.Zero(t, d.Stats()["kernels_machine_code"])
+	if hasCode(d) {
+		require.Equal(t, 1, asked, "a refused kernel is not tried again")
+	}
+	p.Release()
+}
+
+// TestCodeIsNeverWritable: no memory of the process is writable and executable, and code is executable.
+func TestCodeIsNeverWritable(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("reads the list of mappings of Linux")
+	}
+	d, p, run := squares(t, 1, 1000)
+	defer p.Release()
+	run()
+	maps, err := os.ReadFile("/proc/self/maps")
+	require.NoError(t, err)
+	at, found := uint64(uintptr(p.codes[0].code.at)), false
+	for line := range strings.Lines(string(maps)) {
+		var from, to uint64
+		var access string
+		_, err := fmt.Sscanf(line, "%x-%x %s", &from, &to, &access)
+		require.NoError(t, err)
+		assert.False(t, strings.Contains(access, "w") && strings.Contains(access, "x"), line)
+		found = found || from <= at && at < to && strings.HasPrefix(access, "r-x")
+	}
+	require.Equal(t, hasCode(d), found)
+}
