@@ -362,4 +362,12 @@ const tl_half_kernel *tl_pair_kernel(int isa) {
 	return NULL;
 }
 
+const tl_item_sorter *tl_isa_sorter(int isa) {
+#if defined(__x86_64__)
+	if (isa >= TLK_ISA_AVX512) return &tl_items_avx512;
+#endif
+	(void)isa;
+	return NULL;
+}
+
 tl_fn tl_lookup(int isa, const tl_ins *q) { return tl_isa_tables(isa)->fn[q->op][q->type][q->var]; }
