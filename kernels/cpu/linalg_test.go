@@ -250,6 +250,7 @@ var hard = map[string]func(i, j int64) float64{
 	"bidiagonal":    func(i, j int64) float64 { return float64(b2i(j == i && i%3 != 1) + 2*b2i(j == i+1)) },
 	"large":         func(i, j int64) float64 { return 1e30 * math.Sin(float64(3*i+7*j+i*j)) },
 	"small":         func(i, j int64) float64 { return 1e-30 * math.Sin(float64(3*i+7*j+i*j)) },
+	"near identity": func(i, j int64) float64 { return float64(b2i(i == j)) + 1e-9*math.Sin(float64(3*i+7*j+i*j)) },
 	"last row zero": func(i, j int64) float64 { return math.Sin(float64(i*j+i)) * float64(b2i(i != 7)) },
 }
 
