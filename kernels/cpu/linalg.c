@@ -31,6 +31,8 @@ enum {
 	SMALL = 32,             // rows of a triangular system that is solved by substitution
 	CHUNK = 256,            // columns of a right-hand side that stay in L1 during a substitution
 	COLUMNS = 64,           // columns of an update that a thread takes at least
+	STEP = 16,              // rows of a reduction's step that a thread takes at least
+	SHARED = 128,           // rows from which a step is shared
 	// A float matrix up to this size is computed in double: then the result carries one rounding, at less than the cost
 	// of a larger block.
 	EXACT = 64,

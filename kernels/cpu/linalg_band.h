@@ -96,7 +96,8 @@ static void qr_sweep(double *d, double *e, int64_t lo, int64_t hi, double *cs, i
 }
 
 // Makes e zero by rotations of the rows of ut, n long, and vt, vn long. cs has room for 4n.
-static void qr_diagonalise(la_place *p, double *d, double *e, int64_t n, double *ut, double *vt, int64_t vn, double *cs) {
+static void qr_diagonalise(la_place *p, double *d, double *e, int64_t n, double *ut, double *vt, int64_t vn,
+	double *cs) {
 	const tl_isa_table *t = tl_isa_tables(p->isa);
 	double norm = 0;
 	for (int64_t i = 0; i < n; i++) norm = fmax(norm, fmax(fabs(d[i]), i + 1 < n ? fabs(e[i]) : 0));

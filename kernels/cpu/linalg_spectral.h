@@ -43,6 +43,31 @@ static int SUF(rescale)(REAL *a, int64_t n) {
 	return shift;
 }
 
+// A step of a reduction: the r rows and columns of what is left of a. last and w make the update that is still due.
+typedef struct {
+	la_place *p;
+	REAL *a, tau, *out;
+	const REAL *w, *last, *x;
+	int64_t n, r;
+} SUF(step);
+
+// Updates rows, and multiplies them with the next reflector x.
+static void SUF(tridiagonal_job)(void *arg, int worker, int64_t begin, int64_t end) {
+	const SUF(step) *s = arg;
+	const tl_isa_table *t = tl_isa_tables(s->p->isa);
+	(void)worker;
+	for (int64_t i = begin * STEP; i < end * STEP && i < s->r; i++) {
+		REAL *b = s->a + i * s->n, f[2];
+		if (s->last) {
+			f[0] = -s->last[i + 1], f[1] = -s->w[i + 1];
+			t->SUF(addrows)(s->r, 1, f, 1, s->w + 1, 0, b);
+			t->SUF(addrows)(s->r, 1, f + 1, 1, s->last + 1, 0, b);
+		}
+		t->SUF(dot)(1, s->r, b, 1, s->x, s->r, s->out + i, 1);
+		s->out[i] *= s->tau;
+	}
+}
+
 // Householder reduction of a symmetric matrix to tridiagonal form (Golub and Van Loan, section 8.3): d is the diagonal,
 // e the one beside it. Reflector j of n-1 is row j of v, n-1 long, one at place j. The update of a row is followed by
 // its product with the next reflector: each step reads the matrix once. room holds 2n.
@@ -67,16 +92,12 @@ static void SUF(tridiagonal)(la_place *p, REAL *a, int64_t n, double *d, double 
 		tau[j] = SUF(reflector)(t, &beta, x + 1, r - 1);
 		e[j] = beta;
 		x[0] = 1;
-		for (int64_t i = 0; i < r; i++) {
-			REAL *b = a + (j + 1 + i) * n + j + 1;
-			if (j > 0) {
-				f[0] = -last[i + 1], f[1] = -w[i + 1];
-				t->SUF(addrows)(r, 1, f, 1, w + 1, 0, b);
-				t->SUF(addrows)(r, 1, f + 1, 1, last + 1, 0, b);
-			}
-			t->SUF(dot)(1, r, b, 1, x, r, next + i, 1);
-			next[i] *= tau[j];
-		}
+		SUF(step) step = {.p = p, .a = a + (j + 1) * (n + 1), .tau = tau[j], .w = w, .out = next,
+			.last = j > 0 ? last : NULL, .x = x, .n = n, .r = r};
+		// One share for each thread, so that most rows stay in the caches of the thread that they were with.
+		int64_t items = (r + STEP - 1) / STEP, threads = tl_pool_threads(p->pool);
+		if (r > SHARED) SUF(share)(p, items, (items + threads - 1) / threads, SUF(tridiagonal_job), &step);
+		else SUF(tridiagonal_job)(&step, p->worker, 0, items);
 		t->SUF(dot)(1, r, next, 1, x, r, &half, 1);
 		half *= -tau[j] / 2;
 		t->SUF(addrows)(r, 1, &half, 1, x, 0, next);
