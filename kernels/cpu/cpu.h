@@ -394,9 +394,9 @@ typedef struct {
 // Returns the kernel of an instruction set, or NULL: bfloat16 is then widened, as float16 is.
 const tl_half_kernel *tl_pair_kernel(int isa);
 
-// Vector instructions that sort distinct items. sort: n items of e in ascending order, into other if across is set; both
-// lose what they hold. count, move: splitters, in ascending order, divide items into parts, part p those above splitter
-// p-1 and not above p. count finds the parts' sizes. move writes the items of part p from to + at[p] on.
+// Vector instructions that sort distinct items. sort: n items of e in ascending order, into other if across is set;
+// both lose what they hold. count, move: splitters, in ascending order, divide items into parts, part p those above
+// splitter p-1 and not above p. count finds the parts' sizes. move writes the items of part p from to + at[p] on.
 typedef struct {
 	void (*sort)(uint64_t *e, uint64_t *other, int64_t n, int across);
 	void (*count)(const uint64_t *e, int64_t n, const uint64_t *splitter, int parts, int64_t *count);

@@ -261,8 +261,8 @@ func b2i(b bool) int {
 	return 0
 }
 
-// TestSpectraOfHardMatrices: the factors multiply to the matrix, vectors are orthonormal, and values are in order. Blocks
-// of more than 32 rows and columns are divided, those of more than 65 twice.
+// TestSpectraOfHardMatrices: the factors multiply to the matrix, vectors are orthonormal, and values are in order.
+// Blocks of more than 32 rows and columns are divided, those of more than 65 twice.
 func TestSpectraOfHardMatrices(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	each(t, func(t *testing.T, d *cpu.Device) {
