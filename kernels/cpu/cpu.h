@@ -328,7 +328,7 @@ typedef struct {
 
 // With parallel the pool shares the product, else the worker works alone. Returns as tl_run.
 int64_t tl_gemm_dense(tl_pool *, int isa, int worker, int parallel, const tl_dense *);
-int64_t tl_run_sort(const tl_sort *, tl_pool *, char **buf, const int64_t *par);
+int64_t tl_run_sort(const tl_sort *, tl_pool *, int isa, char **buf, const int64_t *par);
 
 float tl_widen_f16(uint16_t);
 float tl_widen_bf16(uint16_t);
@@ -413,8 +413,21 @@ typedef struct {
 // Returns the kernel of an instruction set, or NULL: bfloat16 is then widened, as float16 is.
 const tl_half_kernel *tl_pair_kernel(int isa);
 
+// Vector instructions that sort distinct items. sort: n items of e in ascending order, into other if across is set;
+// both lose what they hold. count, move: splitters, in ascending order, divide items into parts, part p those above
+// splitter p-1 and not above p. count finds the parts' sizes. move writes the items of part p from to + at[p] on.
+typedef struct {
+	void (*sort)(uint64_t *e, uint64_t *other, int64_t n, int across);
+	void (*count)(const uint64_t *e, int64_t n, const uint64_t *splitter, int parts, int64_t *count);
+	void (*move)(const uint64_t *e, int64_t n, const uint64_t *splitter, int parts, int64_t *at, uint64_t *to);
+} tl_item_sorter;
+
+// Returns the sorter of an instruction set, or NULL: items are then sorted by digits.
+const tl_item_sorter *tl_isa_sorter(int isa);
+
 extern const tl_isa_table tl_table_base, tl_table_avx2, tl_table_avx512;
 const tl_isa_table *tl_isa_tables(int isa);
 extern const tl_half_kernel tl_pairs_avx512, tl_pairs_amx;
+extern const tl_item_sorter tl_items_avx512;
 
 #endif

@@ -1,6 +1,7 @@
-// Stable radix sort of rows, least significant digit first. An element becomes an item: its index in the row, and a key
-// that as an unsigned number has the order asked for. Digits in which all keys agree are skipped. Threads share the
-// rows; if rows are few and long, all threads sort each of them together.
+// Stable sort of rows. An element becomes an item: its index in the row, and a key that as an unsigned number has the
+// order asked for. Items whose key and index fit 64 bits are distinct numbers: the instruction set's sorter takes them,
+// where there is one. Other items are sorted by digits, least significant digit first; digits in which all keys agree
+// are skipped. Threads share the rows; if rows are few and long, all threads sort each of them together.
 #include <string.h>
 #include "cpu.h"
 
@@ -13,6 +14,8 @@ enum {
 	FEW = 256,         // up to this `keep`, elements are compared with the worst that is kept so far
 	BLOCK = 16,        // elements of one such comparison
 	TOP_BITS = 11,     // bits of a key by which the first elements are picked out
+	FEWEST = 17,       // items from which the instruction set's sorter beats insertion
+	SAMPLES = 64,      // items a part from which the bounds of parts are estimated
 };
 
 typedef struct { uint64_t key, place; } wide_item;
@@ -20,6 +23,7 @@ typedef struct { uint64_t key, place; } wide_item;
 typedef struct {
 	const tl_sort *s;
 	tl_pool *pool;
+	const tl_item_sorter *quick; // NULL: none
 	char *room;
 	const char *x;
 	char *values;
@@ -32,6 +36,7 @@ typedef struct {
 	int digit;
 	void *from, *to;
 	int64_t (*count)[DIGIT];
+	uint64_t splitter[PARTS]; // bounds of the parts that the instruction set's sorter sorts
 	int failed;
 } sorter;
 
@@ -40,32 +45,70 @@ static const char *row_of(const sorter *x, int64_t r) {
 }
 
 // The key of a float is its bits: all inverted if it is negative, else with the sign bit inverted (Herf, Radix Tricks,
-// 2001). NaN comes last, and -0 equals 0.
+// 2001). NaN comes last, and -0 equals 0. FLOAT_BITS is the inverse, where LOSSY says no.
 #define FLOAT_KEY(T, SIGN, INF) \
 	T u = v, sign = (T)SIGN; \
 	if ((T)(u & (T)~sign) > (T)INF) u = (T)~0; \
 	else u = u == sign ? sign : (u & sign) ? (T)~u : (T)(u | sign);
+#define FLOAT_BITS(T, SIGN) (T)(u & (T)SIGN ? u ^ (T)SIGN : (T)~u)
+#define FLOAT_LOSSY(T, SIGN) (T)((u == (T)SIGN) | (u == (T)~0))
 #define PLAIN_KEY(T, SIGN, INF) T u = v ^ (T)SIGN;
+#define PLAIN_BITS(T, SIGN) (T)(u ^ (T)SIGN)
+#define PLAIN_LOSSY(T, SIGN) 0
 
 static inline uint64_t narrow_of(uint64_t key, int64_t j) { return key << 32 | (uint64_t)j; }
 static inline wide_item wide_of(uint64_t key, int64_t j) { return (wide_item){key, (uint64_t)j}; }
 
-// Writes the items of elements [begin, end) of a row to d.
-#define LOADER(name, ITEM, make, T, KEY, SIGN, INF) \
-	static void name(const sorter *x, const char *row, int64_t begin, int64_t end, ITEM *d) { \
+#define NARROW_KEY(e) ((e) >> 32)
+#define NARROW_PLACE(e) ((int64_t)((e) & 0xffffffffu))
+#define WIDE_KEY(e) ((e).key)
+#define WIDE_PLACE(e) ((int64_t)(e).place)
+
+// load: writes the items of elements [begin, end) of a row to d. store: writes the elements of n items to `to`, inner
+// apart, and their indices to places. Elements that keys do not tell are read from the row.
+#define FORM(type, ITEM, make, KEYOF, PLACEOF, T, FORM_OF, SIGN, INF) \
+	static inline void load_##type##_by(const sorter *x, const char *row, int64_t begin, int64_t end, ITEM *d, \
+		int64_t step) { \
 		const T *e = (const T *)row; \
 		T flip = x->s->descending ? (T)~0 : 0; \
-		for (int64_t j = begin; j < end; j++) { T v = e[j * x->step]; \
-			KEY(T, SIGN, INF) d[j - begin] = make((T)(u ^ flip), j); } \
+		for (int64_t j = begin; j < end; j++) { T v = e[j * step]; \
+			FORM_OF##_KEY(T, SIGN, INF) d[j - begin] = make((T)(u ^ flip), j); } \
+	} \
+	static void load_##type(const sorter *x, const char *row, int64_t begin, int64_t end, ITEM *d) { \
+		if (x->step == 1) load_##type##_by(x, row, begin, end, d, 1); \
+		else load_##type##_by(x, row, begin, end, d, x->step); \
+	} \
+	static inline void store_##type##_by(const sorter *x, const char *row, const ITEM *e, int64_t n, T *d, \
+		int64_t *places, int64_t inner) { \
+		T flip = x->s->descending ? (T)~0 : 0; \
+		for (int64_t i = 0; i < n; i += BLOCK) { \
+			int64_t end = n - i < BLOCK ? n : i + BLOCK; \
+			T lossy = 0; \
+			for (int64_t j = i; j < end; j++) { \
+				T u = (T)KEYOF(e[j]) ^ flip; \
+				lossy |= FORM_OF##_LOSSY(T, SIGN); \
+				d[j * inner] = FORM_OF##_BITS(T, SIGN); \
+				places[j * inner] = PLACEOF(e[j]); \
+			} \
+			for (int64_t j = i; lossy && j < end; j++) d[j * inner] = ((const T *)row)[PLACEOF(e[j]) * x->step]; \
+		} \
+	} \
+	static void store_##type(const sorter *x, const char *row, const ITEM *e, int64_t n, void *to, int64_t *places) { \
+		if (x->inner == 1) store_##type##_by(x, row, e, n, to, places, 1); \
+		else store_##type##_by(x, row, e, n, to, places, x->inner); \
 	}
-LOADER(load_bool, uint64_t, narrow_of, uint8_t, PLAIN_KEY, 0, 0)
-LOADER(load_u32, uint64_t, narrow_of, uint32_t, PLAIN_KEY, 0, 0)
-LOADER(load_i32, uint64_t, narrow_of, uint32_t, PLAIN_KEY, 0x80000000u, 0)
-LOADER(load_f16, uint64_t, narrow_of, uint16_t, FLOAT_KEY, 0x8000, 0x7c00)
-LOADER(load_bf16, uint64_t, narrow_of, uint16_t, FLOAT_KEY, 0x8000, 0x7f80)
-LOADER(load_f32, uint64_t, narrow_of, uint32_t, FLOAT_KEY, 0x80000000u, 0x7f800000)
-LOADER(load_i64, wide_item, wide_of, uint64_t, PLAIN_KEY, 1ull << 63, 0)
-LOADER(load_f64, wide_item, wide_of, uint64_t, FLOAT_KEY, 1ull << 63, 0x7ff0000000000000ull)
+#define NARROW(type, T, FORM_OF, SIGN, INF) \
+	FORM(type, uint64_t, narrow_of, NARROW_KEY, NARROW_PLACE, T, FORM_OF, SIGN, INF)
+#define WIDE(type, T, FORM_OF, SIGN, INF) \
+	FORM(type, wide_item, wide_of, WIDE_KEY, WIDE_PLACE, T, FORM_OF, SIGN, INF)
+NARROW(bool, uint8_t, PLAIN, 0, 0)
+NARROW(u32, uint32_t, PLAIN, 0, 0)
+NARROW(i32, uint32_t, PLAIN, 0x80000000u, 0)
+NARROW(f16, uint16_t, FLOAT, 0x8000, 0x7c00)
+NARROW(bf16, uint16_t, FLOAT, 0x8000, 0x7f80)
+NARROW(f32, uint32_t, FLOAT, 0x80000000u, 0x7f800000)
+WIDE(i64, uint64_t, PLAIN, 1ull << 63, 0)
+WIDE(f64, uint64_t, FLOAT, 1ull << 63, 0x7ff0000000000000ull)
 
 // Items of i64 elements whose range is below 2^32: the key is the distance from the first in the order asked for.
 static void load_ranged(const sorter *x, const char *row, int64_t begin, int64_t end, uint64_t *d) {
@@ -74,21 +117,58 @@ static void load_ranged(const sorter *x, const char *row, int64_t begin, int64_t
 	for (int64_t j = begin; j < end; j++) d[j - begin] = narrow_of(((e[j * x->step] - from) ^ sign) - sign, j);
 }
 
-static void load_narrow(const sorter *x, const char *row, int64_t begin, int64_t end, uint64_t *d) {
-	switch (x->s->type) {
-	case TLK_BOOL: load_bool(x, row, begin, end, d); break;
-	case TLK_U32: load_u32(x, row, begin, end, d); break;
-	case TLK_I32: load_i32(x, row, begin, end, d); break;
-	case TLK_F16: load_f16(x, row, begin, end, d); break;
-	case TLK_BF16: load_bf16(x, row, begin, end, d); break;
-	case TLK_I64: load_ranged(x, row, begin, end, d); break;
-	default: load_f32(x, row, begin, end, d);
+static void store_ranged(const sorter *x, const char *row, const uint64_t *e, int64_t n, void *to, int64_t *places) {
+	const uint64_t from = x->s->descending ? x->low + x->range : x->low, sign = x->s->descending ? ~0ull : 0;
+	uint64_t *d = to;
+	(void)row;
+	for (int64_t j = 0; j < n; j++) {
+		d[j * x->inner] = ((NARROW_KEY(e[j]) ^ sign) - sign) + from;
+		places[j * x->inner] = NARROW_PLACE(e[j]);
 	}
+}
+
+// For each type of narrow items, runs call with the suffix of its functions.
+#define NARROW_TYPES(x, call) \
+	switch ((x)->s->type) { \
+	case TLK_BOOL: call(bool); break; \
+	case TLK_U32: call(u32); break; \
+	case TLK_I32: call(i32); break; \
+	case TLK_F16: call(f16); break; \
+	case TLK_BF16: call(bf16); break; \
+	case TLK_I64: call(ranged); break; \
+	default: call(f32); \
+	}
+
+static void load_narrow(const sorter *x, const char *row, int64_t begin, int64_t end, uint64_t *d) {
+#define LOAD(type) load_##type(x, row, begin, end, d)
+	NARROW_TYPES(x, LOAD)
 }
 
 static void load_wide(const sorter *x, const char *row, int64_t begin, int64_t end, wide_item *d) {
 	if (x->s->type == TLK_I64) load_i64(x, row, begin, end, d);
 	else load_f64(x, row, begin, end, d);
+}
+
+static void put_narrow(const sorter *x, const char *row, const uint64_t *e, int64_t n, void *to, int64_t *places) {
+#define PUT(type) store_##type(x, row, e, n, to, places)
+	NARROW_TYPES(x, PUT)
+}
+
+static void put_wide(const sorter *x, const char *row, const wide_item *e, int64_t n, void *to, int64_t *places) {
+	if (x->s->type == TLK_I64) store_i64(x, row, e, n, to, places);
+	else store_f64(x, row, e, n, to, places);
+}
+
+// Sorts n items of e by the instruction set's sorter, with room for n at b. Returns 0 if it does not take them.
+static int quick_narrow(const sorter *x, uint64_t *e, uint64_t *b, int64_t n) {
+	if (!x->quick || n < FEWEST) return 0;
+	x->quick->sort(e, b, n, 0);
+	return 1;
+}
+
+static int quick_wide(const sorter *x, wide_item *e, wide_item *b, int64_t n) {
+	(void)x, (void)e, (void)b, (void)n;
+	return 0;
 }
 
 // Whether a block may hold an element that sorts before worst. A block with NaN counts as one that may.
@@ -114,27 +194,11 @@ static int may_beat(const sorter *x, const char *row, int64_t at, int64_t n, int
 	return 1;
 }
 
-#define NARROW_KEY(e) ((e) >> 32)
-#define NARROW_PLACE(e) ((int64_t)((e) & 0xffffffffu))
-#define WIDE_KEY(e) ((e).key)
-#define WIDE_PLACE(e) ((int64_t)(e).place)
-
 // The functions below exist for both widths of items.
 #define SORT(name, ITEM, KEYOF, PLACEOF) \
 	static void name##_store(const sorter *x, int64_t r, int64_t begin, int64_t end, const ITEM *e) { \
-		int w = tl_type_size(x->s->type); \
-		const char *row = row_of(x, r); \
-		int64_t at = (r / x->inner * x->keep + begin) * x->inner + r % x->inner; \
-		for (int64_t j = begin; j < end; j++, at += x->inner) { \
-			int64_t place = PLACEOF(e[j]); \
-			x->indices[at] = place; \
-			switch (w) { \
-			case 1: ((uint8_t *)x->values)[at] = ((const uint8_t *)row)[place * x->step]; break; \
-			case 2: ((uint16_t *)x->values)[at] = ((const uint16_t *)row)[place * x->step]; break; \
-			case 4: ((uint32_t *)x->values)[at] = ((const uint32_t *)row)[place * x->step]; break; \
-			default: ((uint64_t *)x->values)[at] = ((const uint64_t *)row)[place * x->step]; \
-			} \
-		} \
+		const int64_t at = (r / x->inner * x->keep + begin) * x->inner + r % x->inner; \
+		put_##name(x, row_of(x, r), e + begin, end - begin, x->values + at * tl_type_size(x->s->type), x->indices + at); \
 	} \
 	/* Keeps, in their order, the items that may be among the first keep; gives their number. */ \
 	static int64_t name##_pick(const sorter *x, ITEM *e, int64_t n) { \
@@ -153,6 +217,7 @@ static int may_beat(const sorter *x, const char *row, int64_t at, int64_t n, int
 	} \
 	/* Sorts e, of n items, with b for room; gives the one that holds the result. */ \
 	static ITEM *name##_items(const sorter *x, ITEM *e, ITEM *b, int64_t n) { \
+		if (quick_##name(x, e, b, n)) return e; \
 		if (n <= SHORT) { \
 			for (int64_t i = 1; i < n; i++) { \
 				ITEM v = e[i]; \
@@ -256,9 +321,10 @@ static int may_beat(const sorter *x, const char *row, int64_t at, int64_t n, int
 		tl_parallel(x->pool, x->parts, 1, name##_load_job, x); \
 		if (x->keep < x->n / 4) x->items = name##_pick(x, x->from, x->n); \
 		if (x->items < SPLIT) x->from = name##_items(x, x->from, x->to, x->items); \
+		else if (quick_##name##_parts(x)) {} \
 		else for (x->digit = 0; x->digit < (x->bits + 7) / 8; x->digit++) { \
 			tl_parallel(x->pool, x->parts, 1, name##_count_job, x); \
-			if (!offsets(x)) continue; \
+			if (!offsets(x, DIGIT)) continue; \
 			tl_parallel(x->pool, x->parts, 1, name##_move_job, x); \
 			void *t = x->from; \
 			x->from = x->to; \
@@ -269,11 +335,11 @@ static int may_beat(const sorter *x, const char *row, int64_t at, int64_t n, int
 
 static int64_t part(const sorter *x, int64_t p) { return x->items * p / x->parts; }
 
-// Turns the counts of each digit value into the positions at which the parts write their items. Returns 0 if all items
-// agree in the digit.
-static int offsets(sorter *x) {
+// Turns the counts of each of `digits` digit values into the positions at which the parts write their items. Returns 0
+// if all items agree in the digit.
+static int offsets(sorter *x, int digits) {
 	int64_t at = 0;
-	for (int k = 0; k < DIGIT; k++) {
+	for (int k = 0; k < digits; k++) {
 		int64_t first = at;
 		for (int64_t p = 0; p < x->parts; p++) {
 			int64_t n = x->count[p][k];
@@ -283,6 +349,57 @@ static int offsets(sorter *x) {
 		if (at - first == x->items) return 0;
 	}
 	return 1;
+}
+
+static void parts_count_job(void *arg, int worker, int64_t begin, int64_t end) {
+	sorter *x = arg;
+	(void)worker;
+	for (int64_t p = begin; p < end; p++)
+		x->quick->count((const uint64_t *)x->from + part(x, p), part(x, p + 1) - part(x, p), x->splitter, (int)x->parts,
+			x->count[p]);
+}
+
+static void parts_move_job(void *arg, int worker, int64_t begin, int64_t end) {
+	sorter *x = arg;
+	(void)worker;
+	for (int64_t p = begin; p < end; p++)
+		x->quick->move((const uint64_t *)x->from + part(x, p), part(x, p + 1) - part(x, p), x->splitter, (int)x->parts,
+			x->count[p], x->to);
+}
+
+// Sorts the items between two splitters. After the move, the counts of the last part are the ends of these.
+static void parts_sort_job(void *arg, int worker, int64_t begin, int64_t end) {
+	sorter *x = arg;
+	const int64_t *ends = x->count[x->parts - 1];
+	(void)worker;
+	for (int64_t p = begin; p < end; p++) {
+		int64_t at = p ? ends[p - 1] : 0;
+		x->quick->sort((uint64_t *)x->to + at, (uint64_t *)x->from + at, ends[p] - at, 0);
+	}
+}
+
+// Sorts the row that all threads sort by the instruction set's sorter: items go to the side of the splitters where they
+// belong, and each range between two splitters is sorted by one thread. Returns 0 if there is no sorter.
+static int quick_narrow_parts(sorter *x) {
+	if (!x->quick) return 0;
+	const int64_t samples = SAMPLES * x->parts; // far fewer than the items: PARTS * SAMPLES < SPLIT
+	uint64_t *sample = x->to, *e = x->from;
+	for (int64_t i = 0; i < samples; i++) sample[i] = e[x->items * i / samples];
+	x->quick->sort(sample, sample + samples, samples, 0);
+	for (int64_t p = 1; p < x->parts; p++) x->splitter[p - 1] = sample[p * SAMPLES];
+	tl_parallel(x->pool, x->parts, 1, parts_count_job, x);
+	offsets(x, (int)x->parts);
+	tl_parallel(x->pool, x->parts, 1, parts_move_job, x);
+	tl_parallel(x->pool, x->parts, 1, parts_sort_job, x);
+	void *t = x->from;
+	x->from = x->to;
+	x->to = t;
+	return 1;
+}
+
+static int quick_wide_parts(sorter *x) {
+	(void)x;
+	return 0;
 }
 
 SORT(narrow, uint64_t, NARROW_KEY, NARROW_PLACE)
@@ -325,9 +442,9 @@ static int narrows(sorter *x) {
 	return 1;
 }
 
-int64_t tl_run_sort(const tl_sort *s, tl_pool *pool, char **buf, const int64_t *par) {
-	sorter x = {.s = s, .pool = pool, .values = buf[1], .indices = (int64_t *)buf[2], .n = par[s->n],
-		.inner = par[s->inner], .keep = par[s->keep],
+int64_t tl_run_sort(const tl_sort *s, tl_pool *pool, int isa, char **buf, const int64_t *par) {
+	sorter x = {.s = s, .pool = pool, .quick = tl_isa_sorter(isa), .values = buf[1],
+		.indices = (int64_t *)buf[2], .n = par[s->n], .inner = par[s->inner], .keep = par[s->keep],
 		.souter = par[s->souter], .step = par[s->step], .sinner = par[s->sinner]};
 	x.x = buf[0] + par[s->offset] * tl_type_size(s->type);
 	x.rows = par[s->outer] * x.inner;
