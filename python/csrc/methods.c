@@ -36,6 +36,11 @@ static PyObject *get_is_cuda(PyObject *self, void *c) {
     return cuda < 0 ? NULL : PyBool_FromLong(cuda);
 }
 
+static PyObject *get_is_meta(PyObject *self, void *c) {
+    (void)c;
+    return PyBool_FromLong(((Tensor *)self)->device == TL_META);
+}
+
 static PyObject *get_ndim(PyObject *self, void *c) {
     (void)c;
     return PyLong_FromLong(((Tensor *)self)->rank);
@@ -479,7 +484,7 @@ PyGetSetDef tensor_getset[] = {
     {"is_cuda", get_is_cuda, NULL, "Whether it is on a GPU that torchlette.torch calls cuda.", NULL},
     {"is_sparse", get_false, NULL, "Always false.", NULL},
     {"is_quantized", get_false, NULL, "Always false.", NULL},
-    {"is_meta", get_false, NULL, "Always false.", NULL},
+    {"is_meta", get_is_meta, NULL, "Whether it is on the device meta, without memory.", NULL},
     {0},
 };
 

@@ -36,7 +36,7 @@ def data_ptr(self: Tensor) -> int:
     tensors of equal values may share them. Aliases that begin at the same element give the same number, also on a GPU,
     where it is no address.
     """
-    if self.numel() == 0:
+    if self.numel() == 0 or self.is_meta:
         return 0
     if self.device.type != "cpu":
         return self._identity()
@@ -64,6 +64,8 @@ def bits_as(self: Tensor, dtype: _C.dtype) -> Tensor:
                 f"sizes), but got {shape[-1]}"
             )
         shape[-1] = shape[-1] * old // new
+    if self.is_meta:
+        return _C.empty(shape, dtype=dtype, device=self.device)
     made = _C._frombytes(_C._tobytes(self.detach()), dtype, shape, _C.device("cpu"))
     made._door = self._door
     return made.to(self.device)
@@ -114,6 +116,8 @@ class UntypedStorage:
         """Return the address of the first byte, as :meth:`Tensor.data_ptr` does; 0 without bytes."""
         if self._memory is not None:
             return int(self.__array__().ctypes.data)
+        if self.device.type == "meta":
+            return 0
         if self.device.type != "cpu" or self._elements == 0:
             return int(self._start)
         return _storage_address(self._tensor, self._elements)

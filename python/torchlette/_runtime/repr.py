@@ -158,6 +158,8 @@ def _nested(values: Any, dims: int, indent: int, summarize: bool, fmt: _NumberTe
 
 
 def _values_text(t: _C.Tensor, indent: int) -> str:
+    if t.is_meta:
+        return "..."
     if t.numel() == 0:
         return "[]"
     summarize = t.numel() > _Options.threshold
@@ -169,8 +171,8 @@ def _suffixes(t: _C.Tensor) -> list[str]:
     found = []
     if t.device.type != "cpu":
         found.append(f"device='{t.device}'")
-    usual = (_C.get_default_dtype(),) if t.numel() == 0 else (_C.get_default_dtype(), _C.int64, _C.bool)
-    if t.numel() == 0 and t.dim() != 1:
+    usual: tuple[Any, ...] = (_C.get_default_dtype(),) if t.numel() == 0 or t.is_meta else (_C.get_default_dtype(), _C.int64, _C.bool)
+    if t.is_meta or t.numel() == 0 and t.dim() != 1:
         found.append(f"size={tuple(t.shape)}")
     if t.dtype not in usual:
         found.append(f"dtype={t.dtype}")
@@ -227,7 +229,7 @@ def tensor_format(self: _C.Tensor, spec: str) -> str:
     """``f"{t:.3f}"``: reads a 0-dim tensor where PyTorch's rules hold, else raises."""
     globals_there = sys._getframe(1).f_globals
     reads = self._door or _C._in_facade(globals_there)
-    if reads and self.dim() == 0:
+    if reads and self.dim() == 0 and not self.is_meta:
         return format(self.item(), spec)
     if not spec:
         return _torch_text(self) if reads else _metadata_text(self)

@@ -10,7 +10,7 @@ from types import TracebackType
 from torchlette import _C
 from torchlette._ops import indexing
 from torchlette._runtime import refused
-from torchlette._runtime.errors import ExecutionError
+from torchlette._runtime.errors import DtypeError, ExecutionError
 from torchlette._runtime.repr import tensor_format, tensor_repr
 from torchlette.io.dlpack import dlpack, dlpack_device
 
@@ -183,7 +183,7 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     from torchlette._runtime.dtype_table import SCALAR_TYPES
 
     if dtype is None:
-        return f"torch.{'cuda.' * self.is_cuda}{SCALAR_TYPES[self.dtype]}Tensor"
+        return f"torch.{'cuda.' * self.is_cuda}{'meta.' * self.is_meta}{SCALAR_TYPES[self.dtype]}Tensor"
     if isinstance(dtype, str):
         name = dtype.rpartition(".")[2]
         for candidate, scalar in SCALAR_TYPES.items():
@@ -200,6 +200,10 @@ def _numpy(self: Tensor, *, force: bool = False) -> Any:
 
     if force:
         return self.detach().numpy()
+    if self.is_meta:
+        raise DtypeError(
+            "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+        )
     if self.requires_grad:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if self.dtype is _C.bfloat16:
@@ -339,7 +343,7 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
 
 def _rebuild(
     kind: type,
-    data: bytes,
+    data: bytes | None,
     dtype: Any,
     shape: tuple[int, ...],
     device: str,
@@ -347,7 +351,10 @@ def _rebuild(
     attributes: dict[str, Any],
 ) -> Tensor:
     """Unpickle a tensor."""
-    made = _C._frombytes(data, dtype, shape, device)
+    if data is None:
+        made = _C.empty(shape, dtype=dtype, device=device)
+    else:
+        made = _C._frombytes(data, dtype, shape, device)
     if kind is not Tensor:
         made = Tensor._make_subclass(kind, made)
     made.requires_grad_(requires_grad)
@@ -363,7 +370,7 @@ def _to_bytes(self: Tensor) -> bytes:
 def _reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     state = (
         type(self),
-        _to_bytes(self),
+        None if self.is_meta else _to_bytes(self),
         self.dtype,
         tuple(self.shape),
         str(self.device),
