@@ -7,7 +7,7 @@ from typing import Any
 
 from torchlette import _C
 
-__all__ = ["UntypedStorage", "bits_as", "data_ptr"]
+__all__ = ["UntypedStorage", "bits_as", "data_ptr", "whole"]
 
 Tensor = _C.Tensor
 
@@ -15,13 +15,14 @@ Tensor = _C.Tensor
 _exports: dict[int, Any] = {}
 
 
-def _whole(tensor: Tensor, elements: int) -> Tensor:
+def whole(tensor: Tensor, elements: int) -> Tensor:
+    """Return all elements that a tensor and its aliases share, of which there are ``elements``, as a vector."""
     return tensor.detach().as_strided((elements,), (1,), 0)
 
 
 def _storage_address(tensor: Tensor, elements: int) -> int:
     """Return the address of the first element of a tensor's storage on the CPU, and borrow the memory."""
-    export = _C._to_dlpack(_whole(tensor, elements), False, False)
+    export = _C._to_dlpack(whole(tensor, elements), False, False)
     if id(tensor) not in _exports:
         weakref.finalize(tensor, _exports.pop, id(tensor), None)
     _exports[id(tensor)] = export
@@ -144,7 +145,7 @@ class UntypedStorage:
     def _bytes(self) -> memoryview:
         if self._memory is not None:
             return self._memory
-        return memoryview(_C._tobytes(_whole(self._tensor, self._elements)))
+        return memoryview(_C._tobytes(whole(self._tensor, self._elements)))
 
     def __getitem__(self, index: int | slice) -> Any:
         """Return a byte, or the storage of a range of bytes; waits for the values."""

@@ -171,7 +171,9 @@ def _suffixes(t: _C.Tensor) -> list[str]:
     found = []
     if t.device.type != "cpu":
         found.append(f"device='{t.device}'")
-    usual: tuple[Any, ...] = (_C.get_default_dtype(),) if t.numel() == 0 or t.is_meta else (_C.get_default_dtype(), _C.int64, _C.bool)
+    usual: tuple[Any, ...] = (
+        (_C.get_default_dtype(),) if t.numel() == 0 or t.is_meta else (_C.get_default_dtype(), _C.int64, _C.bool)
+    )
     if t.is_meta or t.numel() == 0 and t.dim() != 1:
         found.append(f"size={tuple(t.shape)}")
     if t.dtype not in usual:

@@ -321,6 +321,22 @@ def _copy(self: Tensor) -> Tensor:
     return made
 
 
+def _copied_elements(tensor: Tensor, memo: dict[Any, Any]) -> Tensor:
+    """Return a copy without history. Tensors that share elements share them again in one deepcopy, whose memo it is."""
+    if tensor.is_meta:
+        return tensor.detach().clone()
+    from torchlette._ops.storage import whole
+
+    elements, offset = tensor._meta()["storage"], tensor.storage_offset()
+    key = "elements", tensor._identity() - offset * tensor.itemsize
+    if key not in memo and elements == tensor.numel() and tensor.is_contiguous():
+        memo[key] = made = tensor.detach().clone()
+        return made
+    if key not in memo:
+        memo[key] = whole(tensor, elements).clone()
+    return memo[key].as_strided(tensor.shape, tensor.stride(), offset)
+
+
 def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if not self.is_leaf:
         raise RuntimeError(
@@ -330,7 +346,7 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
         )
     if id(self) in memo:
         return memo[id(self)]
-    made = self.detach().clone()
+    made = _copied_elements(self, memo)
     if type(self) is not Tensor:
         made = Tensor._make_subclass(type(self), made)
     memo[id(self)] = made
