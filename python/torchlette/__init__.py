@@ -91,6 +91,7 @@ _LAZY_MODULES = (
     "nn",
     "onnx",
     "optim",
+    "overrides",
     "profiler",
     "serialization",
     "signal",

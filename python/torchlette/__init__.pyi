@@ -517,6 +517,7 @@ from torchlette._compat import jit as jit
 from torchlette._compat import library as library
 from torchlette._compat import multiprocessing as multiprocessing
 from torchlette._compat import onnx as onnx
+from torchlette._compat import overrides as overrides
 from torchlette._compat import types as types
 from torchlette._compat.compiler import compile as compile
 from torchlette._compat.deprecated import _assert as _assert

@@ -45,6 +45,7 @@ FOLDERS = {
     "library": "_compat",
     "multiprocessing": "_compat",
     "onnx": "_compat",
+    "overrides": "_compat",
     "types": "_compat",
     "serialization": "io",
     "utils.dlpack": "io",

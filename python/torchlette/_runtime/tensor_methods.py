@@ -54,8 +54,35 @@ def _output_nr(self: Tensor) -> int:
 
 
 def _as_subclass(self: Tensor, cls: type) -> Tensor:
-    """Return an alias of the tensor as an object of a subclass."""
-    return Tensor._make_subclass(cls, self)
+    """Return an alias of the tensor, with its history, as an object of a subclass."""
+    made = _C._disabled_torch_function_impl(Tensor.view, (), (self, self.shape))
+    made.__class__ = cls
+    return made
+
+
+def _init_subclass(cls: type, **kwargs: Any) -> None:
+    """Let a subclass answer calls of its objects, unless it leaves them alone as Parameter does."""
+    super(Tensor, cls).__init_subclass__(**kwargs)
+    if cls.__torch_function__ is not _C._disabled_torch_function_impl:  # type: ignore[attr-defined]
+        from torchlette._compat.overrides import enable
+
+        enable()
+
+
+def _torch_function(
+    cls: type, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+) -> Any:
+    """Call a function of objects of this class; results are objects of the class too.
+
+    Args:
+        func: The function or method that was called.
+        types: The classes of arguments that answer calls.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+    """
+    from torchlette._compat.overrides import default_answer
+
+    return default_answer(cls, func, types, args, kwargs)
 
 
 def _no(self: Tensor, *args: Any) -> bool:
@@ -464,6 +491,8 @@ def install() -> None:
         "__dlpack_device__": dlpack_device,
         "__reduce_ex__": _reduce_ex,
         "__repr__": tensor_repr,
+        "__torch_function__": classmethod(_torch_function),
+        "__init_subclass__": classmethod(_init_subclass),
         "__format__": tensor_format,
     }
     for name, fn in methods.items():

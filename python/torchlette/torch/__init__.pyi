@@ -656,6 +656,7 @@ from torchlette import optim as optim
 from torchlette import orgqr as orgqr
 from torchlette import ormqr as ormqr
 from torchlette import outer as outer
+from torchlette import overrides as overrides
 from torchlette import pairwise_distance as pairwise_distance
 from torchlette import pca_lowrank as pca_lowrank
 from torchlette import pdist as pdist

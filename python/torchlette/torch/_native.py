@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from torchlette._runtime.override_levels import DisableTorchFunction as DisableTorchFunction
+from torchlette._runtime.override_levels import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from torchlette._runtime.tensor_methods import _to_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+
+def _has_torch_function(args: Any) -> bool:
+    """Return whether a class of the arguments, or a mode, answers calls."""
+    from torchlette._compat.overrides import has_torch_function
+
+    return has_torch_function(args)
 
 
 def _log_api_usage_once(*event: object) -> None:
