@@ -32,7 +32,7 @@ from torchlette._runtime.dtype_table import DTYPES, SCALAR_TYPES
 if TYPE_CHECKING:
     import zipfile
 
-__all__ = ["archive_name", "is_legacy", "read_archive", "read_legacy", "safe_names"]
+__all__ = ["PyTorchFileReader", "archive_name", "is_legacy", "read_archive", "read_legacy", "safe_names"]
 
 Place = Callable[[_C.Tensor, str], _C.Tensor]
 
@@ -360,3 +360,30 @@ def read_legacy(file: BinaryIO, place: Place, weights_only: bool) -> Any:
         value = (_Unpickler if weights_only else _FreeUnpickler)(io.BytesIO(file.read(end - start)), storages).load()
         file.seek(end)
         return value
+
+
+class PyTorchFileReader:
+    """The records of a file of ``torch.save`` by name."""
+
+    def __init__(self, file: Any) -> None:
+        """Open a file.
+
+        Args:
+            file: A path, or a file opened for reading bytes.
+        """
+        import zipfile
+
+        self._archive = zipfile.ZipFile(file, "r")
+        self._folder = self._archive.namelist()[0].partition("/")[0]
+
+    def get_all_records(self) -> list[str]:
+        """Return the names of the records."""
+        return [name.partition("/")[2] for name in self._archive.namelist()]
+
+    def has_record(self, name: str) -> bool:
+        """Return whether there is a record of a name."""
+        return name in self.get_all_records()
+
+    def get_record(self, name: str) -> bytes:
+        """Return the bytes of a record."""
+        return self._archive.read(f"{self._folder}/{name}")

@@ -76,8 +76,12 @@ class _Storage:
         return _C._tobytes(self.whole)
 
 
-class _Pickler(pickle._Pickler):  # type: ignore[name-defined,misc]
-    """Writes the names of PyTorch. The pickler in C looks each name up, so that it cannot."""
+#: The pickler in Python: that in C looks each name up, so that it cannot write others.
+_Base: Any = pickle._Pickler
+
+
+class _Pickler(_Base):  # type: ignore[misc]
+    """Writes the names of PyTorch."""
 
     def __init__(self, file: BinaryIO, protocol: int, legacy: bool = False) -> None:
         super().__init__(file, protocol)
@@ -117,7 +121,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined,misc]
         if t.is_meta:
             made: Any = _REBUILD_META, (t.dtype, size, stride, t.requires_grad)
         else:
-            arguments = self._storage(t), t.storage_offset(), size, stride, t.requires_grad, OrderedDict()
+            arguments: Any = self._storage(t), t.storage_offset(), size, stride, t.requires_grad, OrderedDict()
             made = _REBUILD_TENSOR, arguments
         if type(t) is _C.Tensor and not attributes:
             return made
@@ -156,7 +160,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined,misc]
         """Write a name of PyTorch."""
         self.save_global(obj)
 
-    dispatch = {**pickle._Pickler.dispatch, types.FunctionType: save_global, _Name: save_name}  # type: ignore[attr-defined]
+    dispatch = {**_Base.dispatch, types.FunctionType: save_global, _Name: save_name}
 
 
 def _pickled(obj: Any, protocol: int, legacy: bool) -> tuple[bytes, list[_Storage]]:

@@ -73,9 +73,10 @@ OWN = (
     "xpu",
 )
 #: Names of the facade -> the module of its own that has them.
-OWN_NAMES = {"save": "serialization"}
+OWN_NAMES = {"Event": "cuda", "Stream": "cuda", "save": "serialization"}
 #: PyTorch module -> the module of this library that has its names, where PyTorch divides its code differently.
 MOVED = {
+    "_custom_ops": "library",
     "autograd.variable": "autograd",
     "nn.modules.channelshuffle": "nn.modules.shuffle",
     "nn.modules.fold": "nn.modules.conv",

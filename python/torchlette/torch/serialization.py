@@ -46,13 +46,13 @@ def save(
 
     if pickle_module not in (None, pickle):
         raise NotImplementedError(f"save: pickle_module is not supported: got {pickle_module!r}, want pickle")
-    path = isinstance(f, (str, os.PathLike))
+    path = os.fspath(f) if isinstance(f, (str, os.PathLike)) else None
     if _use_new_zipfile_serialization:
-        contents: Any = write_archive(obj, Path(os.fspath(f)).stem if path else "archive", pickle_protocol)
+        contents: Any = write_archive(obj, Path(path).stem if path is not None else "archive", pickle_protocol)
     else:
         contents = write_legacy(obj, pickle_protocol)
-    if path:
-        with open(f, "wb") as file:
-            contents.write(file)
-    else:
+    if path is None:
         contents.write(f)
+    else:
+        with open(path, "wb") as file:
+            contents.write(file)
