@@ -24,7 +24,7 @@ static bool answers(PyObject *o) {
         bool answers;
     } known[64];
     PyTypeObject *type = Py_TYPE(o);
-    if (type == TensorType || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || o == Py_None || PyUnicode_CheckExact(o)) {
+    if (type == TensorType || o == Py_None || PyLong_CheckExact(o) || PyFloat_CheckExact(o)) {
         return false;
     }
     size_t at = ((uintptr_t)type >> 4) % (sizeof known / sizeof *known);

@@ -11,7 +11,7 @@ extern bool overrides_on;
 /* How Python names what was called. */
 typedef enum { OVERRIDE_FUNCTION, OVERRIDE_FACADE_FUNCTION, OVERRIDE_METHOD, OVERRIDE_PROPERTY } override_kind;
 
-/* The answer of a class or a mode to a call: true, with *r a result or NULL and an exception. false: nobody answers. self
+/* The answer of a class or a mode to a call: true, with *r a result or NULL and an exception; else false. self
  * is NULL in a function call. */
 bool overridden(override_kind kind, const char *name, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
     PyObject *kwnames, PyObject **r);
