@@ -17,10 +17,12 @@ static _Thread_local struct {
 
 enum { SUBCLASSES = 1, EVERYTHING = 2 };
 
-/* Whether the class of an object answers calls: asked once for each of the last classes, which stay alive here. */
+/* Whether the class of an object answers calls: asked once for each of the last classes. A weak reference tells whether
+ * the class at an address is still the same. */
 static bool answers(PyObject *o) {
     static struct {
         PyTypeObject *type;
+        PyObject *reference;
         bool answers;
     } known[64];
     PyTypeObject *type = Py_TYPE(o);
@@ -28,12 +30,16 @@ static bool answers(PyObject *o) {
         return false;
     }
     size_t at = ((uintptr_t)type >> 4) % (sizeof known / sizeof *known);
-    if (known[at].type != type) {
+    if (known[at].type != type || PyWeakref_GetObject(known[at].reference) != (PyObject *)type) {
         PyObject *f = PyObject_GetAttrString((PyObject *)type, "__torch_function__");
         if (f == NULL) {
             PyErr_Clear();
         }
-        SETREF(known[at].type, (PyTypeObject *)Py_NewRef((PyObject *)type));
+        SETREF(known[at].reference, PyWeakref_NewRef((PyObject *)type, NULL));
+        if (known[at].reference == NULL) {
+            PyErr_Clear();
+        }
+        known[at].type = known[at].reference != NULL ? type : NULL;
         known[at].answers = f != NULL && f != disabled_impl && !PyType_Check(o);
         Py_XDECREF(f);
     }

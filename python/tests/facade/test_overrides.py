@@ -258,6 +258,20 @@ def test_calls_look_for_classes_only_when_there_is_one():
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
+def test_a_class_that_answered_is_not_kept_alive():
+    import gc
+    import weakref
+
+    class Sub(facade.Tensor):
+        pass
+
+    facade.ones(1).as_subclass(Sub) + 1
+    alive = weakref.ref(Sub)
+    del Sub
+    gc.collect()
+    assert alive() is None
+
+
 def test_torchlette_functions_are_heard_by_their_own_names():
     heard = []
 
