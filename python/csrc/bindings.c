@@ -87,7 +87,8 @@ static PyObject *make_function(PyMethodDef *def, group *g, uint8_t api, PyObject
 enum { MAX_METHODS = 8 * 256 };
 static group *method_groups[MAX_METHODS];
 
-static PyObject *call_method(
+/* Not inlined into each of the entries below. */
+__attribute__((noinline)) static PyObject *call_method(
     group *g, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
     PyObject *r;
     if (overrides_on && overridden(OVERRIDE_METHOD, g->name, self, args, nargs, kwnames, &r)) {

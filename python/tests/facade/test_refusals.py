@@ -31,7 +31,6 @@ import torchlette.torch as facade
         (lambda: facade.cuda.device(0), RuntimeError, "is_available"),
         (lambda: facade.ops.load_library("x.so"), NotImplementedError, "cannot be loaded"),
         (lambda: facade.ops.mine.add, AttributeError, "custom_op"),
-        (lambda: facade.library.Library("a", "DEF"), NotImplementedError, "custom_op"),
         (lambda: facade.library.register_autograd("a::b", len), NotImplementedError, "custom_op"),
         (lambda: facade.library.custom_op("a::b", len, mutates_args=("x",)), NotImplementedError, "new tensors"),
         (lambda: facade.library.custom_op("name", len, mutates_args=()), ValueError, "namespace::name"),
