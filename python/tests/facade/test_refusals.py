@@ -42,7 +42,7 @@ import torchlette.torch as facade
         (lambda: facade.accelerator.current_device_index(), RuntimeError, "wgpu"),
         (lambda: facade.utils.data.DistributedSampler([1, 2]), RuntimeError, "num_replicas"),
         (lambda: importlib.import_module("torchlette.torch.utils.tensorboard"), ImportError, "tensorboardX"),
-        (lambda: importlib.import_module("torchlette.torch.fx"), ModuleNotFoundError, "call the function as it is"),
+        (lambda: importlib.import_module("torchlette.torch.export"), ModuleNotFoundError, "call the function as it is"),
         (lambda: importlib.import_module("torchlette.torch.hub").load("a/b"), NotImplementedError, "fetch the file"),
         (
             lambda: importlib.import_module("torchlette.torch.utils.model_zoo").load_url("x"),
