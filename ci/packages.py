@@ -18,7 +18,8 @@ ENVIRONMENT = ROOT / "build" / "packages"
 
 # All are installed without their dependencies, so that PyTorch stays out.
 PACKAGES = """
-accelerate diffusers einops gpytorch lightning peft safetensors torch_geometric torchmetrics transformers
+accelerate diffusers einops gpytorch lightning peft safetensors timm torch_geometric torchmetrics torchvision
+transformers
 aiohappyeyeballs aiohttp aiosignal anyio attrs certifi charset-normalizer click filelock frozenlist fsspec h11 hf-xet
 httpcore httpcore2 httpx httpx2 huggingface_hub idna importlib_metadata jaxtyping jinja2 joblib lightning-utilities
 linear_operator MarkupSafe mpmath multidict networkx numpy packaging pillow propcache psutil pyparsing
@@ -151,8 +152,104 @@ loss.backward()
         "rearrange",
         "import torch, einops\nassert einops.rearrange(torch.ones(2, 6), 'a (b c) -> b a c', b=2).ndim == 3",
     ),
-    ("lightning", "import", "import lightning"),
-    ("torch_geometric", "import", "import torch_geometric"),
+    (
+        "accelerate",
+        "init_empty_weights, load_checkpoint_and_dispatch",
+        """
+import torch, accelerate, tempfile
+file, model = tempfile.mktemp(suffix=".bin"), torch.nn.Linear(2, 2)
+torch.save(model.state_dict(), file)
+with accelerate.init_empty_weights():
+    large, empty = torch.nn.Linear(10**6, 10**6), torch.nn.Linear(2, 2)
+assert large.weight.is_meta
+loaded = accelerate.load_checkpoint_and_dispatch(empty, file, device_map={"": "cpu"})
+assert torch.equal(loaded.weight, model.weight)
+""",
+    ),
+    (
+        "transformers",
+        "BERT: Trainer with checkpoints, resumed",
+        """
+import torch, tempfile
+from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+model = BertForSequenceClassification(BertConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+                                                 intermediate_size=64, vocab_size=100))
+data = [{"input_ids": torch.randint(0, 100, (8,)), "labels": torch.tensor(i % 2)} for i in range(16)]
+arguments = TrainingArguments(tempfile.mkdtemp(), num_train_epochs=1, per_device_train_batch_size=4, report_to=[],
+                              use_cpu=True, save_steps=2)
+Trainer(model=model, args=arguments, train_dataset=data).train()
+Trainer(model=model, args=arguments, train_dataset=data).train(resume_from_checkpoint=True)
+""",
+    ),
+    (
+        "lightning",
+        "Trainer.fit, a checkpoint saved and loaded",
+        """
+import torch, lightning, tempfile
+class Net(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 1)
+    def training_step(self, batch, index):
+        return torch.nn.functional.mse_loss(self.layer(batch[0]), batch[1])
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=0.1)
+data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.rand(16, 4), torch.rand(16, 1)), batch_size=4)
+d = tempfile.mkdtemp()
+trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", logger=False, enable_progress_bar=False,
+                            default_root_dir=d)
+trainer.fit(Net(), data)
+trainer.save_checkpoint(d + "/x.ckpt")
+Net.load_from_checkpoint(d + "/x.ckpt")
+""",
+    ),
+    (
+        "torch_geometric",
+        "GCNConv: forward, backward",
+        """
+import torch
+from torch_geometric.data import Data
+from torch_geometric.nn import GCNConv
+data = Data(x=torch.rand(4, 3), edge_index=torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+GCNConv(3, 2)(data.x, data.edge_index).sum().backward()
+""",
+    ),
+    (
+        "torchvision",
+        "ResNet: forward, backward; features by torch.fx",
+        """
+import torch, torchvision
+from torchvision.models.feature_extraction import create_feature_extractor
+model, x = torchvision.models.resnet18(num_classes=3), torch.rand(2, 3, 64, 64)
+model(x).sum().backward()
+found = create_feature_extractor(model, ["layer1", "layer4"])(x)
+assert found["layer4"].shape == (2, 512, 2, 2)
+""",
+    ),
+    (
+        "torchvision",
+        "nms, roi_align with its gradient, transforms",
+        """
+import torch, torchvision
+from torchvision.transforms import v2
+boxes = torch.tensor([[0.0, 0, 1, 1], [0, 0, 1, 1.1], [3, 3, 4, 4]])
+assert torchvision.ops.nms(boxes, torch.tensor([0.9, 0.8, 0.7]), 0.5).tolist() == [0, 2]
+x = torch.rand(1, 2, 8, 8, requires_grad=True)
+torchvision.ops.roi_align(x, [boxes], 2).sum().backward()
+assert x.grad.abs().sum() > 0
+transform = v2.Compose([v2.RandomHorizontalFlip(), v2.Resize(8), v2.Normalize([0.5] * 3, [0.5] * 3)])
+assert transform(torch.rand(3, 16, 16)).shape == (3, 8, 8)
+""",
+    ),
+    (
+        "timm",
+        "ViT and ResNet: forward, backward",
+        """
+import torch, timm
+timm.create_model("vit_tiny_patch16_224", img_size=32, num_classes=3)(torch.rand(1, 3, 32, 32)).sum().backward()
+timm.create_model("resnet18", num_classes=3)(torch.rand(2, 3, 32, 32)).sum().backward()
+""",
+    ),
 ]
 
 

@@ -60,7 +60,9 @@ func (k *devices) Default() ir.DeviceID {
 }
 
 // Stores implements lazy.Devices.
-func (k *devices) Stores(dev ir.DeviceID, d ir.DType) bool { return k.caps(dev).Storage[d] > 0 }
+func (k *devices) Stores(dev ir.DeviceID, d ir.DType) bool {
+	return dev == ir.Meta || k.caps(dev).Storage[d] > 0
+}
 
 // storeFreed forgets the integers of a storage that was freed.
 func (k *devices) storeFreed(store uint32) {

@@ -22,7 +22,7 @@ func (e *Engine) explain(h uint64) (map[string]any, *ir.Error) {
 	m := map[string]any{"binding": b.Binding.String(), "binding_version": b.BindingVersion,
 		"logical_version":   b.LogicalVersion,
 		"commits_scheduled": b.Scheduled, "commits_executed": b.Committed, "computed": n.Op == ir.OpLeaf && n.Store != 0,
-		"lost": n.Op == ir.OpLeaf && n.Store == 0,
+		"lost": n.Op == ir.OpLeaf && n.Store == 0 && av.Device != ir.Meta,
 		"site": e.SourceLocString(x.SourceLoc), "dtype": av.DType.String(), "device": ir.DeviceName(av.Device),
 		"shape":  ir.LayoutOf(x.Layout).Shape,
 		"stride": ir.LayoutOf(x.Layout).Stride, "offset": x.Offset, "base": x.Base, "pins": b.Pins, "init_token": b.InitTok}

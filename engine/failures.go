@@ -283,6 +283,9 @@ func (e *Engine) lost(value uint32) *ir.Error {
 		return told(f)
 	}
 	if n := e.graph.Node(value); n.Op == ir.OpLeaf && n.Store == 0 {
+		if ir.AvalOf(n.Aval).Device == ir.Meta {
+			return ir.NoData()
+		}
 		return &ir.Error{Code: ir.ErrRuntime, SourceLoc: n.SourceLoc,
 			Msg: "a tensor is read while a function of it is captured: it has no value yet"}
 	}

@@ -65,21 +65,13 @@ func (e *Engine) fromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byt
 	}
 	e.session.SourceLoc = sourceLoc
 	av := ir.InternAval(d, dev, ir.DenseLayout(shape))
-	width := int64(e.devices.caps(dev).Storage[d])
-	if width == 0 {
-		return ir.Errorf(ir.ErrType, "%s", ir.NotStored(d, dev))
-	}
-	st, x := e.runtime.Allocate(dev, max(n*width, 1))
-	if x != nil {
-		return asError(x)
-	}
-	if n > 0 {
-		if x := e.runtime.Upload(st, d, data); x != nil {
-			e.runtime.Drop(st)
-			return e.failures.fail(x)
+	st := uint32(0)
+	if dev != ir.Meta {
+		var err *ir.Error
+		if st, err = e.upload(av, data); err != nil {
+			return err
 		}
 	}
-	e.devices.noteUpload(st, av, data)
 	v := e.graph.AddLeaf(av.ID, st, sourceLoc)
 	hd := e.session.Wrap(&op.Val{Kind: op.Tensor, Value: v, Aval: av.ID, Layout: av.Layout.ID}, nil)
 	e.graph.Release(v)
@@ -91,6 +83,27 @@ func (e *Engine) fromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byt
 	}
 	e.describe(hd, out)
 	return nil
+}
+
+// upload makes a storage with a value's elements.
+func (e *Engine) upload(av *ir.Aval, data []byte) (st uint32, err *ir.Error) {
+	d, n := av.DType, av.Layout.Numel
+	width := int64(e.devices.caps(av.Device).Storage[d])
+	if width == 0 {
+		return 0, ir.Errorf(ir.ErrType, "%s", ir.NotStored(d, av.Device))
+	}
+	st, x := e.runtime.Allocate(av.Device, max(n*width, 1))
+	if x != nil {
+		return 0, asError(x)
+	}
+	if n > 0 {
+		if x := e.runtime.Upload(st, d, data); x != nil {
+			e.runtime.Drop(st)
+			return 0, e.failures.fail(x)
+		}
+	}
+	e.devices.noteUpload(st, av, data)
+	return st, nil
 }
 
 // heavy reports that the work may keep its thread for long: there is much of it, and it may lack a plan. A run pauses

@@ -70,7 +70,7 @@ func (e *Engine) wait() error {
 	return e.runtime.Wait()
 }
 
-// compute runs the window that the values of hs need, and returns these values.
+// compute runs the window that the values of hs need, and returns these values. Tensors on Meta have none.
 func (e *Engine) compute(hs []uint64) (values []uint32, err *ir.Error) {
 	var pending []uint32
 	effects := 0
@@ -78,6 +78,9 @@ func (e *Engine) compute(hs []uint64) (values []uint32, err *ir.Error) {
 		v, err := e.session.Resolve(h)
 		if err != nil {
 			return nil, err
+		}
+		if v.Device() == ir.Meta {
+			continue
 		}
 		values = append(values, v.Value)
 		if e.graph.Node(v.Value).Op != ir.OpLeaf {

@@ -5,11 +5,14 @@ import (
 	"sync"
 )
 
-// DeviceID numbers a device: 0 is the CPU, n+1 is "wgpu:n".
+// DeviceID numbers a device: 0 is the CPU, n+1 is "wgpu:n", and Meta has no memory.
 type DeviceID uint8
 
 // CPU is the device that always exists.
 const CPU DeviceID = 0
+
+// Meta is the device without memory: its values have dtype, shape and strides, and no elements.
+const Meta DeviceID = 254
 
 // NotStored says that a device has no such dtype, and what to do.
 func NotStored(d DType, dev DeviceID) string {
@@ -22,8 +25,14 @@ func DeviceName(d DeviceID) string {
 	if d == CPU {
 		return "cpu"
 	}
+	if d == Meta {
+		return "meta"
+	}
 	return "wgpu:" + strconv.Itoa(int(d)-1)
 }
+
+// NoData returns PyTorch's error of reading a tensor on Meta.
+func NoData() *Error { return Errorf(ErrNotImplemented, "Cannot copy out of meta tensor; no data!") }
 
 // AvalID numbers an interned Aval; 0 is none.
 type AvalID uint32

@@ -215,7 +215,7 @@ extern "C" {
 
 const headerTypes = `
 /* Devices: 0 is the CPU, n + 1 is "wgpu:n". */
-enum { TL_CPU = 0 };
+enum { TL_CPU = 0, TL_META = 254 };
 
 /* Kinds of tl_scalar. */
 enum { TL_NONE = 0, TL_SCALAR_BOOL = 2, TL_SCALAR_INT = 3, TL_SCALAR_FLOAT = 4 };

@@ -120,13 +120,16 @@ func (s *Session) Add(list []op.Val, p *op.Prim, attrID uint32, avals []ir.AvalI
 			return append(list, s.value(id, avals[0]))
 		}
 	}
+	first := ir.AvalOf(avals[0])
+	if first.Device == ir.Meta {
+		return s.addMeta(list, avals)
+	}
 	id := s.graph.Add(uint16(p.ID), attrID, s.SourceLoc, avals, edges, scalars)
 	s.held.values = append(s.held.values, id)
 	if p.Shared {
 		s.shared.note(id, edges[0])
 	}
 	s.emitter.recorded++
-	first := ir.AvalOf(avals[0])
 	s.emitter.pendingBytes += first.Bytes()
 	list = append(list, op.Val{})
 	v := &list[len(list)-1]
@@ -136,6 +139,18 @@ func (s *Session) Add(list []op.Val, p *op.Prim, attrID uint32, avals []ir.AvalI
 			s.held.values = append(s.held.values, e.Value)
 			list = append(list, s.value(e.Value, avals[k+1]))
 		}
+	}
+	return list
+}
+
+// addMeta appends results on the device Meta: leaves without a storage. Nothing computes them, so that no node holds
+// their operands.
+func (s *Session) addMeta(list []op.Val, avals []ir.AvalID) []op.Val {
+	s.emitter.recorded++
+	for _, aval := range avals {
+		id := s.graph.AddLeaf(aval, 0, s.SourceLoc)
+		s.held.values = append(s.held.values, id)
+		list = append(list, s.value(id, aval))
 	}
 	return list
 }

@@ -102,7 +102,9 @@ func (s *Session) inferSlow(p *op.Prim, attr []int64, in []op.Val, first int, si
 		dev = ir.DeviceID(attr[1]) // creation primitives begin with [dtype, device, ...]
 	}
 	if p.Moves {
-		dev = ir.DeviceID(attr[0])
+		if dev = ir.DeviceID(attr[0]); dev != ir.Meta && ir.AvalOf(like).Device == ir.Meta {
+			panic(ir.NoData())
+		}
 	}
 	s.inference.avals = s.inference.avals[:0]
 	for i := range outs {

@@ -179,6 +179,14 @@ func (s *Session) moveHistory(h *Handle, v op.Val, whole bool) {
 // base_commit. An SSA base becomes a pending loc, with this store as initialiser.
 func (s *Session) baseStore(id, value uint32) {
 	b := s.bases.at(id)
+	if ir.AvalOf(b.Aval).Device == ir.Meta { // there is no memory to order stores to
+		s.graph.Retain(value)
+		s.graph.Release(b.Value)
+		b.Value = value
+		b.Scheduled++
+		b.Committed++
+		return
+	}
 	if b.Binding == SSA {
 		b.LogicalVersion++
 		s.bindLoc(id, TensorState)
@@ -212,7 +220,7 @@ func (s *Session) bindLoc(id uint32, role Role) {
 // kind materialize): the first value of a grad slot.
 func (s *Session) Materialize(id uint32, role Role) {
 	b := s.bases.at(id)
-	if b.Binding != SSA {
+	if b.Binding != SSA || ir.AvalOf(b.Aval).Device == ir.Meta {
 		return
 	}
 	s.bases.bind(id, role, s.effects.token())

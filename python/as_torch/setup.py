@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 from setuptools import setup
-from setuptools.command.build_py import build_py
+from setuptools.command.bdist_wheel import bdist_wheel
 
 HERE = Path(__file__).resolve().parent
 OWN = "torchlette-as-torch"
@@ -39,21 +40,24 @@ def refuse_beside_pytorch() -> None:
 VERSION, FOLLOWED = names()
 
 
-class BuildWithMetadata(build_py):
-    """Adds ``torch-X.Y.Z+torchlette.dist-info``, so that installers and programs find a distribution ``torch``."""
+class WheelWithMetadata(bdist_wheel):
+    """Adds ``torch-X.Y.Z+torchlette.dist-info``, so that installers and programs find a distribution ``torch``.
 
-    def run(self) -> None:
-        """Build, then write the metadata beside the package."""
-        super().run()
-        folder = Path(self.build_lib) / f"torch-{FOLLOWED}+torchlette{VERSION}.dist-info"
+    A wheel has one such folder of its own. Files for the same place may lie in its ``.data/purelib``.
+    """
+
+    def write_wheelfile(self, wheelfile_base: str, *args: Any, **kwargs: Any) -> None:
+        """Write the description of the wheel, and the metadata of ``torch``."""
+        super().write_wheelfile(wheelfile_base, *args, **kwargs)
+        name = f"torch-{FOLLOWED}+torchlette{VERSION}.dist-info"
+        folder = Path(self.bdist_dir) / self.data_dir / "purelib" / name
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "INSTALLER").write_text(OWN + "\n")
         (folder / "METADATA").write_text(
             f"Metadata-Version: 2.1\nName: torch\nVersion: {FOLLOWED}+torchlette{VERSION}\n"
             f"Summary: torchlette under PyTorch's name, by {OWN}\n"
         )
-        (folder / "RECORD").write_text("")
 
 
 refuse_beside_pytorch()
-setup(version=VERSION, cmdclass={"build_py": BuildWithMetadata})
+setup(version=VERSION, cmdclass={"bdist_wheel": WheelWithMetadata})

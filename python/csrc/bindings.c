@@ -3,6 +3,7 @@
 #include "call.h"
 #include "cpython.h"
 #include "ops_table.h"
+#include "overrides.h"
 #include "source_loc.h"
 #include "table.h"
 #include "tensor.h"
@@ -27,7 +28,13 @@ static PyType_Spec binding_spec = {
 
 static PyObject *function_entry(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
     Binding *bound = (Binding *)self;
-    return call_group(bound->g, bound->api, NULL, args, nargs, kwnames);
+    override_kind kind = bound->api == TL_API_CORE ? OVERRIDE_FUNCTION : OVERRIDE_FACADE_FUNCTION;
+    PyObject *r;
+    if (overrides_on && overridden(kind, bound->g->name, NULL, args, nargs, kwnames, &r)) {
+        return r;
+    }
+    r = call_group(bound->g, bound->api, NULL, args, nargs, kwnames);
+    return r != NULL ? r : overridden_failure(kind, bound->g->name, NULL, args, nargs, kwnames, r);
 }
 
 /* The docstring of a name: the signatures of its overloads, then the text of the first one. */
@@ -66,7 +73,7 @@ static PyObject *make_function(PyMethodDef *def, group *g, uint8_t api, PyObject
  * number i calls group number i. */
 #define ENTRY(i) \
     static PyObject *method_##i(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) { \
-        return call_group(method_groups[0x##i], TL_API_CORE, self, args, nargs, kwnames); \
+        return call_method(method_groups[0x##i], self, args, nargs, kwnames); \
     }
 #define ADDRESS(i) method_##i,
 #define ROW(M, h) \
@@ -79,6 +86,18 @@ static PyObject *make_function(PyMethodDef *def, group *g, uint8_t api, PyObject
 
 enum { MAX_METHODS = 8 * 256 };
 static group *method_groups[MAX_METHODS];
+
+/* Not inlined into each of the entries below. */
+__attribute__((noinline)) static PyObject *call_method(
+    group *g, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+    PyObject *r;
+    if (overrides_on && overridden(OVERRIDE_METHOD, g->name, self, args, nargs, kwnames, &r)) {
+        return r;
+    }
+    r = call_group(g, TL_API_CORE, self, args, nargs, kwnames);
+    return r != NULL ? r : overridden_failure(OVERRIDE_METHOD, g->name, self, args, nargs, kwnames, r);
+}
+
 ALL(ENTRY)
 typedef PyObject *(*fast_method)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
 static const fast_method method_entries[MAX_METHODS] = {ALL(ADDRESS)};

@@ -1,5 +1,5 @@
-/* torch.device. Number 0 is the CPU, n + 1 is "wgpu:n", which torchlette.torch calls "cuda:n" where torch.cuda is
- * available. */
+/* torch.device. Number 0 is the CPU, TL_META is "meta", n + 1 is "wgpu:n", which torchlette.torch calls "cuda:n" where
+ * torch.cuda is available. */
 #include "device.h"
 
 #include "cpython.h"
@@ -17,9 +17,11 @@ typedef struct {
     long index;       /* -1: not given */
 } Device;
 
-/* PyTorch's devices that can always be named and compared. A tensor can be on the first, where it is available. */
+/* PyTorch's devices that can always be named and compared. A tensor can be on the first, where it is available, and on
+ * the second. */
 static const char *const other_names[] = {"cuda", "meta", "mps", "xpu"};
 #define CUDA other_names[0]
+#define META other_names[1]
 
 static struct {
     int devices;    /* how many GPUs torch.cuda has; -1: not asked yet */
@@ -46,7 +48,7 @@ static int asked(int *answer, const char *function) {
 int device_in_environment(void) { return asked(&cuda.named, "default_is_named"); }
 
 int device_is_cuda(uint8_t id, uint8_t api) {
-    if (id == TL_CPU || (api & TL_API_TORCH) == 0) {
+    if (id == TL_CPU || id == TL_META || (api & TL_API_TORCH) == 0) {
         return 0;
     }
     int n = asked(&cuda.devices, "cuda_count");
@@ -58,8 +60,8 @@ PyObject *device_object(uint8_t id) {
     Device *d = (Device *)alloc(DeviceType, 0);
     if (d != NULL) {
         d->id = id;
-        d->name = NULL;
-        d->index = id == TL_CPU ? -1 : id - 1;
+        d->name = id == TL_META ? META : NULL;
+        d->index = id == TL_CPU || id == TL_META ? -1 : id - 1;
     }
     return (PyObject *)d;
 }
@@ -89,11 +91,15 @@ static int device_number(const char *type, long index, uint8_t *id) {
         return 1;
     }
     if (strcmp(type, "wgpu") == 0) {
-        if (index > 254) {
-            raise_text(TL_RUNTIME, "Device index must be at most 254, got %ld", index);
+        if (index > TL_META - 2) {
+            raise_text(TL_RUNTIME, "Device index must be at most %d, got %ld", TL_META - 2, index);
             return -1;
         }
         *id = (uint8_t)((index < 0 ? 0 : index) + 1);
+        return 1;
+    }
+    if (strcmp(type, META) == 0) {
+        *id = TL_META;
         return 1;
     }
     if (strcmp(type, CUDA) == 0) {

@@ -9,6 +9,7 @@
 #include "data.h"
 #include "errors.h"
 #include "flush.h"
+#include "overrides.h"
 #include "scalar.h"
 #include "source_loc.h"
 #include "table.h"
@@ -391,6 +392,9 @@ static int put_advanced(argbuf *b, const plan *p, PyObject *view) {
 PyObject *tensor_getitem(PyObject *self, PyObject *key) {
     plan p;
     PyObject *r = NULL;
+    if (overrides_on && overridden(OVERRIDE_METHOD, "__getitem__", self, &key, 1, NULL, &r)) {
+        return r;
+    }
     if (make_plan(&p, (Tensor *)self, key) == 0 && settle_mask(&p) == 0) {
         r = view_of(&p, self);
         if (r != NULL && p.n_advanced > 0) {
@@ -487,6 +491,11 @@ int tensor_setitem(PyObject *self, PyObject *key, PyObject *value) {
     if (value == NULL) {
         raise_text(TL_TYPE, "Tensor does not support deleting items");
         return -1;
+    }
+    PyObject *both[] = {key, value}, *done;
+    if (overrides_on && overridden(OVERRIDE_METHOD, "__setitem__", self, both, 2, NULL, &done)) {
+        Py_XDECREF(done);
+        return done != NULL ? 0 : -1;
     }
     tl_scalar s;
     int number = is_tensor(value) ? 1 : number_scalar(value, &s);

@@ -5,6 +5,7 @@
 #include "device.h"
 #include "errors.h"
 #include "flush.h"
+#include "overrides.h"
 #include "process.h"
 #include "source_loc.h"
 #include "table.h"
@@ -34,6 +35,11 @@ static PyObject *get_is_cuda(PyObject *self, void *c) {
     (void)c;
     int cuda = device_is_cuda(((Tensor *)self)->device, ((Tensor *)self)->api);
     return cuda < 0 ? NULL : PyBool_FromLong(cuda);
+}
+
+static PyObject *get_is_meta(PyObject *self, void *c) {
+    (void)c;
+    return PyBool_FromLong(((Tensor *)self)->device == TL_META);
 }
 
 static PyObject *get_ndim(PyObject *self, void *c) {
@@ -199,9 +205,16 @@ static int set_grad(PyObject *self, PyObject *v, void *c) {
     return 0;
 }
 
+/* The result of an operator that is a property. */
+static PyObject *property_of(PyObject *self, const char *name, const char *operator) {
+    PyObject *r;
+    return overrides_on && overridden(OVERRIDE_PROPERTY, name, self, NULL, 0, NULL, &r) ? r
+                                                                                       : call_name(operator, &self, 1);
+}
+
 static PyObject *get_data(PyObject *self, void *c) {
     (void)c;
-    return call_name("_data", &self, 1);
+    return property_of(self, "data", "_data");
 }
 
 static int set_data(PyObject *self, PyObject *v, void *c) {
@@ -222,22 +235,22 @@ static int set_data(PyObject *self, PyObject *v, void *c) {
 
 static PyObject *get_T(PyObject *self, void *c) {
     (void)c;
-    return call_name("_T", &self, 1);
+    return property_of(self, "T", "_T");
 }
 
 static PyObject *get_H(PyObject *self, void *c) {
     (void)c;
-    return call_name("_H", &self, 1);
+    return property_of(self, "H", "_H");
 }
 
 static PyObject *get_mH(PyObject *self, void *c) {
     (void)c;
-    return call_name("adjoint", &self, 1);
+    return property_of(self, "mH", "adjoint");
 }
 
 static PyObject *get_mT(PyObject *self, void *c) {
     (void)c;
-    return call_name("_mT", &self, 1);
+    return property_of(self, "mT", "_mT");
 }
 
 static PyObject *get_version(PyObject *self, void *c) {
@@ -421,6 +434,10 @@ static PyObject *view(PyObject *self, PyObject *const *args, Py_ssize_t nargs, P
     if (by_shape == NULL) {
         by_shape = group_find("view");
     }
+    PyObject *r;
+    if (overrides_on && overridden(OVERRIDE_METHOD, "view", self, args, nargs, kwnames, &r)) {
+        return r;
+    }
     return call_group(by_shape, TL_API_CORE, self, args, nargs, kwnames);
 }
 
@@ -479,7 +496,7 @@ PyGetSetDef tensor_getset[] = {
     {"is_cuda", get_is_cuda, NULL, "Whether it is on a GPU that torchlette.torch calls cuda.", NULL},
     {"is_sparse", get_false, NULL, "Always false.", NULL},
     {"is_quantized", get_false, NULL, "Always false.", NULL},
-    {"is_meta", get_false, NULL, "Always false.", NULL},
+    {"is_meta", get_is_meta, NULL, "Whether it is on the device meta, without memory.", NULL},
     {0},
 };
 

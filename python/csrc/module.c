@@ -16,6 +16,7 @@
 #include "nnmodule.h"
 #include "number.h"
 #include "numbers.h"
+#include "overrides.h"
 #include "process.h"
 #include "saved_tensors.h"
 #include "source_loc.h"
@@ -133,7 +134,7 @@ static struct PyModuleDef definition = {
 static int add_functions(PyObject *module) {
     PyMethodDef *const tables[] = {
         mode_functions, call_functions,     engine_functions, autograd_functions,
-        captured_functions, device_functions, hook_functions, numbers_functions};
+        captured_functions, device_functions, hook_functions, numbers_functions, overrides_functions};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         if (PyModule_AddFunctions(module, tables[i]) < 0) {
             return -1;
@@ -152,7 +153,7 @@ PyMODINIT_FUNC PyInit__C(void) {
     PyObject *m = PyModule_Create(&definition);
     if (m == NULL || threads_init() < 0 || add_functions(m) < 0 || hooks_init() < 0 || types_init(m) < 0 ||
         table_init() < 0 || tensor_type_init(m) < 0 || number_init() < 0 || bindings_init(m) < 0 || add_makers(m) < 0 ||
-        modes_init() < 0 || nnmodule_init(m) < 0) {
+        modes_init() < 0 || nnmodule_init(m) < 0 || overrides_init(m) < 0) {
         Py_XDECREF(m);
         return NULL;
     }

@@ -6,6 +6,7 @@
 #include "errors.h"
 #include "host_data.h"
 #include "ops_table.h"
+#include "overrides.h"
 #include "scalar.h"
 #include "source_loc.h"
 #include "table.h"
@@ -118,16 +119,41 @@ static PyObject *run_reflected(binary *op, PyObject *number, PyObject *tensor) {
     return r;
 }
 
+/* What a class or a mode makes of an operator: Python calls a method of the first tensor. */
+static bool operator_overridden(int which, PyObject *a, PyObject *b, uint8_t mode, PyObject **r) {
+    static const char *const reflected[B_COUNT] = {[B_SUB] = "__rsub__", [B_DIV] = "__rtruediv__",
+        [B_FLOORDIV] = "__rfloordiv__", [B_MOD] = "__rmod__", [B_POW] = "__rpow__", [B_SHL] = "__rlshift__",
+        [B_SHR] = "__rrshift__", [B_MATMUL] = "__rmatmul__"};
+    char name[32];
+    bool own = is_tensor(a);
+    snprintf(name, sizeof name, "%s%s", !own && reflected[which] != NULL ? reflected[which] : ops[which].name,
+        mode == TL_IN_PLACE ? "_" : "");
+    return overridden(OVERRIDE_METHOD, name, own ? a : b, own ? &b : &a, 1, NULL, r);
+}
+
 static PyObject *dispatch(int which, PyObject *a, PyObject *b) {
     binary *op = &ops[which];
+    PyObject *r;
+    if (overrides_on && operator_overridden(which, a, b, TL_FUNCTIONAL, &r)) {
+        return r;
+    }
     if (op->o == NULL || (which == B_MATMUL && !is_tensor(b))) {
         Py_RETURN_NOTIMPLEMENTED; /* a product with a number is no matrix product */
     }
-    return is_tensor(a) ? run_binary(op, a, b, TL_FUNCTIONAL) : run_reflected(op, a, b);
+    PyObject *made = is_tensor(a) ? run_binary(op, a, b, TL_FUNCTIONAL) : run_reflected(op, a, b);
+    if (made == Py_NotImplemented && operator_overridden(which, a, b, TL_FUNCTIONAL, &r)) {
+        Py_DECREF(made);
+        return r;
+    }
+    return made;
 }
 
 static PyObject *in_place(int which, PyObject *a, PyObject *b) {
     binary *op = &ops[which];
+    PyObject *r;
+    if (overrides_on && operator_overridden(which, a, b, TL_IN_PLACE, &r)) {
+        return r;
+    }
     if (op->o == NULL || (op->o->def->flags & TL_F_INPLACE) == 0) {
         Py_RETURN_NOTIMPLEMENTED; /* Python then computes a = a op b */
     }
@@ -167,21 +193,27 @@ static PyObject *nb_ipow(PyObject *a, PyObject *b, PyObject *modulus) {
 PyObject *tensor_richcompare(PyObject *a, PyObject *b, int op) {
     static const int which[] = {
         [Py_LT] = B_LT, [Py_LE] = B_LE, [Py_EQ] = B_EQ, [Py_NE] = B_NE, [Py_GT] = B_GT, [Py_GE] = B_GE};
+    PyObject *r;
     if (!is_tensor(b) && !is_number(b)) {
-        Py_RETURN_NOTIMPLEMENTED;
+        return operator_overridden(which[op], a, b, TL_FUNCTIONAL, &r) ? r : Py_NewRef(Py_NotImplemented);
     }
     return dispatch(which[op], a, b);
 }
 
-static PyObject *nb_neg(PyObject *a) { return call_name("neg", &a, 1); }
-static PyObject *nb_abs(PyObject *a) { return call_name("abs", &a, 1); }
-static PyObject *nb_pos(PyObject *a) { return call_name("positive", &a, 1); }
+static PyObject *unary(const char *name, PyObject *a) {
+    PyObject *r;
+    return overrides_on && overridden(OVERRIDE_METHOD, name, a, NULL, 0, NULL, &r) ? r : call_name(name, &a, 1);
+}
+
+static PyObject *nb_neg(PyObject *a) { return unary("neg", a); }
+static PyObject *nb_abs(PyObject *a) { return unary("abs", a); }
+static PyObject *nb_pos(PyObject *a) { return unary("positive", a); }
 
 static PyObject *nb_invert(PyObject *a) {
     if (dtype_is_float(((Tensor *)a)->dtype)) {
         return raise_text(TL_TYPE, "~ (operator.invert) is only implemented on integer and Boolean-type tensors");
     }
-    return call_name("bitwise_not", &a, 1);
+    return unary("bitwise_not", a);
 }
 
 PyType_Slot number_slots[] = {

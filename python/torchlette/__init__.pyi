@@ -511,12 +511,16 @@ from torchlette._C import xlogy_ as xlogy_
 from torchlette._C import zero_ as zero_
 from torchlette._C import zeros as zeros
 from torchlette._C import zeros_like as zeros_like
+from torchlette._compat import ao as ao
 from torchlette._compat import compiler as compiler
+from torchlette._compat import futures as futures
+from torchlette._compat import fx as fx
 from torchlette._compat import hub as hub
 from torchlette._compat import jit as jit
 from torchlette._compat import library as library
 from torchlette._compat import multiprocessing as multiprocessing
 from torchlette._compat import onnx as onnx
+from torchlette._compat import overrides as overrides
 from torchlette._compat import types as types
 from torchlette._compat.compiler import compile as compile
 from torchlette._compat.deprecated import _assert as _assert
@@ -706,6 +710,7 @@ from torchlette.func import vmap as vmap
 from torchlette.io import serialization as serialization
 from torchlette.io.serialization import load as load
 from torchlette.io.serialization import save as save
+from torchlette.io.torch_archive import PyTorchFileReader as PyTorchFileReader
 from torchlette.nn.functional import alpha_dropout as alpha_dropout
 from torchlette.nn.functional import bilinear as bilinear
 from torchlette.nn.functional import channel_shuffle as channel_shuffle

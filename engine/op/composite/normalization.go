@@ -130,7 +130,7 @@ func dropout(b op.Builder, x op.Val, p float64, train bool) op.Val {
 	case p == 1:
 		return prim.Mul(b, x, op.FloatVal(0))
 	}
-	seed, drawOffset := b.RNG()
+	seed, drawOffset := offsetOfDraw(b, x.Device())
 	return prim.Dropout(b, x, seed, drawOffset, op.FloatVal(p))
 }
 
@@ -141,7 +141,7 @@ func evalAttention(a *op.Args) []op.Val {
 	if scale.Kind == op.None {
 		scale = op.FloatVal(1 / math.Sqrt(float64(q.Shape()[len(q.Shape())-1])))
 	}
-	drop := attentionDropout(b, p)
+	drop := attentionDropout(b, q.Device(), p)
 	if fuses(q, k, v, mask, gqa) {
 		return a.Ret(fusedAttention(b, q, k, v, mask, scale, causal, drop))
 	}
@@ -169,10 +169,10 @@ func evalAttention(a *op.Args) []op.Val {
 }
 
 // attentionDropout draws for dropout of probability p.
-func attentionDropout(b op.Builder, p float64) (drop prim.Dropping) {
+func attentionDropout(b op.Builder, dev ir.DeviceID, p float64) (drop prim.Dropping) {
 	checkRate(p)
 	if p > 0 {
-		drop.Seed, drop.DrawOffset = b.RNG()
+		drop.Seed, drop.DrawOffset = offsetOfDraw(b, dev)
 		drop.Rate = op.FloatVal(p)
 	}
 	return drop

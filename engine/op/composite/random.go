@@ -19,15 +19,23 @@ func drawType(kernel string, d ir.DType) ir.DType {
 	return d.ComputeType()
 }
 
+// offsetOfDraw returns the seed and the Philox offset of one draw on a device. Draws on Meta take none.
+func offsetOfDraw(b op.Builder, dev ir.DeviceID) (seed, drawOffset op.Val) {
+	if dev == ir.Meta {
+		return op.IntVal(0), op.IntVal(0)
+	}
+	return b.RNG()
+}
+
 func uniform(b op.Builder, o options, shape []int64) op.Val {
 	d := drawType("check_uniform_bounds", o.dtype)
-	seed, drawOffset := b.RNG()
+	seed, drawOffset := offsetOfDraw(b, o.device)
 	return cast(b, prim.RandUniform(b, seed, drawOffset, d, o.device, shape), o.dtype)
 }
 
 func gaussian(b op.Builder, o options, shape []int64) op.Val {
 	d := drawType("normal_kernel_cpu", o.dtype)
-	seed, drawOffset := b.RNG()
+	seed, drawOffset := offsetOfDraw(b, o.device)
 	return cast(b, prim.RandNormal(b, seed, drawOffset, d, o.device, shape), o.dtype)
 }
 
@@ -43,7 +51,7 @@ func integers(b op.Builder, low, high int64, o options, shape []int64) op.Val {
 	if !d.IsInt() {
 		d = ir.I64
 	}
-	seed, drawOffset := b.RNG()
+	seed, drawOffset := offsetOfDraw(b, o.device)
 	return cast(b, prim.RandInt(b, seed, drawOffset, op.IntVal(low), op.IntVal(high), d, o.device, shape), o.dtype)
 }
 

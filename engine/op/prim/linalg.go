@@ -197,9 +197,12 @@ func registerLinalgPrims() {
 		})})
 }
 
-// factored emits p on the CPU and returns the results on the operands' device.
+// factored emits p on the CPU, or on Meta, and returns the results on the operands' device.
 func factored(b op.Builder, p op.PrimID, option int64, f Failure, more []int64, in ...op.Val) []op.Val {
-	dev, one := in[0].Device(), 2
+	dev, work, one := in[0].Device(), ir.CPU, 2
+	if dev == ir.Meta {
+		work = dev
+	}
 	if p == pLUPermutation {
 		one = 1
 	}
@@ -207,7 +210,7 @@ func factored(b op.Builder, p op.PrimID, option int64, f Failure, more []int64, 
 	d := in[0].DType()
 	wide := d.IsFloat() && in[0].L().Numel == 0 // halves are refused, except where there is nothing to compute
 	for i := range in {
-		in[i] = ToDevice(b, in[i], ir.CPU)
+		in[i] = ToDevice(b, in[i], work)
 		if wide && in[i].DType() == d {
 			in[i] = Cast(b, in[i], d.ComputeType())
 		}

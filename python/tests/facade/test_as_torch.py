@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,36 @@ def test_the_installed_package_is_the_facade(program: str) -> None:
     assert child(program, PYTHONPATH=path).stdout.strip() == "0.0"
 
 
+def test_the_wheel_installs_the_package_and_the_metadata_of_torch(program: str, tmp_path: Path) -> None:
+    """An installer takes a wheel with one .dist-info folder at its top, and puts .data/purelib beside the package."""
+    sources, site = tmp_path / "python", tmp_path / "site"
+    shutil.copytree(PYTHON / "as_torch", sources / "as_torch", ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    for file in ("_version.py", "torch/version.py"):
+        (sources / "torchlette" / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(PYTHON / "torchlette" / file, sources / "torchlette" / file)
+    text = f"""
+import os, runpy, sys, sysconfig
+paths = sysconfig.get_paths
+sysconfig.get_paths = lambda *a, **k: {{**paths(*a, **k), "purelib": {str(site)!r}}}
+os.chdir({str(sources / "as_torch")!r})
+sys.argv = ["setup.py", "-q", "bdist_wheel", "-d", {str(tmp_path)!r}]
+runpy.run_path("setup.py", run_name="__main__")
+"""
+    child("-c", text)
+    (wheel,) = tmp_path.glob("torchlette_as_torch-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        tops = {name.partition("/")[0] for name in archive.namelist()}
+        archive.extractall(site)
+    assert sum(top.endswith(".dist-info") for top in tops) == 1
+    (beside,) = site.glob("*.data/purelib/*")
+    shutil.move(beside, site / beside.name)
+    assert beside.name.startswith("torch-") and "+torchlette" in beside.name
+    line = "import importlib.metadata as m; import sys; v = m.version('torch'); assert 'torch' not in sys.modules"
+    path = f"{site}{os.pathsep}{LIBRARY}"
+    assert child("-c", f"{line}; assert '+torchlette' in v", PYTHONPATH=path).stdout == ""
+    assert child(program, PYTHONPATH=path).stdout.strip() == "0.0"
+
+
 def test_the_package_refuses_to_lie_over_pytorch(tmp_path: Path) -> None:
     """Files of PyTorch in its folder are an error that names both."""
     package = tmp_path / "torch"
@@ -90,7 +122,8 @@ def test_the_build_refuses_beside_pytorch(tmp_path: Path) -> None:
     (tmp_path / "torch-2.9.0.dist-info").mkdir()
     text = f"""
 import sysconfig
-sysconfig.get_paths = lambda: {{"purelib": {str(tmp_path)!r}}}
+paths = sysconfig.get_paths
+sysconfig.get_paths = lambda *a, **k: {{**paths(*a, **k), "purelib": {str(tmp_path)!r}}}
 import sys, runpy
 sys.argv = ["setup.py", "--version"]
 runpy.run_path({str(PYTHON / "as_torch" / "setup.py")!r}, run_name="__main__")

@@ -31,7 +31,6 @@ import torchlette.torch as facade
         (lambda: facade.cuda.device(0), RuntimeError, "is_available"),
         (lambda: facade.ops.load_library("x.so"), NotImplementedError, "cannot be loaded"),
         (lambda: facade.ops.mine.add, AttributeError, "custom_op"),
-        (lambda: facade.library.Library("a", "DEF"), NotImplementedError, "custom_op"),
         (lambda: facade.library.register_autograd("a::b", len), NotImplementedError, "custom_op"),
         (lambda: facade.library.custom_op("a::b", len, mutates_args=("x",)), NotImplementedError, "new tensors"),
         (lambda: facade.library.custom_op("name", len, mutates_args=()), ValueError, "namespace::name"),
@@ -43,7 +42,7 @@ import torchlette.torch as facade
         (lambda: facade.accelerator.current_device_index(), RuntimeError, "wgpu"),
         (lambda: facade.utils.data.DistributedSampler([1, 2]), RuntimeError, "num_replicas"),
         (lambda: importlib.import_module("torchlette.torch.utils.tensorboard"), ImportError, "tensorboardX"),
-        (lambda: importlib.import_module("torchlette.torch.fx"), ModuleNotFoundError, "call the function as it is"),
+        (lambda: importlib.import_module("torchlette.torch.export"), ModuleNotFoundError, "call the function as it is"),
         (lambda: importlib.import_module("torchlette.torch.hub").load("a/b"), NotImplementedError, "fetch the file"),
         (
             lambda: importlib.import_module("torchlette.torch.utils.model_zoo").load_url("x"),

@@ -158,4 +158,4 @@ def test_switches() -> None:
         buffer = io.BytesIO()
         facade.save({"loss": np.float64(0.5)}, buffer, _use_new_zipfile_serialization=False)
         buffer.seek(0)
-        assert facade.load(buffer, weights_only=True) == {"loss": 0.5}
+        assert facade.load(buffer, weights_only=False) == {"loss": 0.5}

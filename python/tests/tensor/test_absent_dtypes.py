@@ -74,6 +74,9 @@ def test_devices(spec: str) -> None:
     assert ours != facade.device("cpu")
     assert facade.device(ours.type, 2) == facade.device(f"{ours.type}:2")
     assert pickle.loads(pickle.dumps(ours)) == ours
+    if spec == "meta":
+        assert facade.ones(1, device=ours).is_meta
+        return
     for call in (
         lambda: facade.ones(1, device=ours),
         lambda: facade.ones(1).to(spec),

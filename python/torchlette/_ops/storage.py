@@ -7,7 +7,7 @@ from typing import Any
 
 from torchlette import _C
 
-__all__ = ["UntypedStorage", "bits_as", "data_ptr"]
+__all__ = ["UntypedStorage", "bits_as", "data_ptr", "whole"]
 
 Tensor = _C.Tensor
 
@@ -15,13 +15,14 @@ Tensor = _C.Tensor
 _exports: dict[int, Any] = {}
 
 
-def _whole(tensor: Tensor, elements: int) -> Tensor:
+def whole(tensor: Tensor, elements: int) -> Tensor:
+    """Return all elements that a tensor and its aliases share, of which there are ``elements``, as a vector."""
     return tensor.detach().as_strided((elements,), (1,), 0)
 
 
 def _storage_address(tensor: Tensor, elements: int) -> int:
     """Return the address of the first element of a tensor's storage on the CPU, and borrow the memory."""
-    export = _C._to_dlpack(_whole(tensor, elements), False, False)
+    export = _C._to_dlpack(whole(tensor, elements), False, False)
     if id(tensor) not in _exports:
         weakref.finalize(tensor, _exports.pop, id(tensor), None)
     _exports[id(tensor)] = export
@@ -36,7 +37,7 @@ def data_ptr(self: Tensor) -> int:
     tensors of equal values may share them. Aliases that begin at the same element give the same number, also on a GPU,
     where it is no address.
     """
-    if self.numel() == 0:
+    if self.numel() == 0 or self.is_meta:
         return 0
     if self.device.type != "cpu":
         return self._identity()
@@ -64,6 +65,8 @@ def bits_as(self: Tensor, dtype: _C.dtype) -> Tensor:
                 f"sizes), but got {shape[-1]}"
             )
         shape[-1] = shape[-1] * old // new
+    if self.is_meta:
+        return _C.empty(shape, dtype=dtype, device=self.device)
     made = _C._frombytes(_C._tobytes(self.detach()), dtype, shape, _C.device("cpu"))
     made._door = self._door
     return made.to(self.device)
@@ -114,6 +117,8 @@ class UntypedStorage:
         """Return the address of the first byte, as :meth:`Tensor.data_ptr` does; 0 without bytes."""
         if self._memory is not None:
             return int(self.__array__().ctypes.data)
+        if self.device.type == "meta":
+            return 0
         if self.device.type != "cpu" or self._elements == 0:
             return int(self._start)
         return _storage_address(self._tensor, self._elements)
@@ -140,7 +145,7 @@ class UntypedStorage:
     def _bytes(self) -> memoryview:
         if self._memory is not None:
             return self._memory
-        return memoryview(_C._tobytes(_whole(self._tensor, self._elements)))
+        return memoryview(_C._tobytes(whole(self._tensor, self._elements)))
 
     def __getitem__(self, index: int | slice) -> Any:
         """Return a byte, or the storage of a range of bytes; waits for the values."""

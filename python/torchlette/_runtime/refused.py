@@ -64,7 +64,7 @@ GROUPS: dict[str, tuple[str, str, str]] = {
     ),
     "Quantized tensors": (
         "there are no quantized dtypes: compute in float16",
-        "ao quantization qint8 quint8 qint32 quint4x2 quint2x4 qscheme quantize_per_tensor quantize_per_channel "
+        "quantization qint8 quint8 qint32 quint4x2 quint2x4 qscheme quantize_per_tensor quantize_per_channel "
         "quantize_per_tensor_dynamic "
         "dequantize q_scale q_zero_point "
         "per_tensor_affine per_channel_affine fake_quantize_per_tensor_affine fake_quantize_per_channel_affine "
@@ -74,12 +74,12 @@ GROUPS: dict[str, tuple[str, str, str]] = {
     ),
     "Compilers and exporters": (
         "the engine records, plans and merges kernels by itself: call the function as it is",
-        "fx export package classes cond while_loop",
+        "export package classes cond while_loop",
         "",
     ),
     "Several processes and devices": (
         "one process drives one device: run a process for each",
-        "futures fork wait Stream Event",
+        "fork wait",
         "record_stream",
     ),
     "Other devices": ("the devices are cpu and wgpu: use device='wgpu'", "mtia cpu", "xpu mtia ipu"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["get_printoptions", "printoptions", "set_printoptions"]
 
 
-class _Options:
+class PRINT_OPTS:  # noqa: N801
     """PyTorch's print options and their defaults."""
 
     precision = 4
@@ -49,16 +49,16 @@ def set_printoptions(
     """
     profiles = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, sys.maxsize, 3, 80)}
     if profile is not None:
-        _Options.precision, _Options.threshold, _Options.edgeitems, _Options.linewidth = profiles[profile]
+        PRINT_OPTS.precision, PRINT_OPTS.threshold, PRINT_OPTS.edgeitems, PRINT_OPTS.linewidth = profiles[profile]
     if precision is not None:
-        _Options.precision = precision
+        PRINT_OPTS.precision = precision
     if threshold is not None:
-        _Options.threshold = threshold
+        PRINT_OPTS.threshold = threshold
     if edgeitems is not None:
-        _Options.edgeitems = edgeitems
+        PRINT_OPTS.edgeitems = edgeitems
     if linewidth is not None:
-        _Options.linewidth = linewidth
-    _Options.sci_mode = sci_mode
+        PRINT_OPTS.linewidth = linewidth
+    PRINT_OPTS.sci_mode = sci_mode
 
 
 class _PrintOptions:
@@ -77,7 +77,9 @@ class _PrintOptions:
 
 def get_printoptions() -> dict[str, Any]:
     """Return the options that :func:`set_printoptions` sets."""
-    return {name: getattr(_Options, name) for name in ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")}
+    return {
+        name: getattr(PRINT_OPTS, name) for name in ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")
+    }
 
 
 def printoptions(**kwargs: Any) -> _PrintOptions:
@@ -102,16 +104,16 @@ class _NumberText:
         low, high = min(map(abs, finite)), max(map(abs, finite))
         self.int_mode = all(v == math.ceil(v) for v in finite)
         self.sci_mode = high / low > 1000.0 or high > 1.0e8 or (not self.int_mode and low < 1.0e-4)
-        if _Options.sci_mode is not None:
-            self.sci_mode = _Options.sci_mode
+        if PRINT_OPTS.sci_mode is not None:
+            self.sci_mode = PRINT_OPTS.sci_mode
         self.width = max(len(self._plain(v)) for v in finite)
 
     def _plain(self, v: float) -> str:
         if self.sci_mode:
-            return f"{v:.{_Options.precision}e}"
+            return f"{v:.{PRINT_OPTS.precision}e}"
         if self.int_mode:
             return f"{v:.0f}" + ("." if math.isfinite(v) else "")
-        return f"{v:.{_Options.precision}f}"
+        return f"{v:.{PRINT_OPTS.precision}f}"
 
     def text(self, v: Any) -> str:
         """Return ``v`` right-aligned."""
@@ -119,22 +121,22 @@ class _NumberText:
 
 
 def _ends(values: list[Any]) -> tuple[list[Any], list[Any]]:
-    return values[: _Options.edgeitems], values[-_Options.edgeitems :]
+    return values[: PRINT_OPTS.edgeitems], values[-PRINT_OPTS.edgeitems :]
 
 
 def _shown(values: Any, summarize: bool) -> list[Any]:
     """Return the numbers that are printed, as a flat list."""
     if not isinstance(values, list):
         return [values]
-    if summarize and len(values) > 2 * _Options.edgeitems:
+    if summarize and len(values) > 2 * PRINT_OPTS.edgeitems:
         head, tail = _ends(values)
         values = head + tail
     return [number for item in values for number in _shown(item, summarize)]
 
 
 def _vector(values: list[Any], indent: int, summarize: bool, fmt: _NumberText) -> str:
-    per_line = max(1, (_Options.linewidth - indent) // (fmt.width + 2))
-    if summarize and len(values) > 2 * _Options.edgeitems:
+    per_line = max(1, (PRINT_OPTS.linewidth - indent) // (fmt.width + 2))
+    if summarize and len(values) > 2 * PRINT_OPTS.edgeitems:
         head, tail = _ends(values)
         texts = [*map(fmt.text, head), " ...", *map(fmt.text, tail)]
     else:
@@ -148,7 +150,7 @@ def _nested(values: Any, dims: int, indent: int, summarize: bool, fmt: _NumberTe
         return fmt.text(values)
     if dims == 1:
         return _vector(values, indent, summarize, fmt)
-    if summarize and len(values) > 2 * _Options.edgeitems:
+    if summarize and len(values) > 2 * PRINT_OPTS.edgeitems:
         head, tail = _ends(values)
         texts = [_nested(v, dims - 1, indent + 1, summarize, fmt) for v in head]
         texts += ["..."] + [_nested(v, dims - 1, indent + 1, summarize, fmt) for v in tail]
@@ -157,10 +159,12 @@ def _nested(values: Any, dims: int, indent: int, summarize: bool, fmt: _NumberTe
     return "[" + ("," + "\n" * (dims - 1) + " " * (indent + 1)).join(texts) + "]"
 
 
-def _values_text(t: _C.Tensor, indent: int) -> str:
+def values_text(t: _C.Tensor, indent: int) -> str:
+    if t.is_meta:
+        return "..."
     if t.numel() == 0:
         return "[]"
-    summarize = t.numel() > _Options.threshold
+    summarize = t.numel() > PRINT_OPTS.threshold
     values = t.tolist()
     return _nested(values, t.dim(), indent, summarize, _NumberText(_shown(values, summarize), t.is_floating_point()))
 
@@ -169,8 +173,10 @@ def _suffixes(t: _C.Tensor) -> list[str]:
     found = []
     if t.device.type != "cpu":
         found.append(f"device='{t.device}'")
-    usual = (_C.get_default_dtype(),) if t.numel() == 0 else (_C.get_default_dtype(), _C.int64, _C.bool)
-    if t.numel() == 0 and t.dim() != 1:
+    usual: tuple[Any, ...] = (
+        (_C.get_default_dtype(),) if t.numel() == 0 or t.is_meta else (_C.get_default_dtype(), _C.int64, _C.bool)
+    )
+    if t.is_meta or t.numel() == 0 and t.dim() != 1:
         found.append(f"size={tuple(t.shape)}")
     if t.dtype not in usual:
         found.append(f"dtype={t.dtype}")
@@ -183,11 +189,22 @@ def _suffixes(t: _C.Tensor) -> list[str]:
 
 def _torch_text(t: _C.Tensor) -> str:
     """PyTorch's text: the values, then what is unusual about the tensor."""
+    return tensor_text(t, None)
+
+
+def tensor_text(t: _C.Tensor, contents: str | None) -> str:
+    """Return PyTorch's text of a tensor, with the text of its elements, or others in their place."""
     prefix = "tensor("
-    text = prefix + _values_text(t, len(prefix))
+    text = values_text(t, len(prefix)) if contents is None else contents
+    return with_suffixes(prefix + text, _suffixes(t), len(prefix), False)
+
+
+def with_suffixes(text: str, suffixes: list[str], indent: int, newline: bool) -> str:
+    """Return a text with suffixes and a parenthesis behind it, in new lines where one gets too long."""
+    prefix = " " * indent
     last = len(text) - text.rfind("\n") + 1
-    for suffix in _suffixes(t):
-        if last + len(suffix) + 2 > _Options.linewidth:
+    for suffix in suffixes:
+        if newline or last + len(suffix) + 2 > PRINT_OPTS.linewidth:
             text += ",\n" + " " * len(prefix) + suffix
             last = len(prefix) + len(suffix)
         else:
@@ -207,7 +224,7 @@ def _metadata_text(t: _C.Tensor) -> str:
     elif t.requires_grad:
         parts.append("requires_grad=True")
     if meta["on_host"]:
-        parts.append("values=" + _values_text(t.detach(), 0).replace("\n", " "))
+        parts.append("values=" + values_text(t.detach(), 0).replace("\n", " "))
     return f"Tensor({', '.join(parts)})"
 
 
@@ -227,7 +244,7 @@ def tensor_format(self: _C.Tensor, spec: str) -> str:
     """``f"{t:.3f}"``: reads a 0-dim tensor where PyTorch's rules hold, else raises."""
     globals_there = sys._getframe(1).f_globals
     reads = self._door or _C._in_facade(globals_there)
-    if reads and self.dim() == 0:
+    if reads and self.dim() == 0 and not self.is_meta:
         return format(self.item(), spec)
     if not spec:
         return _torch_text(self) if reads else _metadata_text(self)

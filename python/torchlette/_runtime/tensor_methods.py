@@ -10,7 +10,7 @@ from types import TracebackType
 from torchlette import _C
 from torchlette._ops import indexing
 from torchlette._runtime import refused
-from torchlette._runtime.errors import ExecutionError
+from torchlette._runtime.errors import DtypeError, ExecutionError
 from torchlette._runtime.repr import tensor_format, tensor_repr
 from torchlette.io.dlpack import dlpack, dlpack_device
 
@@ -54,8 +54,35 @@ def _output_nr(self: Tensor) -> int:
 
 
 def _as_subclass(self: Tensor, cls: type) -> Tensor:
-    """Return an alias of the tensor as an object of a subclass."""
-    return Tensor._make_subclass(cls, self)
+    """Return an alias of the tensor, with its history, as an object of a subclass."""
+    made = _C._disabled_torch_function_impl(Tensor.view, (), (self, self.shape))
+    made.__class__ = cls
+    return made
+
+
+def _init_subclass(cls: type, **kwargs: Any) -> None:
+    """Let a subclass answer calls of its objects, unless it leaves them alone as Parameter does."""
+    super(Tensor, cls).__init_subclass__(**kwargs)
+    if cls.__torch_function__ is not _C._disabled_torch_function_impl:  # type: ignore[attr-defined]
+        from torchlette._compat.overrides import enable
+
+        enable()
+
+
+def _torch_function(
+    cls: type, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+) -> Any:
+    """Call a function of objects of this class; results are objects of the class too.
+
+    Args:
+        func: The function or method that was called.
+        types: The classes of arguments that answer calls.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+    """
+    from torchlette._compat.overrides import default_answer
+
+    return default_answer(cls, func, types, args, kwargs)
 
 
 def _no(self: Tensor, *args: Any) -> bool:
@@ -183,7 +210,7 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     from torchlette._runtime.dtype_table import SCALAR_TYPES
 
     if dtype is None:
-        return f"torch.{'cuda.' * self.is_cuda}{SCALAR_TYPES[self.dtype]}Tensor"
+        return f"torch.{'cuda.' * self.is_cuda}{'meta.' * self.is_meta}{SCALAR_TYPES[self.dtype]}Tensor"
     if isinstance(dtype, str):
         name = dtype.rpartition(".")[2]
         for candidate, scalar in SCALAR_TYPES.items():
@@ -200,6 +227,10 @@ def _numpy(self: Tensor, *, force: bool = False) -> Any:
 
     if force:
         return self.detach().numpy()
+    if self.is_meta:
+        raise DtypeError(
+            "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+        )
     if self.requires_grad:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if self.dtype is _C.bfloat16:
@@ -317,6 +348,22 @@ def _copy(self: Tensor) -> Tensor:
     return made
 
 
+def _copied_elements(tensor: Tensor, memo: dict[Any, Any]) -> Tensor:
+    """Return a copy without history. Tensors that share elements share them again in one deepcopy, whose memo it is."""
+    if tensor.is_meta:
+        return tensor.detach().clone()
+    from torchlette._ops.storage import whole
+
+    elements, offset = tensor._meta()["storage"], tensor.storage_offset()
+    key = "elements", tensor._identity() - offset * tensor.itemsize
+    if key not in memo and elements == tensor.numel() and tensor.is_contiguous():
+        memo[key] = made = tensor.detach().clone()
+        return made
+    if key not in memo:
+        memo[key] = whole(tensor, elements).clone()
+    return memo[key].as_strided(tensor.shape, tensor.stride(), offset)
+
+
 def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if not self.is_leaf:
         raise RuntimeError(
@@ -326,7 +373,7 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
         )
     if id(self) in memo:
         return memo[id(self)]
-    made = self.detach().clone()
+    made = _copied_elements(self, memo)
     if type(self) is not Tensor:
         made = Tensor._make_subclass(type(self), made)
     memo[id(self)] = made
@@ -339,7 +386,7 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
 
 def _rebuild(
     kind: type,
-    data: bytes,
+    data: bytes | None,
     dtype: Any,
     shape: tuple[int, ...],
     device: str,
@@ -347,7 +394,10 @@ def _rebuild(
     attributes: dict[str, Any],
 ) -> Tensor:
     """Unpickle a tensor."""
-    made = _C._frombytes(data, dtype, shape, device)
+    if data is None:
+        made = _C.empty(shape, dtype=dtype, device=device)
+    else:
+        made = _C._frombytes(data, dtype, shape, device)
     if kind is not Tensor:
         made = Tensor._make_subclass(kind, made)
     made.requires_grad_(requires_grad)
@@ -363,7 +413,7 @@ def _to_bytes(self: Tensor) -> bytes:
 def _reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     state = (
         type(self),
-        _to_bytes(self),
+        None if self.is_meta else _to_bytes(self),
         self.dtype,
         tuple(self.shape),
         str(self.device),
@@ -441,6 +491,8 @@ def install() -> None:
         "__dlpack_device__": dlpack_device,
         "__reduce_ex__": _reduce_ex,
         "__repr__": tensor_repr,
+        "__torch_function__": classmethod(_torch_function),
+        "__init_subclass__": classmethod(_init_subclass),
         "__format__": tensor_format,
     }
     for name, fn in methods.items():

@@ -6,7 +6,12 @@ from enum import Enum
 from typing import Any, NoReturn
 
 __all__ = [
+    "Backend",
+    "GroupMember",
+    "ProcessGroup",
     "ReduceOp",
+    "Store",
+    "Work",
     "all_gather",
     "all_reduce",
     "barrier",
@@ -14,6 +19,7 @@ __all__ = [
     "destroy_process_group",
     "get_rank",
     "get_world_size",
+    "group",
     "init_process_group",
     "is_available",
     "is_gloo_available",
@@ -22,6 +28,34 @@ __all__ = [
     "is_nccl_available",
     "is_torchelastic_launched",
 ]
+
+
+class ProcessGroup:
+    """The class of process groups, of which there are none: for annotations and ``isinstance``."""
+
+
+class Work:
+    """The class of what a collective operation returns: for annotations."""
+
+
+class Store:
+    """The class of stores that processes share: for annotations."""
+
+
+class GroupMember:
+    """Names of groups, for default arguments."""
+
+    WORLD = None
+    NON_GROUP_MEMBER = object()
+
+
+group = GroupMember
+
+
+class Backend(str):
+    """The name of a backend."""
+
+    UNDEFINED, GLOO, NCCL, MPI, UCC, XCCL = "undefined", "gloo", "nccl", "mpi", "ucc", "xccl"
 
 
 class ReduceOp(Enum):

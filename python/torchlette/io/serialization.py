@@ -15,7 +15,7 @@ import contextlib
 import json
 import os
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from torchlette import _C
@@ -235,22 +235,57 @@ def _dtype_named(name: str) -> Any:
     return dtype
 
 
+def _names(allowed: list[Any]) -> dict[tuple[str, str], Any]:
+    """Return classes and functions by the names that they have in files."""
+    from torchlette.io.torch_pickle import file_name
+
+    found: dict[tuple[str, str], Any] = {}
+    for item in allowed:
+        if isinstance(item, tuple):
+            module, _, name = item[1].rpartition(".")
+            found[module, name] = item[0]
+        else:
+            found[file_name(item)] = item
+    return found
+
+
 def add_safe_globals(safe_globals: list[Any]) -> None:
-    """Do nothing: :func:`load` creates objects of a fixed set of classes only."""
+    """Let :func:`load` with ``weights_only`` make objects of more classes, and call more functions.
+
+    Args:
+        safe_globals: Classes and functions, or pairs of one and its full name in files.
+    """
+    from torchlette.io.torch_archive import safe_names
+
+    safe_names.update(_names(safe_globals))
 
 
 def clear_safe_globals() -> None:
-    """Do nothing, as :func:`add_safe_globals`."""
+    """Forget what :func:`add_safe_globals` added."""
+    from torchlette.io.torch_archive import safe_names
+
+    safe_names.clear()
 
 
 def get_safe_globals() -> list[Any]:
-    """Return an empty list."""
-    return []
+    """Return what :func:`add_safe_globals` added."""
+    from torchlette.io.torch_archive import safe_names
+
+    return list(safe_names.values())
 
 
-def safe_globals(safe_globals: list[Any]) -> contextlib.AbstractContextManager[None]:
-    """Return a context that changes nothing, as :func:`add_safe_globals`."""
-    return contextlib.nullcontext()
+@contextlib.contextmanager
+def safe_globals(safe_globals: list[Any]) -> Iterator[None]:
+    """Do what :func:`add_safe_globals` does until the end of the block."""
+    from torchlette.io.torch_archive import safe_names
+
+    before = dict(safe_names)
+    safe_names.update(_names(safe_globals))
+    try:
+        yield
+    finally:
+        safe_names.clear()
+        safe_names.update(before)
 
 
 def save(
@@ -317,36 +352,49 @@ def load(
     weights_only: bool | None = None,
     mmap: bool | None = None,
 ) -> Any:
-    """Read a safetensors file, or a file of ``torch.save`` with tensors, numbers, strings and containers of them.
+    """Read a safetensors file, or a file of ``torch.save``.
 
     Args:
         f: A path or a file opened for reading bytes, which must allow ``seek``.
         map_location: The device of the loaded tensors: a device, a dictionary of device names, or a function of
             (tensor, device name). By default each returns to the device it was saved from.
-        pickle_module: Accepted for compatibility: nothing is unpickled.
-        weights_only: Accepted for compatibility: files hold data only.
-        mmap: Accepted for compatibility.
+        pickle_module: Accepted for compatibility.
+        weights_only: With True or None the file must hold tensors, numbers, strings and containers of them, and loading
+            it runs no code from it. With False it may hold any object: **loading runs what the file asks for**, so it
+            must be from a source that you trust.
+        mmap: Read a file of ``torch.save`` through the memory of the operating system; ``f`` must be a path.
 
     Returns:
         The saved object. For a safetensors file of another program: a dictionary of its tensors.
 
     Raises:
         ValueError: The file is of another kind, or damaged.
+        pickle.UnpicklingError: A file of ``torch.save`` is damaged, or holds more than ``weights_only`` allows.
     """
+    only, place = weights_only is not False, _placement(map_location)
     if isinstance(f, (str, os.PathLike)):
         with open(f, "rb") as file:
-            return _load_file(file, _placement(map_location))
-    return _load_file(f, _placement(map_location))
+            return _load_file(file, place, only, bool(mmap))
+    if mmap:
+        raise ValueError("f must be a file path in order to use the mmap argument")
+    return _load_file(f, place, only, False)
 
 
-def _load_file(file: BinaryIO, place: Place) -> Any:
+def _load_file(file: BinaryIO, place: Place, weights_only: bool, mmap: bool) -> Any:
     start = file.tell()
     if not (magic := file.read(4)):  # at the end of what was just written
         start = file.seek(0)
         magic = file.read(4)
     file.seek(start)
-    is_zip = magic in (b"PK\x03\x04", b"PK\x05\x06")
-    return _load_zip(file, place) if is_zip else _load_safetensors(file, place)
+    if magic in (b"PK\x03\x04", b"PK\x05\x06"):
+        return _load_zip(file, place, weights_only, mmap)
+    from torchlette.io.torch_archive import is_legacy, read_legacy
+
+    if mmap:
+        raise RuntimeError(
+            "mmap can only be used with files saved with `torch.save(_use_new_zipfile_serialization=True)`"
+        )
+    return read_legacy(file, place, weights_only) if is_legacy(magic) else _load_safetensors(file, place)
 
 
 def _load_safetensors(file: BinaryIO, place: Place) -> Any:
@@ -361,7 +409,8 @@ def _load_safetensors(file: BinaryIO, place: Place) -> Any:
     return _Reader(reader, place).read(structure, FORMAT)
 
 
-def _load_zip(file: BinaryIO, place: Place) -> Any:
+def _load_zip(file: BinaryIO, place: Place, weights_only: bool, mmap: bool) -> Any:
+    import mmap as memory
     import zipfile
 
     from torchlette.io.torch_archive import archive_name, read_archive
@@ -373,6 +422,12 @@ def _load_zip(file: BinaryIO, place: Place) -> Any:
             folder = archive_name(archive)
             if folder is None:
                 raise ValueError(f"load: the file is wrong: it has no entry {_ZIP_INDEX} and no data.pkl")
-            return read_archive(archive, folder, place)
+            if not mmap:
+                return read_archive(archive, folder, place, weights_only)
+            with (
+                memory.mmap(file.fileno(), 0, access=memory.ACCESS_READ) as mapped,
+                memoryview(mapped) as data,
+            ):
+                return read_archive(archive, folder, place, weights_only, data)
     except zipfile.BadZipFile as exc:
         raise ValueError(f"load: the file is wrong: {exc}") from exc

@@ -18,6 +18,8 @@ class Parameter(_C.Tensor):
         requires_grad: Whether ``backward()`` fills ``.grad``.
     """
 
+    __torch_function__ = _C._disabled_torch_function_impl
+
     def __new__(cls, data: _C.Tensor | None = None, requires_grad: bool = True) -> Parameter:
         """Wrap the value of ``data`` without copying it."""
         if data is None:
@@ -117,11 +119,14 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 class _InitializedBuffer(_C.Tensor):
     """What an :class:`UninitializedBuffer` becomes."""
 
+    __torch_function__ = _C._disabled_torch_function_impl
+
 
 class UninitializedBuffer(UninitializedTensorMixin, _C.Tensor):
     """A buffer whose shape is set by the first call of its lazy module."""
 
     cls_to_become = _InitializedBuffer
+    __torch_function__ = _C._disabled_torch_function_impl
 
     def __new__(
         cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True

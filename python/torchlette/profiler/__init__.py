@@ -36,6 +36,7 @@ __all__ = [
     "ProfilerAction",
     "ProfilerActivity",
     "ceilings",
+    "kineto_available",
     "profile",
     "record_function",
     "schedule",
@@ -563,3 +564,8 @@ def _trace_modules(on: bool) -> None:
             return call(self, *args, **kwargs)
 
     Module.__call__ = traced  # type: ignore[method-assign]
+
+
+def kineto_available() -> bool:
+    """Return ``False``: profiles come from the engine, and not from PyTorch's library of that name."""
+    return False

@@ -45,6 +45,7 @@ from torchlette import NonReentrantBackwardError as NonReentrantBackwardError
 from torchlette import NotSupportedError as NotSupportedError
 from torchlette import OutOfMemoryError as OutOfMemoryError
 from torchlette import PoisonedEngineError as PoisonedEngineError
+from torchlette import PyTorchFileReader as PyTorchFileReader
 from torchlette import RefusedNameError as RefusedNameError
 from torchlette import SavedTensorModifiedError as SavedTensorModifiedError
 from torchlette import ScriptFunction as ScriptFunction
@@ -191,6 +192,7 @@ from torchlette import aminmax as aminmax
 from torchlette import amp as amp
 from torchlette import angle as angle
 from torchlette import any as any
+from torchlette import ao as ao
 from torchlette import arange as arange
 from torchlette import arccos as arccos
 from torchlette import arccos_ as arccos_
@@ -425,6 +427,8 @@ from torchlette import frombuffer as frombuffer
 from torchlette import full as full
 from torchlette import full_like as full_like
 from torchlette import func as func
+from torchlette import futures as futures
+from torchlette import fx as fx
 from torchlette import gather as gather
 from torchlette import gcd as gcd
 from torchlette import gcd_ as gcd_
@@ -656,6 +660,7 @@ from torchlette import optim as optim
 from torchlette import orgqr as orgqr
 from torchlette import ormqr as ormqr
 from torchlette import outer as outer
+from torchlette import overrides as overrides
 from torchlette import pairwise_distance as pairwise_distance
 from torchlette import pca_lowrank as pca_lowrank
 from torchlette import pdist as pdist

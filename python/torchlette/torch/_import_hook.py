@@ -13,7 +13,7 @@ mirrors. A finder on ``sys.meta_path`` makes them:
    the module ``torchlette.nn.functional``, although ``torch.nn.functional.relu is torchlette.nn.functional.relu``.
 
 Modules in :data:`OWN` have files in this folder instead of mirrors: they answer hardware queries such as
-``torch.cuda.is_available()``.
+``torch.cuda.is_available()``, and ``torch.save`` writes PyTorch's files where ``torchlette.save`` writes safetensors.
 
 Setting a name in a mirror (``torch.nn.functional.relu = mine``) changes the mirror only; setting it in the original
 later does not change mirrors that have copied it.
@@ -60,9 +60,23 @@ from torchlette._runtime import refused
 _CORE = "torchlette"
 _FACADE = "torchlette.torch"
 #: Modules that exist in the facade only.
-OWN = ("_import_hook", "_native", "cuda", "backends", "accelerator", "mps", "tensor_types", "version", "xpu")
+OWN = (
+    "_import_hook",
+    "_native",
+    "accelerator",
+    "backends",
+    "cuda",
+    "mps",
+    "serialization",
+    "tensor_types",
+    "version",
+    "xpu",
+)
+#: Names of the facade -> the module of its own that has them.
+OWN_NAMES = {"Event": "cuda", "Stream": "cuda", "save": "serialization"}
 #: PyTorch module -> the module of this library that has its names, where PyTorch divides its code differently.
 MOVED = {
+    "_custom_ops": "library",
     "autograd.variable": "autograd",
     "nn.modules.channelshuffle": "nn.modules.shuffle",
     "nn.modules.fold": "nn.modules.conv",
@@ -119,6 +133,10 @@ def mirror(facade: ModuleType, core: ModuleType) -> None:
         relative = f"{facade.__name__}.{name}".removeprefix(_FACADE + ".")
         if relative in MOVED or relative in OWN:
             return importlib.import_module(f"{facade.__name__}.{name}")
+        if relative in OWN_NAMES:
+            value = getattr(importlib.import_module(f"{_FACADE}.{OWN_NAMES[relative]}"), name)
+            facade.__dict__[name] = value
+            return value
         try:
             value = getattr(core, name)  # imports it if need be
         except AttributeError:

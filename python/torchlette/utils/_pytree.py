@@ -4,12 +4,17 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = [
+    "SUPPORTED_NODES",
+    "LeafSpec",
     "MappingKey",
+    "NodeDef",
+    "PyTree",
     "TreeSpec",
     "register_pytree_node",
     "tree_all",
@@ -23,8 +28,18 @@ __all__ = [
     "tree_unflatten",
 ]
 
-# Registered class -> its functions: instance to (children, context), and back.
-_registered: dict[type, tuple[Callable[[Any], tuple[Any, Any]], Callable[[Any, Any], Any]]] = {}
+PyTree = Any
+
+
+class NodeDef(NamedTuple):
+    """A class of containers, and its functions: instance to (children, context), and back."""
+
+    type: Any
+    flatten_fn: Callable[[Any], tuple[Any, Any]]
+    unflatten_fn: Callable[[Any, Any], Any]
+
+
+_registered: dict[type, NodeDef] = {}
 
 
 @dataclass(frozen=True)
@@ -48,7 +63,7 @@ def register_pytree_node(
     """
     if cls in _registered:
         raise ValueError(f"{cls} is already registered as pytree node.")
-    _registered[cls] = (flatten_fn, unflatten_fn)
+    _registered[cls] = SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn)
 
 
 _register_pytree_node = register_pytree_node
@@ -95,11 +110,36 @@ class TreeSpec:
             return next(leaves)
         children = [child._built(leaves) for child in self.children_specs]
         if self.type in _registered:
-            return _registered[self.type][1](children, self.context)
+            return _registered[self.type].unflatten_fn(children, self.context)
+        if self.type is namedtuple:  # type: ignore[comparison-overlap]
+            return self.context(*children)
         if issubclass(self.type, dict):
             pairs = dict(zip(self.context, children, strict=True))
             return pairs if self.type is dict else self.type(pairs)
         return self.type(*children) if hasattr(self.type, "_fields") else self.type(children)
+
+
+class LeafSpec(TreeSpec):
+    """The containers of a tree that is one leaf."""
+
+    def __init__(self) -> None:
+        """Describe a leaf."""
+        super().__init__(None)
+
+
+def _get_node_type(tree: Any) -> Any:
+    """Return the key of an object in :data:`SUPPORTED_NODES`, if it is a container."""
+    return namedtuple if isinstance(tree, tuple) and hasattr(tree, "_fields") else type(tree)
+
+
+#: Class -> its functions: the containers of Python and those that programs registered.
+SUPPORTED_NODES: dict[Any, NodeDef] = {
+    list: NodeDef(list, lambda v: (list(v), None), lambda children, _: list(children)),
+    tuple: NodeDef(tuple, lambda v: (list(v), None), lambda children, _: tuple(children)),
+    namedtuple: NodeDef(namedtuple, lambda v: (list(v), type(v)), lambda children, kind: kind(*children)),
+    dict: NodeDef(dict, _dict_flatten, _dict_unflatten),
+    OrderedDict: NodeDef(OrderedDict, _dict_flatten, lambda v, keys: OrderedDict(zip(keys, v, strict=True))),
+}
 
 
 def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
@@ -112,7 +152,7 @@ def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tup
             leaves.append(node)
             return TreeSpec(None)
         if own is not None:
-            items, keys = own[0](node)
+            items, keys = own.flatten_fn(node)
         else:
             items, keys = (list(node.values()), tuple(node)) if isinstance(node, dict) else (list(node), ())
         return TreeSpec(type(node), keys, tuple(spec_of(item) for item in items))

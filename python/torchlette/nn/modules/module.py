@@ -470,6 +470,11 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
 
         def convert(t: _C.Tensor) -> _C.Tensor:
             target = dtype if dtype is not None and t.is_floating_point() else t.dtype
+            if t.is_meta and device is not None and device.type != "meta":
+                raise NotImplementedError(
+                    "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
+                    "torch.nn.Module.to() when moving module from meta to a different device."
+                )
             return t.to(t.device if device is None else device, target)
 
         return self._apply(convert)

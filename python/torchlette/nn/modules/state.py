@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -198,6 +199,13 @@ class StateDictMixin(_Extra):
                     value = Parameter(value, requires_grad=target.requires_grad)
                 setattr(self, name, value)
             else:
+                if target.is_meta and not value.is_meta:
+                    warnings.warn(
+                        f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the "
+                        f"current model, which is a no-op. (Did you mean to pass `assign=True` to assign items in the "
+                        f"state dictionary to their corresponding key in the module instead of copying them in place?)",
+                        stacklevel=2,
+                    )
                 with no_grad():
                     target.copy_(value)
         except Exception as exc:

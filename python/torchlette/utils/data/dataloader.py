@@ -125,6 +125,7 @@ class DataLoader:
         self.generator = generator
         self.persistent_workers = persistent_workers
         self.in_order = in_order
+        self.multiprocessing_context = multiprocessing_context
         self._pool: _Workers | None = None
         self._alone = False  # workers cannot start
         sampler = self._choose_sampler(shuffle, sampler, batch_sampler)
@@ -420,3 +421,15 @@ class _Workers:
             process.join(timeout=5.0)
             if process.is_alive():
                 process.terminate()
+
+
+class _BaseDataLoaderIter:
+    """The class of PyTorch's iterators of loaders, for annotations. Here ``iter(loader)`` is a generator."""
+
+
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
+    """As the base, of loaders without workers."""
+
+
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
+    """As the base, of loaders with workers."""

@@ -1,0 +1,165 @@
+"""torch.fx: traced modules compute what the module computes, and programs read and change their graphs."""
+
+from __future__ import annotations
+
+import copy
+import math
+import operator
+import pickle
+
+import pytest
+import torch
+
+import torchlette.torch as facade
+from torchlette.torch import fx
+
+helper_calls = []
+
+
+def helper(x, k):
+    """A function whose calls become nodes."""
+    helper_calls.append(k)
+    return x * k
+
+
+fx.wrap("helper")
+torch.fx.wrap("helper")
+
+
+def block(t):
+    """Return a module of either library that uses every kind of node."""
+
+    class Block(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lin = t.nn.Linear(4, 4)
+            self.w = t.nn.Parameter(t.ones(4))
+            self.register_buffer("b", t.full((4,), 2.0))
+            self.seq = t.nn.Sequential(t.nn.Linear(4, 4), t.nn.ReLU())
+
+        def forward(self, x, scale=2.0, *, shift=None):
+            y = self.lin(x) + self.w * self.b
+            a, c = y.chunk(2, -1)
+            z = t.cat([a, c], dim=-1).view(x.shape[0], -1)
+            z = t.nn.functional.interpolate(z[None], size=4)[0]
+            z = t.nn.functional.relu(z).mean(dim=-1, keepdim=True) * scale
+            z = helper(z, 3) / math.sqrt(x.size(1))
+            return {"out": self.seq(x) + z, "more": [(1 - z) ** 2, -z], "T": x.T.to(t.float64)}
+
+    return Block()
+
+
+def test_graphs_are_pytorchs():
+    found = []
+    for t in (facade, torch):
+        graph = t.fx.symbolic_trace(block(t)).graph
+        rows = []
+        for node in graph.nodes:
+            target = node.target if isinstance(node.target, str) else node.target.__name__
+            # PyTorch notes the defaults of functions of nn.functional too.
+            kwargs = "" if target in ("interpolate", "relu") else str(node.kwargs)
+            rows.append((node.op, target, str(node), str(node.args), kwargs, len(node.users)))
+        found.append(rows)
+    ours, theirs = ([row for row in rows if row[0] != "output"] for rows in found)
+    assert ours == theirs
+
+
+def same(a, b):
+    assert facade.equal(a["out"], b["out"]) and facade.equal(a["more"][0], b["more"][0])
+    assert facade.equal(a["T"], b["T"])
+
+
+def test_a_traced_module_computes_the_same():
+    net, x = block(facade), facade.rand(3, 4)
+    traced = fx.symbolic_trace(net)
+    traced.graph.lint()
+    del helper_calls[:]
+    want = net(x)
+    same(want, traced(x))
+    assert helper_calls == [3, 3], "a wrapped function runs when the graph runs"
+    same(want, copy.deepcopy(traced)(x))
+    same(want, fx.Interpreter(traced).run(x))
+    same(want, fx.Transformer(traced).transform()(x))
+    assert traced.state_dict().keys() == net.state_dict().keys()
+    traced(x)["out"].sum().backward()
+    assert net.lin.weight.grad is not None, "the traced module has the parameters themselves"
+
+
+def test_a_traced_module_is_pickled_as_its_code():
+    net = facade.nn.Sequential(facade.nn.Linear(2, 2), facade.nn.ReLU())
+    traced = fx.symbolic_trace(lambda x: facade.relu(x) + math.floor(2.5))
+    assert facade.equal(pickle.loads(pickle.dumps(traced))(facade.ones(2)), facade.full((2,), 3.0))
+    again = pickle.loads(pickle.dumps(fx.symbolic_trace(net)))
+    assert facade.equal(again(facade.ones(1, 2)), net(facade.ones(1, 2)))
+
+
+def test_tracing_leaves_modules_and_functions_as_they_were():
+    before = facade.nn.functional.interpolate, facade.nn.Module.__call__, math.sqrt, helper
+    attributes = set(vars(facade.nn.Module))
+    fx.symbolic_trace(block(facade))
+    with pytest.raises(ValueError, match="control flow"):
+        fx.symbolic_trace(lambda x: x if x.sum() > 0 else -x)
+    with pytest.raises(ValueError, match="cannot be iterated"):
+        fx.symbolic_trace(lambda x: [y for y in x])
+    assert before == (facade.nn.functional.interpolate, facade.nn.Module.__call__, math.sqrt, helper)
+    assert set(vars(facade.nn.Module)) == attributes
+
+
+def test_graphs_are_changed_and_recompiled():
+    traced = fx.symbolic_trace(lambda x, y: facade.relu(x + y).neg())
+    add = next(n for n in traced.graph.nodes if n.target is operator.add)
+    with traced.graph.inserting_after(add):
+        product = traced.graph.call_function(operator.mul, add.args)
+        unused = traced.graph.call_function(operator.sub, (product, 1))
+    add.replace_all_uses_with(product)
+    with pytest.raises(RuntimeError, match="users"):
+        traced.graph.erase_node(product)
+    traced.graph.erase_node(add)
+    assert traced.graph.eliminate_dead_code() and unused not in list(traced.graph.nodes)
+    traced.recompile()
+    assert traced(facade.tensor([2.0]), facade.tensor([3.0])).tolist() == [-6.0]
+    assert "operator_mul(x, y)" in traced.code and "mul" in str(traced.graph)
+    with pytest.raises(RuntimeError, match="before it has been defined"):
+        next(iter(traced.graph.nodes)).prepend(product)
+        traced.graph.lint()
+
+
+def test_graphs_are_built_by_hand():
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    y = graph.call_module("layer", (x,))
+    graph.output((y, graph.call_method("sum", (y,), {"dim": 0}), graph.get_attr("weight")))
+    layer = facade.nn.Linear(2, 2)
+    made = fx.GraphModule({"layer": layer, "weight": facade.ones(1)}, graph, "Built")
+    assert type(made).__name__ == "Built" and "weight" in dict(made.named_buffers())
+    out = made(facade.ones(3, 2))
+    assert facade.equal(out[1], layer(facade.ones(3, 2)).sum(0)) and out[2].tolist() == [1.0]
+    made.add_submodule("deep.er", facade.nn.ReLU())
+    made.delete_all_unused_submodules()
+    assert [n for n, _ in made.named_modules()] == ["", "layer"]
+
+
+def test_tracers_choose_leaves_and_constants():
+    class Inner(facade.nn.Module):
+        def forward(self, x, negate):
+            return -x if negate else x * facade.ones(1)
+
+    class Outer(facade.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Inner()
+
+        def forward(self, x, negate=False):
+            return self.inner(x, negate)
+
+    class Leafy(fx.Tracer):
+        def is_leaf_module(self, m, module_qualified_name):
+            return isinstance(m, Inner) or super().is_leaf_module(m, module_qualified_name)
+
+    graph = Leafy().trace(Outer())
+    assert [n.op for n in graph.nodes] == ["placeholder", "placeholder", "call_module", "output"]
+    concrete = fx.symbolic_trace(Outer(), concrete_args={"negate": True})
+    assert concrete(facade.ones(1)).tolist() == [-1.0]
+    constant = fx.symbolic_trace(Outer(), concrete_args={"negate": False})
+    assert [n.op for n in constant.graph.nodes] == ["placeholder", "get_attr", "call_function", "output"]
+    assert constant(facade.ones(2)).tolist() == [1.0, 1.0]
