@@ -12,6 +12,7 @@ const (
 	FlagReserved // its tensor comes later: see Reserve
 	FlagView     // a view of another tensor, whose history it shares
 	FlagTraced   // made by a function while it was captured, and disposed since
+	FlagSevered  // detached from the tangents that its value had
 )
 
 // Handle is one tensor object: a view of a base, with its place on the tape.

@@ -189,6 +189,10 @@ func (k *inlining) emit(i int) {
 	if prm.IndexInput > 0 {
 		s.CheckIndex(prm, p.Attrs(i), k.in)
 	}
+	if s.Duals(k.in) {
+		k.place(i, s.EmitN(prm.ID, p.Attrs(i), k.in...))
+		return
+	}
 	edges, scalars := s.emitter.edges[:0], s.emitter.scalars[:0]
 	for j, v := range k.in {
 		if v.IsTensor() {
@@ -203,6 +207,12 @@ func (k *inlining) emit(i int) {
 	if taped && s.taping && prm.VJP != nil {
 		s.RecordStep(prm, x.Attr, k.in, outs)
 	}
+	k.place(i, outs)
+}
+
+// place enters the results of node i.
+func (k *inlining) place(i int, outs []op.Val) {
+	p := k.p
 	k.nodes[i] = outs[0]
 	for j := i + 1; j < len(p.Nodes) && !p.Nodes[j].IsPrim(); j++ {
 		if p.OperandsOf(j)[0].Value == program.NodeRef(i) {
