@@ -64,9 +64,9 @@ func (d *Dispatcher) Tangent(v op.Val, level int64) op.Val {
 }
 
 // Primal implements op.Forward.
-func (d *Dispatcher) Primal(v op.Val) op.Val {
+func (d *Dispatcher) Primal(v op.Val, level int64) op.Val {
 	d.traces.uncacheable = true
-	return d.session.Primal(v)
+	return d.session.Primal(v, level)
 }
 
 // Untaped implements op.Forward.

@@ -228,8 +228,12 @@ func (s *Session) Tangent(v op.Val, level int64) op.Val {
 	return s.tangentAt(l, v)
 }
 
-// Primal implements op.Forward.
-func (s *Session) Primal(v op.Val) op.Val {
+// Primal implements op.Forward. Tangents at lower levels stay, with a copy.
+func (s *Session) Primal(v op.Val, level int64) op.Val {
+	defer s.below(uint32(level))()
+	if s.IsDual(v) {
+		return prim.Copy(s, v)
+	}
 	v.Severed = true
 	return v
 }
@@ -240,26 +244,27 @@ func (s *Session) Untaped(v op.Val) op.Val {
 	return v
 }
 
-// Settled implements op.Forward. Revealing a hidden dim makes it a dim of the element, which value and tangent share.
+// Settled implements op.Forward. Where a hidden dim becomes an ordinary one, or one of another level, value and tangent
+// must both have it.
 func (s *Session) Settled(v op.Val, levels []ir.HiddenDim) op.Val {
 	if s.tangents.levels == nil || !v.IsTensor() || v.Severed {
 		return v
 	}
-	var missing []ir.HiddenDim
+	var apart []ir.HiddenDim
 	for _, l := range s.tangents.levels {
 		if s.ceiling != 0 && l.id >= s.ceiling {
 			break
 		}
 		for _, h := range l.of[v.Value].extra {
-			if hasLevel(levels, h) && !hasLevel(v.L().Hidden, h) && !hasLevel(missing, h) {
-				missing = union(missing, []ir.HiddenDim{h})
+			if hasLevel(levels, h) {
+				apart = union(apart, []ir.HiddenDim{h})
 			}
 		}
 	}
-	if missing == nil {
+	if apart == nil {
 		return v
 	}
-	return prim.Copy(s, s.withLevels(v, missing))
+	return prim.Copy(s, s.withLevels(v, apart))
 }
 
 // stored returns the value that a write of v through handle h makes the newest one of its base; old is the former one.

@@ -48,10 +48,10 @@ type Forward interface {
 	Dual(primal, tangent Val, level int64) Val
 	// Tangent returns the tangent of v at a level; Kind None where it is zero.
 	Tangent(v Val, level int64) Val
-	// Primal returns v without its tangents, with its place on the tape.
-	Primal(v Val) Val
+	// Primal returns v without its tangents at a level and those above it, with its place on the tape.
+	Primal(v Val, level int64) Val
 	// Untaped returns v without its place on the tape, with its tangents.
 	Untaped(v Val) Val
-	// Settled returns v with those of levels that it lacks and its tangents have.
+	// Settled returns v, or a copy that has those of levels for which only its tangents have elements.
 	Settled(v Val, levels []ir.HiddenDim) Val
 }

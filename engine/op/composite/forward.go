@@ -24,8 +24,11 @@ func registerForwardOps() {
 			}
 			return nil
 		})
-	hidden("_primal(Tensor self) -> Tensor", "An alias without tangents.", true,
-		func(a *op.Args, f op.Forward) []op.Val { return a.Ret(f.Primal(a.Val())) })
+	hidden("_primal(Tensor self, int level) -> Tensor", "An alias without tangents at a level and above.", true,
+		func(a *op.Args, f op.Forward) []op.Val {
+			x := a.Val()
+			return a.Ret(f.Primal(x, a.Int()))
+		})
 	hidden("_untaped(Tensor self) -> Tensor", "An alias without history, with the tangents of self.", true,
 		func(a *op.Args, f op.Forward) []op.Val { return a.Ret(f.Untaped(a.Val())) })
 }
