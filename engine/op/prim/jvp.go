@@ -172,12 +172,21 @@ func sumSquaresJVP(c *op.JVPCall) []op.Val {
 	return []op.Val{Sum(b, Mul(b, Mul(b, c.Tan[0], num(2)), c.In[0]), c.Attr)}
 }
 
-// scanJVP covers running sums, which are linear.
+// scanJVP covers running sums, which are linear, and running logarithms of sums of exponentials, whose gradient rule
+// takes logarithms of its cotangent, so that it has no derivative by it.
 func scanJVP(c *op.JVPCall) []op.Val {
-	if c.Attr[1] != ScanSum {
-		return nil
+	b, t, dim := c.B, c.Tan[0], c.Attr[0]
+	switch c.Attr[1] {
+	case ScanSum:
+		return []op.Val{Scan(b, t, dim, ScanSum)}
+	case ScanLogSum:
+		part := func(sign op.Val) op.Val {
+			sum := Scan(b, Add(b, signedLog(b, sign), c.In[0]), dim, ScanLogSum)
+			return Exp(b, Sub(b, sum, c.Out[0]))
+		}
+		return []op.Val{Sub(b, part(t), part(Neg(b, t)))}
 	}
-	return []op.Val{Scan(c.B, c.Tan[0], c.Attr[0], ScanSum)}
+	return nil
 }
 
 // sortJVP takes the tangents of the elements in their order.

@@ -48,7 +48,9 @@ def exit_dual_level(*, level: int | None = None) -> None:
     global _current_level
     if level is None:
         level = _current_level
-    if level != _current_level or not _opened:
+    if level < 0:
+        raise RuntimeError("Dual level must be a positive number.")
+    if level != _current_level:
         raise RuntimeError(
             "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
         )
