@@ -190,6 +190,9 @@ func (s *Session) Release(hd uint64) {
 		s.strip(h)
 	}
 	s.handles.drop(id)
+	if len(s.tangents.dropped) > 0 {
+		s.releaseTangents()
+	}
 }
 
 // Dispose frees the tensor of a handle. The handle stays, and using it is an error. It is idempotent; unknown handles
