@@ -52,8 +52,8 @@ func TestAWriteInPlaceGivesTheBaseItsTangent(t *testing.T) {
 	})
 }
 
-// A tangent lives as long as its value and its level. A pending tangent that reads its value, as that of exp does, keeps
-// both until they are computed.
+// A tangent lives as long as its value and its level. A pending tangent that reads its value, as that of exp does,
+// keeps both until they are computed.
 func TestTangentsAreReleasedWithTheirValues(t *testing.T) {
 	r := newRig(t)
 	x, d := r.floats(nil, 1, 2), r.floats(nil, 3, 4)

@@ -402,7 +402,7 @@ def test_a_captured_function_of_dual_tensors() -> None:
     """What a compiled function records again has tangents, by whichever way it is called."""
     f = facade.compile(lambda v: (v * v).sum() * v)
     x, t = pair(facade)
-    want = torch.func.jvp(lambda v: (v * v).sum() * v, tuple([torch.tensor(POINT)]), tuple([torch.tensor(DIRECTION)]))[1]
+    want = torch.func.jvp(lambda v: (v * v).sum() * v, (torch.tensor(POINT),), (torch.tensor(DIRECTION),))[1]
     for _ in range(4):
         f(x)
         np.testing.assert_allclose(_numbers(facade.func.jvp(f, (x,), (t,))[1]), want.numpy(), rtol=1e-5)

@@ -275,6 +275,9 @@ def test_a_view_of_a_point_that_is_not_mapped_keeps_gradients_apart() -> None:
         found = []
         for lib in (torch, torchlette):
             x, weights = lib.tensor([0.3, 0.4]), lib.tensor([1.0, 2.0, 5.0])
-            slopes = lib.func.vmap(lambda w, x=x, lib=lib: lib.func.grad(lambda v: (view(v) ** 2 * w).sum())(x))(weights)
-            found.append(slopes.tolist())
+
+            def slope(w: Any, lib: Any = lib, x: Any = x, view: Any = view) -> Any:
+                return lib.func.grad(lambda v: (view(v) ** 2 * w).sum())(x)
+
+            found.append(lib.func.vmap(slope)(weights).tolist())
         np.testing.assert_allclose(found[1], found[0], rtol=1e-6)

@@ -71,8 +71,9 @@ class FunctionCtx:
         self._non_differentiable = args
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Choose whether ``backward`` gets zeros, or None, for results that no gradient reached, and ``jvp`` for arguments
-        without a tangent.
+        """Choose whether ``backward`` gets zeros, or None, for results that no gradient reached.
+
+        ``jvp`` gets the same for arguments without a tangent.
         """
         self._materialize = value
 

@@ -118,17 +118,15 @@ def jacobian(
     return _one(many_out, tuple(_one(many_in, row) for row in rows))
 
 
-def _jacobian_forward(
-    func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool, vectorize: bool
-) -> Any:
+def _jacobian_forward(func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool, vectorize: bool) -> Any:
     from torchlette.func.batching import vmap
 
-    what = "torch.autograd.functional.jacobian: `{}` and `strategy=\"forward-mode\"` are not supported together (yet). "
+    what = 'torch.autograd.functional.jacobian: `{}` and `strategy="forward-mode"` are not supported together (yet). '
     if create_graph:
-        text = "Please either set `create_graph=False` or `strategy=\"reverse-mode\"`."
+        text = 'Please either set `create_graph=False` or `strategy="reverse-mode"`.'
         raise NotImplementedError(what.format("create_graph=True") + text)
     if strict:
-        text = "Please either set `strict=False` or `strategy=\"reverse-mode\"`."
+        text = 'Please either set `strict=False` or `strategy="reverse-mode"`.'
         raise RuntimeError(what.format("strict=True") + text)
     if not vectorize:
         raise NotImplementedError(

@@ -2,10 +2,12 @@
 
 Arguments may be tensors or nested lists, tuples and dicts of them, and transforms nest.
 
-Reverse mode: all transforms share one tape. Each transform differentiates at its own points: views or leaves that replace its
-arguments. Its results keep their history to tensors outside of it: captured tensors, arguments that require grad,
-points of outer transforms. An outer transform, or ``backward``, continues along that history. A result without such
-history requires no grad.
+Reverse mode: all transforms share one tape. Each transform differentiates at its own points: views or leaves that
+replace its arguments. Its results keep their history to tensors outside of it: captured tensors, arguments that
+require grad, points of outer transforms. An outer transform, or ``backward``, continues along that history. A
+result without such history requires no grad.
+
+Forward mode: each call of :func:`jvp` is a level of its own, and its tangents end with it.
 """
 
 from torchlette.func.batching import stack_module_state, vmap

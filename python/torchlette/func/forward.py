@@ -106,8 +106,7 @@ class _Linear:
         free(self.number)
 
     def __call__(self, tangents: list[Tensor]) -> Sequence[Tensor]:
-        found: Sequence[Tensor] = _C._captured_call(self.number, tangents, [], self.count, False)
-        return found
+        return _C._captured_call(self.number, tangents, [], self.count, False) or []
 
 
 def _captured(arguments: list[Tensor], slopes: list[Tensor | None]) -> _Linear | None:
@@ -153,10 +152,11 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
             )
         given = tensors_in(tangents)
         for i, (t, wanted) in enumerate(zip(given, like, strict=True)):
-            for name, have, want in zip(("shape", "device", "dtype"), (t.shape, t.device, t.dtype), wanted, strict=True):
-                if have != want:
+            have = (t.shape, t.device, t.dtype)
+            for name, own, want in zip(("shape", "device", "dtype"), have, wanted, strict=True):
+                if own != want:
                     raise RuntimeError(
-                        f"tangent:{i} with {name} {have} in flattened pytree doesn't match the {name} {want} of the "
+                        f"tangent:{i} with {name} {own} in flattened pytree doesn't match the {name} {want} of the "
                         "corresponding primal."
                     )
         if kept is not None:

@@ -179,8 +179,9 @@ def jacfwd(
 
 
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """Return a function that gives the Hessian of ``func``: the Jacobian, forward, of the Jacobian, in reverse. ``func``
-    may not draw random numbers.
+    """Return a function that gives the Hessian of ``func``: the Jacobian, forward, of the Jacobian, in reverse.
+
+    ``func`` may not draw random numbers.
 
     The arguments are those of :func:`jacrev`.
     """

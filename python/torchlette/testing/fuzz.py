@@ -207,7 +207,8 @@ def _search_transforms(count: int, seed: int) -> int:
         scale = max(1.0, *map(abs, want))
         try:
             got = transforms.evaluate(torchlette.torch, composition)
-            why = "" if all(abs(a - b) <= 1e-7 * scale for a, b in zip(got, want, strict=True)) else f"{got}, not {want}"
+            near = all(abs(a - b) <= 1e-7 * scale for a, b in zip(got, want, strict=True))
+            why = "" if near else f"{got}, not {want}"
         except Exception as error:
             why = repr(error)
         if why and all(map(math.isfinite, want)):

@@ -85,9 +85,9 @@ TRANSFORMS: dict[str, Callable[[Any, Callable[[Any], Any], Any], Any]] = {
     "jacrev": lambda lib, f, x: lib.func.jacrev(f)(x).sum(0),
     "jacfwd": lambda lib, f, x: lib.func.jacfwd(f)(x).sum(1),
     "vmap": lambda lib, f, x: lib.func.vmap(f)(lib.stack([x, x * 0.5])).sum(0),
-    "vmap of directions": lambda lib, f, x: (
-        lib.func.vmap(lambda t: lib.func.jvp(f, (x,), (t,))[1])(lib.stack([x, x + 1])).sum(0)
-    ),
+    "vmap of directions": lambda lib, f, x: lib.func.vmap(lambda t: lib.func.jvp(f, (x,), (t,))[1])(
+        lib.stack([x, x + 1])
+    ).sum(0),
 }
 
 
@@ -112,9 +112,7 @@ def generate(seed: int, depth: int = 4) -> Composition:
     rng = random.Random(seed)
     levels = []
     for _ in range(rng.randint(1, depth)):
-        steps = [
-            (rng.choice(list(STEPS)), rng.randint(0, 99), rng.randint(0, 99)) for _ in range(rng.randint(1, 3))
-        ]
+        steps = [(rng.choice(list(STEPS)), rng.randint(0, 99), rng.randint(0, 99)) for _ in range(rng.randint(1, 3))]
         levels.append(Level(rng.choice(list(TRANSFORMS)), rng.random() < 0.7, steps))
     return Composition(levels)
 
