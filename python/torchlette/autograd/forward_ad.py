@@ -42,6 +42,9 @@ def enter_dual_level() -> int:
 def exit_dual_level(*, level: int | None = None) -> None:
     """End the level: all tangents are gone.
 
+    Args:
+        level: Its number; None: the open one.
+
     Raises:
         RuntimeError: ``level`` is not the open one, or none is open.
     """
@@ -62,6 +65,11 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     """Return a dual tensor: a copy of ``tensor`` with ``tangent``, of the same shape, as its tangent.
 
     Both keep their history, so the result can be differentiated in reverse too.
+
+    Args:
+        tensor: The elements, of a floating-point dtype.
+        tangent: The tangent, of the same shape.
+        level: The number of the open level; None: that one.
 
     Raises:
         RuntimeError: No level is open, the shapes differ, or ``tensor`` has a tangent already.
@@ -92,7 +100,12 @@ class UnpackedDualTensor(NamedTuple):
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """Return ``tensor`` without its tangent, and the tangent: None for a tensor that is not dual."""
+    """Return ``tensor`` without its tangent, and the tangent: None for a tensor that is not dual.
+
+    Args:
+        tensor: Any tensor.
+        level: The number of the open level; None: that one.
+    """
     if (_current_level if level is None else level) < 0:
         return UnpackedDualTensor(tensor, None)
     number = _number(level)

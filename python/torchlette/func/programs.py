@@ -34,6 +34,7 @@ def make_program(func: Callable[..., Any]) -> Callable[..., str]:
     >>> print(*(line.split("  #")[0] for line in text.splitlines()), sep="\\n")
     input $0 : f32[3]
     %0 = mul $0 2.0 : f32[3] live
+    return %0
     """
 
     @functools.wraps(func)
