@@ -20,7 +20,7 @@ extern "C" {
 #define TL_ABI_VERSION 3u
 #define TL_MAX_RANK 16
 #define TL_DEFERRED_TENSORS 4
-#define TL_OPERATORS_HASH 0xc2d82078u
+#define TL_OPERATORS_HASH 0x2fd461b7u
 
 /* Statuses. */
 enum {
