@@ -37,6 +37,15 @@ func tlgo_captured_call(id C.uint64_t, args *C.uint64_t, n C.int32_t, numbers *C
 	return failed(err)
 }
 
+//export tlgo_capture_tangents
+func tlgo_capture_tangents(args *C.uint64_t, n C.int32_t, results *C.uint64_t, m C.int32_t,
+	id *C.uint64_t) (st C.int32_t) {
+	defer guard("capture", 0, &st)
+	k, err := instance().CaptureTangents(view[uint64](unsafe.Pointer(args), n), view[uint64](unsafe.Pointer(results), m))
+	*id = C.uint64_t(k)
+	return failed(err)
+}
+
 //export tlgo_captured_free
 func tlgo_captured_free(id C.uint64_t) (st C.int32_t) {
 	defer guard("captured function", 0, &st)

@@ -327,6 +327,13 @@ int32_t tl_captured_call(uint64_t id, const uint64_t *args, int32_t n, const dou
     return tlgo_captured_call(id, (uint64_t *)args, n, (double *)numbers, supplied, source_loc, outs, max, count);
 }
 
+int32_t tl_capture_tangents(const uint64_t *args, int32_t n, const uint64_t *results, int32_t m, uint64_t *id) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_capture_tangents((uint64_t *)args, n, (uint64_t *)results, m, id);
+}
+
 int32_t tl_captured_free(uint64_t id) {
     if (tl_forked) {
         return tl_refuse_fork();

@@ -20,7 +20,7 @@ extern "C" {
 #define TL_ABI_VERSION 3u
 #define TL_MAX_RANK 16
 #define TL_DEFERRED_TENSORS 4
-#define TL_OPERATORS_HASH 0x135586abu
+#define TL_OPERATORS_HASH 0x878ed530u
 
 /* Statuses. */
 enum {
@@ -118,7 +118,9 @@ enum {
     TL_MODE_SAVED_TENSOR_HOOKS = 9, /* saved values wait for tl_next_pack_hook */
     TL_MODE_VMAP = 10, /* begins a level of vmap: 4 times its size, plus 1 refuse draws, 2 draw apart, 3 draw once;
                         * 0 ends it. Gives the number of levels before. Calls at a level must not be deferred */
-    TL_MODE_REGION = 11 /* the compiled region that records: TL_NEW_REGION, an old value to return to, or 0 for none */
+    TL_MODE_REGION = 11, /* the compiled region that records: TL_NEW_REGION, an old value to return to, or 0 for none */
+    TL_MODE_FORWARD_LEVEL = 12, /* 0 begins a level of forward mode and gives its number, which ends it */
+    TL_MODE_FORWARD_CEILING = 13 /* tangents of this level and of those above it do not count; 0 for none */
 };
 #define TL_NEW_REGION ((int64_t)1)
 /* The value of TL_MODE_DEFAULT_DEVICE that leaves the choice to the library, as at the start. */
@@ -406,6 +408,10 @@ TL_API int32_t tl_trace_end(int32_t keep, const uint64_t *results, int32_t n, ui
  * the function was captured for tensors with other gradients, or for other aliases, and nothing was recorded. */
 TL_API int32_t tl_captured_call(uint64_t id, const uint64_t *args, int32_t n, const double *numbers, int32_t supplied,
     uint32_t source_loc, tl_out *outs, int32_t max, int32_t *count);
+
+/* Captures how results depend on args, which are not computed yet, for tl_captured_call. id 0: they were computed
+ * before. */
+TL_API int32_t tl_capture_tangents(const uint64_t *args, int32_t n, const uint64_t *results, int32_t m, uint64_t *id);
 
 /* Forgets a captured function. */
 TL_API int32_t tl_captured_free(uint64_t id);
@@ -995,6 +1001,10 @@ enum {
     TL_OP__vmap_in = 543,
     TL_OP__vmap_out = 544,
     TL_OP__vmap_spread = 545,
+    TL_OP__make_dual = 546,
+    TL_OP__tangent = 547,
+    TL_OP__primal = 548,
+    TL_OP__untaped = 549,
     TL_OP_COUNT
 };
 

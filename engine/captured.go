@@ -94,6 +94,38 @@ func (e *Engine) EndTrace(keep bool, results []uint64, made []bool) (id uint64, 
 	return id, e.captures.flushed, nil
 }
 
+// CaptureTangents captures how results depend on args, pending tensors, as a function; id 0: args were computed before.
+func (e *Engine) CaptureTangents(args, results []uint64) (id uint64, err *ir.Error) {
+	defer e.leave(&err)
+	e.enter()
+	var vals [2][]op.Val
+	for i, hs := range [2][]uint64{args, results} {
+		for _, h := range hs {
+			v, err := e.session.Resolve(h)
+			if err != nil {
+				return 0, err
+			}
+			vals[i] = append(vals[i], v)
+		}
+	}
+	c, ok := e.session.CaptureTangents(vals[0], vals[1])
+	if !ok {
+		return 0, nil
+	}
+	id = e.newID()
+	e.captures.programs[id] = &capturedFunction{c: c, results: len(results)}
+	return id, nil
+}
+
+// capturedText is the text of a captured function's program.
+func (e *Engine) capturedText(id uint64) (string, *ir.Error) {
+	f := e.captures.programs[id]
+	if f == nil {
+		return "", ir.Errorf(ir.ErrHandle, "captured function %d is unknown", id)
+	}
+	return e.programText(f.c.Program), nil
+}
+
 // CallCaptured records the function's program on other arguments and supplied numbers, and writes its results to outs.
 // n is their number, or CapturedMisfit.
 func (e *Engine) CallCaptured(id uint64, args []uint64, numbers []float64, sourceLoc uint32, outs []Out) (n int,

@@ -29,6 +29,8 @@ const (
 	ModeSavedTensorHooks
 	ModeVmap
 	ModeRegion
+	ModeForwardLevel
+	ModeForwardCeiling
 )
 
 // NoDevice is the value of ModeDefaultDevice that leaves the choice to Config.DefaultDevice, as at the start.
@@ -54,6 +56,13 @@ func (e *Engine) SetMode(m Mode, v int64) (old int64) {
 	switch m {
 	case ModeVmap:
 		return e.session.Vmap(v)
+	case ModeForwardLevel:
+		if v == 0 {
+			return e.session.OpenLevel()
+		}
+		e.session.CloseLevel(v)
+	case ModeForwardCeiling:
+		return e.session.Ceiling(v)
 	case ModeGrad:
 		return set(&e.session.GradMode)
 	case ModeInference:
@@ -164,6 +173,12 @@ func (e *Engine) Info(kind string, h uint64) (doc []byte, err *ir.Error) {
 		v = x
 	case "explain_program":
 		x, err := e.explainProgram(h)
+		if err != nil {
+			return nil, err
+		}
+		v = x
+	case "captured":
+		x, err := e.capturedText(h)
 		if err != nil {
 			return nil, err
 		}

@@ -182,7 +182,8 @@ func (e *Engine) storeOut(c *Call, d *op.Def, vals []op.Val, outs []Out) (int, *
 		return 0, ir.Errorf(ir.ErrType, "%s: out: got %d tensors, want %d", d.Parsed.Name, len(c.Outs), len(vals))
 	}
 	in := e.recorder.args.In
-	if e.session.GradMode && slices.ContainsFunc(in, func(v op.Val) bool { return v.Tape != 0 }) {
+	if e.session.Duals(in) || e.session.GradMode &&
+		slices.ContainsFunc(in, func(v op.Val) bool { return v.Tape != 0 }) {
 		return 0, ir.Errorf(ir.ErrRuntime, "%s(): functions with out=... arguments don't support automatic "+
 			"differentiation, but one of the arguments requires grad.", d.Parsed.Name)
 	}
@@ -249,7 +250,8 @@ func (e *Engine) returnsInput(d *op.Def, v *op.Val) bool {
 		return false
 	}
 	x := &e.recorder.args.In[0]
-	if v.Detached || x.Base != v.Base || x.Layout != v.Layout || x.Offset != v.Offset || x.Tape != v.Tape {
+	if v.Detached || v.Severed != x.Severed || x.Base != v.Base ||
+		x.Layout != v.Layout || x.Offset != v.Offset || x.Tape != v.Tape {
 		return false
 	}
 	if !d.NewView && len(d.Parsed.Results) == 1 && !d.Parsed.Results[0].List {

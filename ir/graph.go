@@ -53,6 +53,8 @@ type Graph struct {
 	// OnStoreFree drops the storage of a leaf that is freed. The engine sets it; it must not touch the graph, which is in
 	// the middle of a release. nil: the graph has no storages to drop.
 	OnStoreFree func(store uint32)
+	// OnFree, optional, is told of each value that is freed. It must not touch the graph either.
+	OnFree func(id uint32)
 	// Pending lists unexecuted nodes in record order. Entries whose Seq no longer matches are stale.
 	Pending []PendingRef
 	// failures says why the values of leaves without a storage were not computed.
@@ -201,12 +203,20 @@ func (g *Graph) Release(id uint32) {
 	for len(g.work) > 0 {
 		id = g.work[len(g.work)-1]
 		g.work = g.work[:len(g.work)-1]
-		g.dismantle(id, true)
-		g.live--
-		g.nodes[id].Op = OpFree
-		g.nodes[id].Seq = 0
-		g.free = append(g.free, id)
+		g.drop(id)
 	}
+}
+
+// drop frees a node without references.
+func (g *Graph) drop(id uint32) {
+	g.dismantle(id, true)
+	if g.OnFree != nil {
+		g.OnFree(id)
+	}
+	g.live--
+	g.nodes[id].Op = OpFree
+	g.nodes[id].Seq = 0
+	g.free = append(g.free, id)
 }
 
 // dismantle releases the inputs of id; nodes that reach zero join g.work.
@@ -266,11 +276,7 @@ func (g *Graph) Realize(id, store uint32) {
 	for len(g.work) > 0 {
 		v := g.work[len(g.work)-1]
 		g.work = g.work[:len(g.work)-1]
-		g.dismantle(v, true)
-		g.live--
-		g.nodes[v].Op = OpFree
-		g.nodes[v].Seq = 0
-		g.free = append(g.free, v)
+		g.drop(v)
 	}
 }
 

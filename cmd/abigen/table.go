@@ -163,6 +163,10 @@ var exports = []export{
 		doc: "Records a captured function on other arguments and supplied numbers, and gives the results that it makes. " +
 			"count -1: the function " +
 			"was captured for tensors with other gradients, or for other aliases, and nothing was recorded."},
+	{name: "tl_capture_tangents", ret: "int32_t",
+		params: "const uint64_t *args, int32_t n, const uint64_t *results, int32_t m, uint64_t *id",
+		doc: "Captures how results depend on args, which are not computed yet, for tl_captured_call. id 0: they were " +
+			"computed before."},
 	{name: "tl_captured_free", ret: "int32_t", params: "uint64_t id",
 		doc: "Forgets a captured function."},
 	{name: "tl_function_scope", ret: "int32_t", params: "const char *name",
@@ -263,7 +267,9 @@ enum {
     TL_MODE_SAVED_TENSOR_HOOKS = 9, /* saved values wait for tl_next_pack_hook */
     TL_MODE_VMAP = 10, /* begins a level of vmap: 4 times its size, plus 1 refuse draws, 2 draw apart, 3 draw once;
                         * 0 ends it. Gives the number of levels before. Calls at a level must not be deferred */
-    TL_MODE_REGION = 11 /* the compiled region that records: TL_NEW_REGION, an old value to return to, or 0 for none */
+    TL_MODE_REGION = 11, /* the compiled region that records: TL_NEW_REGION, an old value to return to, or 0 for none */
+    TL_MODE_FORWARD_LEVEL = 12, /* 0 begins a level of forward mode and gives its number, which ends it */
+    TL_MODE_FORWARD_CEILING = 13 /* tangents of this level and of those above it do not count; 0 for none */
 };
 #define TL_NEW_REGION ((int64_t)1)
 /* The value of TL_MODE_DEFAULT_DEVICE that leaves the choice to the library, as at the start. */

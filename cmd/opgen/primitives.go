@@ -19,11 +19,12 @@ func primitivesPage(prims []*op.Prim) []byte {
 		"Gradient: the operands (x) and results (y), counted from 0, that\nthe rule reads and the tape saves, or why there " +
 		"is none. Properties: E elementwise; I checks indices; D reports data errors; R draws\nrandom numbers; W writes " +
 		"through a view; U combines in any order. Batch: how vmap computes it, see " +
-		"[transforms](internals/transforms.md).\n\n")
-	b.WriteString("| primitive | form | variants | gradient | properties | batch | |\n|---|---|---|---|---|---|---|\n")
+		"[transforms](internals/transforms.md).\nForward: which rule gives tangents, see there too.\n\n")
+	b.WriteString("| primitive | form | variants | gradient | properties | batch | forward | |\n" +
+		"|---|---|---|---|---|---|---|---|\n")
 	for _, p := range prims {
-		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s | %s | %s |\n", p.Name, p.Form, strings.Join(p.Variants, ", "),
-			gradientOf(p), propertiesOf(p), p.BatchKind, strings.ReplaceAll(p.Doc, "|", "\\|"))
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s | %s | %s | %s |\n", p.Name, p.Form, strings.Join(p.Variants, ", "),
+			gradientOf(p), propertiesOf(p), p.BatchKind, forwardOf(p), strings.ReplaceAll(p.Doc, "|", "\\|"))
 	}
 	return b.Bytes()
 }
@@ -51,6 +52,14 @@ func gradientOf(p *op.Prim) string {
 		return "reads nothing"
 	}
 	return strings.Join(saved, " ")
+}
+
+// forwardOf names the kind of p's JVP rule.
+func forwardOf(p *op.Prim) string {
+	if p.VJP == nil {
+		return "none"
+	}
+	return p.JVPKind.String()
 }
 
 func propertiesOf(p *op.Prim) string {

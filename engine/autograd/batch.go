@@ -42,7 +42,11 @@ func (s *Walk) hide(n *Node) (batch []ir.HiddenDim) {
 	}
 	at := len(n.In) + len(n.Out)
 	for i := range s.vals[:at] {
-		if v := &s.vals[i]; v.IsTensor() && v.L().Hidden != nil {
+		v := &s.vals[i]
+		if v.Value != 0 {
+			*v = s.b.Settled(*v, n.Out[0].Val.L().Hidden)
+		}
+		if v.IsTensor() && v.L().Hidden != nil {
 			l := v.L()
 			v.Layout = ir.InternHidden(raised(l.Hidden), l.Shape, l.Stride).ID
 		}

@@ -124,7 +124,9 @@ func (r *rig) Accumulate(handle uint64, cot op.Val) {
 func (r *rig) SetRetained(handle uint64, cot op.Val) { r.kept[handle] = r.Floats(cot) }
 
 // Hide and Reveal implement Rules: the rig's values have no hidden dims.
-func (r *rig) Hide(v op.Val, _ []ir.HiddenDim) op.Val   { return v }
+func (r *rig) Hide(v op.Val, _ []ir.HiddenDim) op.Val    { return v }
+func (r *rig) Settled(v op.Val, _ []ir.HiddenDim) op.Val { return v }
+
 func (r *rig) Reveal(v op.Val, _ []ir.HiddenDim) op.Val { return v }
 
 // Key and Call implement Rules without cached traces.

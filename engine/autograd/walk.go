@@ -29,6 +29,8 @@ type Rules interface {
 	// that it lacks.
 	Hide(v op.Val, levels []ir.HiddenDim) op.Val
 	Reveal(v op.Val, levels []ir.HiddenDim) op.Val
+	// Settled is that of op.Forward.
+	Settled(v op.Val, levels []ir.HiddenDim) op.Val
 }
 
 // Options of a backward walk.

@@ -159,7 +159,8 @@ func (d *Dispatcher) Repeat(q *Deferral, c *DeferredCall) (outs []op.Val, ok boo
 			return nil, false, err
 		}
 		k++
-		if v.Aval != want.Aval || v.Layout != want.Layout || v.Offset != want.Offset || (v.Tape != 0) != (want.Tape != 0) {
+		if v.Aval != want.Aval || v.Layout != want.Layout || v.Offset != want.Offset || (v.Tape != 0) != (want.Tape != 0) ||
+			s.Duals(t.regs[i:i+1]) {
 			return nil, false, nil
 		}
 	}

@@ -46,6 +46,35 @@ func (d *Dispatcher) Reveal(v op.Val, levels []ir.HiddenDim) op.Val {
 	return d.session.Reveal(v, levels)
 }
 
+// Settled implements op.Forward.
+func (d *Dispatcher) Settled(v op.Val, levels []ir.HiddenDim) op.Val {
+	return d.session.Settled(v, levels)
+}
+
+// Dual implements op.Forward. A trace records no tangents, so it has none of these steps.
+func (d *Dispatcher) Dual(primal, tangent op.Val, level int64) op.Val {
+	d.traces.uncacheable = true
+	return d.session.Dual(primal, tangent, level)
+}
+
+// Tangent implements op.Forward.
+func (d *Dispatcher) Tangent(v op.Val, level int64) op.Val {
+	d.traces.uncacheable = true
+	return d.session.Tangent(v, level)
+}
+
+// Primal implements op.Forward.
+func (d *Dispatcher) Primal(v op.Val, level int64) op.Val {
+	d.traces.uncacheable = true
+	return d.session.Primal(v, level)
+}
+
+// Untaped implements op.Forward.
+func (d *Dispatcher) Untaped(v op.Val) op.Val {
+	d.traces.uncacheable = true
+	return d.session.Untaped(v)
+}
+
 // Emit implements op.Builder.
 func (d *Dispatcher) Emit(p op.PrimID, attr []int64, in ...op.Val) op.Val {
 	return d.emit(p, attr, in)[0]
@@ -120,7 +149,7 @@ func (d *Dispatcher) Call(key []uint64, operands []op.Val, rule op.Rule) []op.Va
 // their values stay out of the key.
 func (d *Dispatcher) CallWith(key []uint64, operands, numbers []op.Val, passThrough uint32, rule op.Rule) []op.Val {
 	t := &d.traces
-	if d.session.Batches(operands) {
+	if d.session.Batches(operands) || d.session.Duals(operands) {
 		t.last, t.capture = nil, nil
 		return rule.Apply(d, operands)
 	}

@@ -17,7 +17,7 @@ func (s *Session) Assign(d *op.Def, hd uint64, v op.Val, in []op.Val, t int) *ir
 	}
 	v = prim.Cast(s, v, self.DType())
 	switch {
-	case d.Overwrites && s.NeedsGrad(*self) && s.NeedsGrad(v):
+	case d.Overwrites && s.taped(*self) && s.taped(v):
 		// Backward walks the overwritten history with zeros, as in PyTorch.
 		v = prim.Overwrite(s, *self, v)
 	case v.Base != 0 && v.Tape != 0:

@@ -64,6 +64,8 @@ type capture struct {
 	// By graph value: the bases that had this version at the mark. After a copy two tensors have one version.
 	owners map[uint32][]uint32
 	stays  map[uint32]program.Ref // by base: its input
+	// within, of a capture of tangents, has the nodes that depend on the arguments; nil for other captures.
+	within map[uint32]bool
 }
 
 // Capture makes a program of the recording since the mark: a function from args to results, which are views of recorded
@@ -235,6 +237,9 @@ func (k *capture) lastStores() []*Effect {
 
 // inside reports that the function recorded the node.
 func (k *capture) inside(id uint32) bool {
+	if k.within != nil {
+		return k.within[id] && k.refs[id] == 0
+	}
 	n := k.s.graph.Node(id)
 	return n.Seq > k.m.seq && n.Op != ir.OpLeaf && k.refs[id] == 0
 }

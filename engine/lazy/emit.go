@@ -39,8 +39,13 @@ func (s *Session) SetPendingBytes(n int64) { s.emitter.pendingBytes = n }
 
 // Detach implements op.Builder.
 func (s *Session) Detach(v op.Val) op.Val {
-	v.Tape, v.Detached = 0, true
+	v.Tape, v.Detached, v.Severed = 0, true, true
 	return v
+}
+
+// NeedsGrad implements op.Builder.
+func (s *Session) NeedsGrad(v op.Val) bool {
+	return s.taped(v) || s.tangents.levels != nil && s.IsDual(v)
 }
 
 // Emit implements op.Builder.
@@ -69,6 +74,11 @@ func (s *Session) EmitN(p op.PrimID, attr []int64, in ...op.Val) []op.Val {
 func (s *Session) Record(id op.PrimID, attr []int64, in []op.Val) *Emission {
 	k := &s.emitter
 	p := op.PrimOf(id)
+	if s.tangents.levels != nil {
+		if l := s.dualLevel(in); l != nil {
+			return s.recordDual(p, attr, in, l)
+		}
+	}
 	if s.vmaps.used && s.needsRule(p, attr, in) {
 		return s.recordBatch(p, attr, in)
 	}
@@ -113,7 +123,8 @@ func (s *Session) value(id uint32, aval ir.AvalID) op.Val {
 // unless something refers to them.
 func (s *Session) Add(list []op.Val, p *op.Prim, attrID uint32, avals []ir.AvalID, edges []ir.Edge,
 	scalars []uint64) []op.Val {
-	if p.Shared {
+	shared := p.Shared && (s.tangents.levels == nil || !s.hasTangents(edges[0].Value))
+	if shared {
 		if id := s.shared.find(s.graph, p, avals[0], edges[0]); id != 0 {
 			s.graph.Retain(id)
 			s.held.values = append(s.held.values, id)
@@ -126,7 +137,7 @@ func (s *Session) Add(list []op.Val, p *op.Prim, attrID uint32, avals []ir.AvalI
 	}
 	id := s.graph.Add(uint16(p.ID), attrID, s.SourceLoc, avals, edges, scalars)
 	s.held.values = append(s.held.values, id)
-	if p.Shared {
+	if shared {
 		s.shared.note(id, edges[0])
 	}
 	s.emitter.recorded++

@@ -12,6 +12,7 @@ const (
 	FlagReserved // its tensor comes later: see Reserve
 	FlagView     // a view of another tensor, whose history it shares
 	FlagTraced   // made by a function while it was captured, and disposed since
+	FlagSevered  // detached from the tangents that its value had
 )
 
 // Handle is one tensor object: a view of a base, with its place on the tape.
@@ -189,6 +190,9 @@ func (s *Session) Release(hd uint64) {
 		s.strip(h)
 	}
 	s.handles.drop(id)
+	if len(s.tangents.dropped) > 0 {
+		s.releaseTangents()
+	}
 }
 
 // Dispose frees the tensor of a handle. The handle stays, and using it is an error. It is idempotent; unknown handles

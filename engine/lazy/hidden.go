@@ -65,7 +65,7 @@ func (s *Session) withLevels(v op.Val, levels []ir.HiddenDim) op.Val {
 		return v
 	}
 	to := ir.InternHidden(union(l.Hidden, missing), l.Shape, l.Stride)
-	if s.NeedsGrad(v) { // the step inserts dims of size 1 first
+	if s.taped(v) { // the step inserts dims of size 1 first
 		ones := slices.Clone(missing)
 		for i := range ones {
 			ones[i].Size = 1
@@ -82,7 +82,7 @@ func (s *Session) Reveal(v op.Val, levels []ir.HiddenDim) op.Val {
 	if len(levels) == 0 {
 		return v
 	}
-	v = s.withLevels(v, levels)
+	v = s.withLevels(s.Settled(v, levels), levels)
 	l := v.L()
 	shape, stride := make([]int64, len(levels)), make([]int64, len(levels))
 	var rest []ir.HiddenDim
@@ -135,7 +135,7 @@ func (s *Session) Hide(v op.Val, levels []ir.HiddenDim) op.Val {
 // reorder labels the dims of v anew as layout to. perm is the order of its leading dims among the former ones, all dims
 // counted.
 func (s *Session) reorder(v op.Val, to *ir.Layout, perm []int64) op.Val {
-	if !s.NeedsGrad(v) || slices.IsSorted(perm) {
+	if !s.taped(v) || slices.IsSorted(perm) {
 		v.Layout = to.ID
 		return v
 	}

@@ -115,6 +115,9 @@ func (k *inlining) view(r program.Ref, id ir.LayoutID, offset int64, history boo
 		}
 		return v
 	}
+	if hasBatch(v) {
+		return k.viewOfElement(v, ir.LayoutOf(id), offset, history)
+	}
 	if !v.L().Dense {
 		d := &k.dense[r.Index()] // only arguments can be views
 		if d.Kind == op.None {
@@ -131,6 +134,18 @@ func (k *inlining) view(r program.Ref, id ir.LayoutID, offset int64, history boo
 		return v
 	}
 	return k.s.View(v, l, v.Offset+offset, viewStep(v.L(), l))
+}
+
+// viewOfElement is view of a value with hidden dims: the layout describes one element.
+func (k *inlining) viewOfElement(v op.Val, l *ir.Layout, offset int64, history bool) op.Val {
+	if !history {
+		v.Tape = 0
+	}
+	if !v.L().Whole().Dense {
+		v = prim.Copy(k.s, v)
+	}
+	from := ir.InternLayout(v.Shape(), v.L().Stride)
+	return k.s.View(v, l, v.Offset+offset, viewStep(from, l))
 }
 
 // viewStep returns the simplest inverse of a view.
@@ -189,6 +204,10 @@ func (k *inlining) emit(i int) {
 	if prm.IndexInput > 0 {
 		s.CheckIndex(prm, p.Attrs(i), k.in)
 	}
+	if s.Duals(k.in) || s.Batches(k.in) {
+		k.place(i, s.EmitN(prm.ID, p.Attrs(i), k.in...))
+		return
+	}
 	edges, scalars := s.emitter.edges[:0], s.emitter.scalars[:0]
 	for j, v := range k.in {
 		if v.IsTensor() {
@@ -203,6 +222,12 @@ func (k *inlining) emit(i int) {
 	if taped && s.taping && prm.VJP != nil {
 		s.RecordStep(prm, x.Attr, k.in, outs)
 	}
+	k.place(i, outs)
+}
+
+// place enters the results of node i.
+func (k *inlining) place(i int, outs []op.Val) {
+	p := k.p
 	k.nodes[i] = outs[0]
 	for j := i + 1; j < len(p.Nodes) && !p.Nodes[j].IsPrim(); j++ {
 		if p.OperandsOf(j)[0].Value == program.NodeRef(i) {

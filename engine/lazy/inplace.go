@@ -24,17 +24,21 @@ func (s *Session) StoreThrough(hd uint64, value op.Val) *ir.Error {
 	whole := b.of(h.Layout, h.Offset).IsWhole()
 	if !whole && h.Group == 0 && b.Pins == 1 && tape != 0 {
 		// The handle has no aliases and is not dense: nobody can observe that its strides change.
-		s.replace(hd, value)
+		s.replace(hd, s.stored(h, b.Value, value))
 		return nil
 	}
 	newVal := value
 	grad := s.taping && (value.Tape != 0 || tape != 0 || (h.Group != 0 && s.groups.at(h.Group).tape != 0))
 	if !whole || !value.IsWhole() || (grad && value.Tape == 0) {
 		base := b.whole()
+		base.Severed = h.Flags&FlagSevered != 0
 		if grad {
 			base = s.recordedBase(h, tape, base)
 		}
 		newVal = prim.StridedScatter(s, base, value, ir.LayoutOf(h.Layout).Whole(), h.Offset)
+	}
+	if s.tangents.levels != nil {
+		newVal = s.stored(h, b.Value, newVal)
 	}
 	if grad {
 		s.moveHistory(h, newVal, whole)
@@ -254,6 +258,7 @@ func (s *Session) SetData(hd, src uint64) *ir.Error {
 	}
 	old := h.Base
 	h.Base, h.Layout, h.Offset = o.Base, o.Layout, o.Offset
+	h.Flags = h.Flags&^FlagSevered | o.Flags&FlagSevered
 	s.bases.at(h.Base).Pins++
 	if b := s.bases.at(old); b.Pins == 1 {
 		b.Pins = 0

@@ -28,6 +28,8 @@ type ThreadModes struct {
 	DeviceSet  bool
 	// vmapLevels are the levels of vmap in progress, outermost first; that of index i is level i+1.
 	vmapLevels []vmapLevel
+	// ceiling: tangents of this level and of those above it do not count; 0 for none.
+	ceiling uint32
 }
 
 // Taping turns the tape on or off for primitives and returns the former setting.
@@ -42,8 +44,8 @@ func (m *Modes) TapeUserCalls() { m.taping = m.GradMode && !m.Inference }
 // IsTaping reports that the tape records primitives.
 func (m *Modes) IsTaping() bool { return m.taping }
 
-// NeedsGrad implements op.Builder.
-func (m *Modes) NeedsGrad(v op.Val) bool { return m.taping && v.Tape != 0 }
+// taped reports that an operation on v is recorded on the tape now.
+func (m *Modes) taped(v op.Val) bool { return m.taping && v.Tape != 0 }
 
 // DefaultDType implements op.Builder.
 func (m *Modes) DefaultDType() ir.DType { return m.Default }

@@ -34,6 +34,7 @@ type Session struct {
 	emitter   emitter
 	shared    shared
 	vmaps     vmaps
+	tangents  tangents
 	fence     Fence  // nil: every write is allowed
 	regions   uint32 // number of the last compiled region
 	trace     *Trace // of the function that is captured, nil for none
@@ -101,6 +102,9 @@ func (s *Session) Drain() {
 		s.tape.Release(e)
 	}
 	s.held.edges = s.held.edges[:0]
+	if len(s.tangents.dropped) > 0 {
+		s.releaseTangents()
+	}
 }
 
 // take returns a free entry of a table.

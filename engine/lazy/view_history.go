@@ -3,6 +3,7 @@ package lazy
 import (
 	"github.com/torchlette/torchlette/engine/autograd"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/ir"
 )
 
@@ -95,6 +96,7 @@ func (s *Session) ResolveTo(hd uint64, v *op.Val) *ir.Error {
 		s.load(h.Base)
 	}
 	v.Kind, v.Value, v.Aval, v.Layout, v.Offset, v.Base = op.Tensor, b.Value, b.Aval, h.Layout, h.Offset, h.Base
+	v.Severed = h.Flags&FlagSevered != 0
 	v.Tape = s.tapeOf(h)
 	return nil
 }
@@ -111,8 +113,16 @@ func (s *Session) load(base uint32) {
 // Wrap makes handles of results. A result with a base is an alias: a view, or an operand returned as it is. src holds
 // the operands' handles.
 func (s *Session) Wrap(v *op.Val, src []uint64) uint64 {
+	severed := v.Severed && s.hasTangents(v.Value)
 	if v.Base != 0 {
-		return s.alias(v, src)
+		hd := s.alias(v, src)
+		if severed {
+			s.handles.list[uint32(hd)].Flags |= FlagSevered
+		}
+		return hd
+	}
+	if severed {
+		*v = prim.Copy(s, *v)
 	}
 	base := s.NewBase(v.Value)
 	hd := s.NewHandle(base, v.Layout, v.Offset, 0)

@@ -21,6 +21,8 @@ type Val struct {
 	Kind   ValKind
 	// Detached: the value went through Builder.Detach, so an alias of it has a history of its own.
 	Detached bool
+	// Severed: the value counts without its tangents.
+	Severed bool
 	// OwnWrites is the operator's: see Def.OwnWrites.
 	OwnWrites bool
 	// Overwritten: it is the operand that an in-place operation writes. The operation saves the old version, which the
@@ -195,6 +197,9 @@ type Prim struct {
 	// BatchKind and Batch say how vmap computes the primitive; see SetBatch.
 	BatchKind BatchKind
 	Batch     Batch
+	// JVPKind and JVP say how forward mode computes the tangents of the results; see SetJVP.
+	JVPKind JVPKind
+	JVP     JVP
 }
 
 // Deterministic is an attribute: the result must not depend on the order of threads.

@@ -124,6 +124,23 @@ static PyObject *py_captured_call(PyObject *self, PyObject *args) {
     return r;
 }
 
+/* _capture_tangents(args, results): the number of the program by which results depend on args; 0 where args were
+ * computed before. */
+static PyObject *py_capture_tangents(PyObject *self, PyObject *args) {
+    (void)self;
+    PyObject *from, *to, *r = NULL;
+    Py_ssize_t n, m;
+    uint64_t id = 0, *hs = NULL, *results = NULL;
+    if (PyArg_ParseTuple(args, "OO:_capture_tangents", &from, &to) && (hs = handles_of(from, &n, false)) != NULL &&
+        (results = handles_of(to, &m, false)) != NULL &&
+        check_status(tl_capture_tangents(hs, (int32_t)n, results, (int32_t)m, &id)) == 0) {
+        r = PyLong_FromUnsignedLongLong(id);
+    }
+    PyMem_Free(hs);
+    PyMem_Free(results);
+    return r;
+}
+
 /* _captured_free(id): a finalizer calls it, and must not enter the engine. */
 static PyObject *py_captured_free(PyObject *self, PyObject *id) {
     (void)self;
@@ -176,6 +193,7 @@ PyMethodDef captured_functions[] = {
     {"_trace_end", py_trace_end, METH_O, "End a capture with these results, or None; gives (number, made, flushes)."},
     {"_supplied", py_supplied, METH_O, "The number that stands in a capture for one that each call supplies."},
     {"_captured_call", py_captured_call, METH_VARARGS, "Call a captured function."},
+    {"_capture_tangents", py_capture_tangents, METH_VARARGS, "Capture how tensors depend on pending ones."},
     {"_captured_free", py_captured_free, METH_O, "Forget a captured function at the next call that waits."},
     {"_signature", py_signature, METH_O, "What a captured function depends on of a list of tensors, and the modes."},
     {0},

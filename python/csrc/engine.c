@@ -106,7 +106,12 @@ static PyObject *py_info(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "s|O:_info", &kind, &tensor)) {
         return NULL;
     }
-    uint64_t h = is_tensor(tensor) ? ((Tensor *)tensor)->handle : 0;
+    uint64_t h = is_tensor(tensor) ? ((Tensor *)tensor)->handle
+        : PyLong_Check(tensor)     ? PyLong_AsUnsignedLongLong(tensor)
+                                   : 0;
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
     char *json;
     size_t bytes;
     int32_t status;
@@ -187,7 +192,7 @@ PyMethodDef engine_functions[] = {
     {"_manual_seed", py_manual_seed, METH_O, "Seed the generator."},
     {"_rng_state", py_rng_state, METH_NOARGS, "State of the generator: four words."},
     {"_set_rng_state", py_set_rng_state, METH_O, "Restore the generator's state."},
-    {"_info", py_info, METH_VARARGS, "A JSON text about the engine: kind, and a tensor for \"explain\"."},
+    {"_info", py_info, METH_VARARGS, "A JSON text about the engine: kind, and a tensor or a captured function."},
     {"_set_option", py_set_option, METH_VARARGS, "Set an engine option."},
     {"_reset", py_reset_in_turn, METH_NOARGS, "Start the engine anew."},
     {"_after_fork", py_after_fork, METH_NOARGS, "Runs in a forked child."},

@@ -105,13 +105,27 @@ static PyObject *py_set_allow_mutation(PyObject *self, PyObject *v) {
     return bool_mode(TL_MODE_ALLOW_MUTATION, v);
 }
 
-static PyObject *py_vmap(PyObject *self, PyObject *v) {
-    (void)self;
+static PyObject *number_mode(int32_t mode, PyObject *v) {
     int64_t value = PyLong_AsLongLong(v), old;
     if (value == -1 && PyErr_Occurred()) {
         return NULL;
     }
-    return set_mode(TL_MODE_VMAP, value, &old) < 0 ? NULL : PyLong_FromLongLong(old);
+    return set_mode(mode, value, &old) < 0 ? NULL : PyLong_FromLongLong(old);
+}
+
+static PyObject *py_vmap(PyObject *self, PyObject *v) {
+    (void)self;
+    return number_mode(TL_MODE_VMAP, v);
+}
+
+static PyObject *py_forward_level(PyObject *self, PyObject *v) {
+    (void)self;
+    return number_mode(TL_MODE_FORWARD_LEVEL, v);
+}
+
+static PyObject *py_forward_ceiling(PyObject *self, PyObject *v) {
+    (void)self;
+    return number_mode(TL_MODE_FORWARD_CEILING, v);
 }
 
 static PyObject *py_set_deterministic(PyObject *self, PyObject *v) {
@@ -237,6 +251,8 @@ PyMethodDef mode_functions[] = {
         "is_inference_mode_enabled()\n--\n\nWhether inference mode is on."},
     {"_set_allow_mutation", py_set_allow_mutation, METH_O, "Let saved values be written to; gives the old state."},
     {"_vmap", py_vmap, METH_O, "Begin a level of vmap, or end it with 0; gives the number of levels before."},
+    {"_forward_level", py_forward_level, METH_O, "Begin a level of forward mode with 0, or end one by its number."},
+    {"_forward_ceiling", py_forward_ceiling, METH_O, "Ignore tangents from a level on; gives the old one."},
     {"_set_deterministic", py_set_deterministic, METH_O, "Make results independent of the order of threads."},
     {"_set_busy_wait", py_set_busy_wait, METH_O,
         "Let all code wait while another thread computes, not only that of torchlette.torch; gives the former."},

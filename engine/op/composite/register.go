@@ -40,6 +40,7 @@ func init() {
 	registerUnaryOps()
 	registerViewOps()
 	registerVmapOps()
+	registerForwardOps()
 	setGradFns()
 	setAutocast()
 	setNewViews()

@@ -67,6 +67,9 @@ func hideDim(b op.Builder, x op.Val, dim int, level int64) op.Val {
 
 // showDim is the inverse of hideDim.
 func showDim(b op.Builder, x op.Val, dim int, level, size int64) op.Val {
+	if f, ok := b.(op.Forward); ok {
+		x = f.Settled(x, []ir.HiddenDim{{Level: level, Size: size}})
+	}
 	l := x.L()
 	at := slices.IndexFunc(l.Hidden, func(h ir.HiddenDim) bool { return h.Level == level })
 	if at < 0 {

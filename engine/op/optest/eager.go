@@ -2,6 +2,7 @@ package optest
 
 import (
 	"math"
+	"slices"
 
 	"github.com/torchlette/torchlette/engine/lower"
 	"github.com/torchlette/torchlette/engine/op"
@@ -20,6 +21,7 @@ type Eager struct {
 	Emitted    map[string]int
 	data       [][]byte // by value number; 0 is none
 	tape       []node   // by tape number; 0 is none
+	steps      []node   // the recorded primitives with a JVP rule, with all operands and results
 	off        bool     // taping is off
 	drawOffset int64
 }
@@ -191,6 +193,9 @@ func (e *Eager) record(p *op.Prim, attr []int64, in, outs []op.Val) {
 	save := p.SaveIn
 	if p.SaveFor != nil {
 		save &= p.SaveFor(need)
+	}
+	if p.JVP != nil {
+		e.steps = append(e.steps, node{prim: p, attr: attr, in: slices.Clone(in), out: slices.Clone(outs)})
 	}
 	n := node{prim: p, attr: attr}
 	for i, v := range in {

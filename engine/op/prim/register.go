@@ -22,5 +22,6 @@ func init() {
 	registerWindowPrims()
 	setForms()
 	setBatchRules()
+	setJVPRules()
 	setKnown()
 }

@@ -69,14 +69,17 @@ func cumprodGrad(b op.Builder, g, x, y op.Val, dim int64) op.Val {
 // logcumsumexpGrad is exp(x) times the sum from the element on of g*exp(-y), in logarithms, separately for positive and
 // negative cotangents.
 func logcumsumexpGrad(b op.Builder, g, x, y op.Val, dim int64) op.Val {
-	none := num(-Largest(x.DType()))
 	part := func(sign op.Val) op.Val {
-		has := Gt(b, sign, num(0))
-		size := Where(b, has, Log(b, Where(b, has, sign, num(1))), none)
-		sum := Flip(b, Scan(b, Flip(b, Sub(b, size, y), dim), dim, ScanLogSum), dim)
+		sum := Flip(b, Scan(b, Flip(b, Sub(b, signedLog(b, sign), y), dim), dim, ScanLogSum), dim)
 		return Exp(b, Add(b, sum, x))
 	}
 	return Sub(b, part(g), part(Neg(b, g)))
+}
+
+// signedLog is the logarithm of the positive elements of v; of others, the least finite number.
+func signedLog(b op.Builder, v op.Val) op.Val {
+	has := Gt(b, v, num(0))
+	return Where(b, has, Log(b, Where(b, has, v, num(1))), num(-Largest(v.DType())))
 }
 
 // Largest is the greatest finite value of a float dtype.

@@ -250,6 +250,9 @@ func stridedVJP(b op.Builder, cot op.Val, in, out *ir.Layout, inOffset, outOffse
 	if in.Dense && outOffset >= inOffset && outOffset+out.Span <= inOffset+in.Span {
 		return scatter(Zeros(b, d, dev, in.Shape), cot, out, outOffset-inOffset)
 	}
+	if n := repeated(in, out, inOffset, outOffset); n > 0 {
+		return stridedRowsVJP(b, cot, in, out, inOffset, outOffset, n)
+	}
 	lo := min(inOffset, outOffset)
 	span := max(inOffset+in.Span, outOffset+out.Span) - lo
 	store := scatter(Zeros(b, d, dev, []int64{span}), cot, out, outOffset-lo)
@@ -259,6 +262,33 @@ func stridedVJP(b op.Builder, cot op.Val, in, out *ir.Layout, inOffset, outOffse
 		store = Div(b, store, Maximum(b, count, op.IntVal(1)))
 	}
 	return AsStrided(b, store, in.Shape, in.Stride, inOffset-lo)
+}
+
+// repeated returns how many leading dims two overlapping layouts share of which one has stride 0, as a value that is
+// expanded to the levels of a vmap has. An element of such a dim is one of its own: its cotangent is not that of the
+// others.
+func repeated(in, out *ir.Layout, inOffset, outOffset int64) (n int) {
+	for i := 0; in.Overlap && i < min(in.Rank(), out.Rank()) && in.Shape[i] == out.Shape[i] &&
+		in.Stride[i] == out.Stride[i]; i++ {
+		if in.Stride[i] == 0 && in.Shape[i] > 1 {
+			n = i + 1
+		}
+	}
+	from, to := ir.InternLayout(in.Shape[n:], in.Stride[n:]), ir.InternLayout(out.Shape[n:], out.Stride[n:])
+	if outOffset < inOffset || outOffset+to.Span > inOffset+from.Span {
+		return 0
+	}
+	return n
+}
+
+// stridedRowsVJP is stridedVJP of each element of the first n dims, in a storage of its own.
+func stridedRowsVJP(b op.Builder, cot op.Val, in, out *ir.Layout, inOffset, outOffset int64, n int) op.Val {
+	lead := in.Shape[:n:n]
+	row := ir.InternLayout(in.Shape[n:], in.Stride[n:])
+	strides := ir.DenseStrides(append(slices.Clone(lead), row.Span))[:n:n]
+	l := ir.InternLayout(slices.Concat(lead, in.Shape[n:]), slices.Concat(strides, in.Stride[n:]))
+	to := ir.InternLayout(slices.Concat(lead, out.Shape[n:]), slices.Concat(strides, out.Stride[n:]))
+	return stridedVJP(b, cot, l, to, 0, outOffset-inOffset)
 }
 
 // Flip is x with the order of the elements along dim reversed.

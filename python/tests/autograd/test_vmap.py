@@ -266,3 +266,18 @@ def test_a_captured_function_runs_on_a_batch() -> None:
     for _ in range(3):
         square(x[0])
         np.testing.assert_allclose(torchlette.vmap(square)(x).numpy(), (X[0] ** 2).sum(1), rtol=1e-5)
+
+
+def test_a_view_of_a_point_that_is_not_mapped_keeps_gradients_apart() -> None:
+    """The point of an inner ``grad`` has equal elements; gradients through its views still belong to one element."""
+    views = [lambda v: v[:1], lambda v: v.reshape(1, 2)[0], lambda v: v.reshape(2, 1).t()[0, 1:]]
+    for view in views:
+        found = []
+        for lib in (torch, torchlette):
+            x, weights = lib.tensor([0.3, 0.4]), lib.tensor([1.0, 2.0, 5.0])
+
+            def slope(w: Any, lib: Any = lib, x: Any = x, view: Any = view) -> Any:
+                return lib.func.grad(lambda v: (view(v) ** 2 * w).sum())(x)
+
+            found.append(lib.func.vmap(slope)(weights).tolist())
+        np.testing.assert_allclose(found[1], found[0], rtol=1e-6)

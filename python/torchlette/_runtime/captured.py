@@ -26,7 +26,7 @@ from torchlette._runtime.nested import replaced
 from torchlette._runtime.regions import Context, Stance, is_async, like
 from torchlette._runtime.supplied import Supply
 
-__all__ = ["CapturingContext", "Limit", "forget_all"]
+__all__ = ["CapturingContext", "Limit", "forget_all", "traced"]
 
 #: Kinds of arguments, and signatures of one kind, that are remembered.
 MAX_FAMILIES = 64
@@ -52,6 +52,23 @@ class _Capturing:
 
     now = False
     generation = 0
+
+
+def traced(tensors: list[_C.Tensor], call: Callable[[list[_C.Tensor]], list[_C.Tensor]]) -> int:
+    """Return the number of the program that ``call`` records on placeholders of ``tensors``; it gives the results."""
+    stand_ins = _C._trace_begin(tensors)
+    inner, _Capturing.now = _Capturing.now, True
+    before = _C._enter_compiled(False, True)
+    try:
+        results = call(stand_ins)
+    except BaseException:
+        _C._trace_end(None)
+        raise
+    finally:
+        _C._set_compiled(before)
+        _Capturing.now = inner
+    number: int = _C._trace_end(results)[0]
+    return number
 
 
 def forget_all() -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "function",
     "functional",
     "grad",
@@ -199,6 +200,7 @@ def Variable(data: _C.Tensor, requires_grad: bool = False) -> _C.Tensor:
 _LAZY = {
     "Function": "function",
     "function": "function",
+    "forward_ad": "forward_ad",
     "functional": "functional",
     "graph": "graph",
     "profiler": "profiler",

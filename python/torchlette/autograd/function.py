@@ -19,7 +19,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from torchlette import _C, autograd
+from torchlette._runtime import forward
 from torchlette._runtime.errors import BackwardGraphFreedError, SavedTensorModifiedError
+from torchlette._runtime.forward import off_tape
 from torchlette._runtime.levels import is_mapped, levels, outside
 from torchlette.autograd import graph
 from torchlette.autograd.grad_mode import enable_grad, no_grad
@@ -38,8 +40,11 @@ class FunctionCtx:
         """Save nothing."""
         self._to_save: tuple[Tensor | None, ...] = ()
         self._dirty: tuple[Tensor, ...] = ()
+        self._changed: set[int] = set()  # identities of the dirty arguments
         self._non_differentiable: tuple[Tensor, ...] = ()
         self._materialize = True
+        self._for_forward: tuple[Tensor | None, ...] | None = None  # saved_tensors in jvp
+        self._pushing = False
         # None once a backward pass has freed them.
         self._saved: tuple[_Saved, ...] | None = ()
 
@@ -54,7 +59,8 @@ class FunctionCtx:
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Accepted for compatibility: there is no forward mode."""
+        """Keep tensors for ``jvp``, which reads :attr:`saved_tensors`."""
+        self._for_forward = tensors
 
     def mark_dirty(self, *args: Tensor) -> None:
         """Say which inputs ``forward`` changed in place; it must return them."""
@@ -65,12 +71,19 @@ class FunctionCtx:
         self._non_differentiable = args
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Choose whether ``backward`` gets zeros, or None, for results that no gradient reached."""
+        """Choose whether ``backward`` gets zeros, or None, for results that no gradient reached.
+
+        ``jvp`` gets the same for arguments without a tangent.
+        """
         self._materialize = value
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """The tensors given to :meth:`save_for_backward`, as they were."""
+        """The tensors given to :meth:`save_for_backward`, as they were; in ``jvp``, those of
+        :meth:`save_for_forward`.
+        """
+        if self._pushing:
+            return self._for_forward or ()
         if self._saved is None:
             raise BackwardGraphFreedError(
                 "Trying to backward through the graph a second time (or directly access saved tensors after they have "
@@ -94,7 +107,7 @@ class _Saved:
         rejoin: Callable[[Tensor], Tensor] | None,
         packer: Callable[[Tensor], Callable[[], Tensor]] | None,
     ) -> None:
-        self.tensor = tensor if tensor is None or rejoin is None else tensor.detach()
+        self.tensor = tensor if tensor is None or rejoin is None else off_tape(tensor)
         self.version = 0 if self.tensor is None else self.tensor._version
         self.rejoin = rejoin
         self.hook: Callable[[], Tensor] | None = None
@@ -146,7 +159,7 @@ class _Call:
         """Return result ``i`` as a function of the taps."""
         nothing = [tap.reshape(-1)[:0].sum().to(values.device, values.dtype) for tap in taps]
         chosen = _C.where(
-            _C.ones((), dtype=_C.bool, device=values.device), values.detach(), sum(nothing[1:], nothing[0])
+            _C.ones((), dtype=_C.bool, device=values.device), off_tape(values), sum(nothing[1:], nothing[0])
         )
         chosen.register_hook(functools.partial(self._on_result, i))
         # A view, so that the user's hooks run before this one.
@@ -244,6 +257,13 @@ class Function:
             "backward mode AD."
         )
 
+    @staticmethod
+    def jvp(ctx: FunctionCtx, *grad_inputs: Any) -> Any:
+        """Return the tangent of each result of ``forward``."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
+
     #: Whether ``vmap`` maps ``forward`` and ``backward`` as any other function.
     generate_vmap_rule = False
 
@@ -276,6 +296,49 @@ class Function:
     @classmethod
     def apply(cls, *args: Any) -> Any:
         """Call the function and record the call."""
+        level, tangents = forward.tangents_of(args)
+        return cls._pushed(args, tangents, level) if level else cls._recorded(args)[0]
+
+    @classmethod
+    def _pushed(cls, args: tuple[Any, ...], tangents: list[Tensor | None], level: int) -> Any:
+        """Return the results of a call with tangents at a level: the call below the level, and its ``jvp``."""
+        with forward.below(level):
+            lower, below = forward.tangents_of(args)
+            if lower or cls.setup_context is not Function.setup_context:
+                output, ctx = cls._pushed(args, below, lower) if lower else cls._recorded(args)[0], FunctionCtx()
+                if cls.setup_context is Function.setup_context:
+                    with no_grad():
+                        cls.forward(ctx, *args)
+                else:
+                    cls.setup_context(ctx, args, output)
+            else:
+                output, ctx = cls._recorded(args)
+            given = [
+                _C.zeros_like(a, requires_grad=False)
+                if t is None and ctx._materialize and isinstance(a, Tensor) and a.is_floating_point()
+                else t
+                for a, t in zip(args, tangents, strict=True)
+            ]
+            ctx._pushing = True
+            found = cls.jvp(ctx, *given)
+        many = isinstance(output, (tuple, list))
+        outputs = list(output) if many else [output]
+        slopes = list(found) if isinstance(found, (tuple, list)) else [found]
+        if len(slopes) != len(outputs):
+            raise RuntimeError(
+                f"{cls.__name__}.jvp: expected a tangent for each of {len(outputs)} results, got {len(slopes)}"
+            )
+        given_ids = {id(a) for a in args}
+        for i, (out, t) in enumerate(zip(outputs, slopes, strict=True)):
+            if t is None or not isinstance(out, Tensor) or not out.is_floating_point():
+                continue
+            pair = forward.dual(forward.primal(out, level) if id(out) in given_ids else out, t, level)
+            outputs[i] = out.copy_(pair) if id(out) in ctx._changed else pair
+        return tuple(outputs) if many else outputs[0]
+
+    @classmethod
+    def _recorded(cls, args: tuple[Any, ...]) -> tuple[Any, FunctionCtx]:
+        """Call the function and record the call; return its results and its context."""
         if levels() and not cls.generate_vmap_rule:
             level, size, _ = levels()[-1]
             if any(isinstance(a, Tensor) and is_mapped(a, level, size) for a in args):
@@ -284,7 +347,7 @@ class Function:
                         f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override "
                         "and implement the vmap staticmethod or set generate_vmap_rule=True."
                     )
-                return cls._mapped(args)
+                return cls._mapped(args), FunctionCtx()
         ctx = FunctionCtx()
         recording = _C.is_grad_enabled()
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
@@ -296,8 +359,9 @@ class Function:
                 cls.setup_context(ctx, args, output)
             else:
                 output = cls.forward(ctx, *args)
+        ctx._changed = {id(t) for t in ctx._dirty}
         if not record:
-            return output
+            return output, ctx
         many = isinstance(output, (tuple, list))
         outputs = list(output) if many else [output]
         for i, out in enumerate(outputs):
@@ -313,7 +377,7 @@ class Function:
         finally:
             _C._function_scope(None)
             _C._set_packer(packer)
-        return tuple(joined) if many else joined[0]
+        return (tuple(joined) if many else joined[0]), ctx
 
     @staticmethod
     def _join(
@@ -402,7 +466,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
             return result
         results = list(result) if isinstance(result, tuple) else [result]
         where = [i for i, r in enumerate(results) if isinstance(r, Tensor)]
-        marked = _DifferentiatedOnce.apply(*(results[i].detach().requires_grad_() for i in where))
+        marked = _DifferentiatedOnce.apply(*(off_tape(results[i]).requires_grad_() for i in where))
         for i, r in zip(where, marked, strict=True):
             results[i] = r
         return tuple(results) if isinstance(result, tuple) else results[0]

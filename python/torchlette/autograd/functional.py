@@ -1,8 +1,6 @@
 """Derivatives of functions as values, with the names and result shapes of ``torch.autograd.functional``.
 
 Inputs and outputs are tensors or tuples of tensors; ``shape(out)`` and ``shape(in)`` below are theirs.
-A Jacobian-vector product is computed by differentiating twice: ``J v`` is the gradient of ``(J^T u) . v``, which is
-linear in ``u``, with respect to ``u``.
 """
 
 from __future__ import annotations
@@ -12,6 +10,8 @@ from typing import Any
 
 from torchlette import _C
 from torchlette import autograd as _autograd
+from torchlette._runtime import forward as _forward
+from torchlette._runtime.levels import spread
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -35,7 +35,8 @@ def _tensors(value: Any, name: str, where: str) -> tuple[bool, Tensors]:
 def _prepare(inputs: Tensors, create_graph: bool) -> Tensors:
     """Return views of the inputs, or leaves with the same elements, to differentiate by."""
     return tuple(
-        x.view_as(x) if create_graph and x.requires_grad else x.detach().clone().requires_grad_() for x in inputs
+        spread(x.view_as(x) if create_graph and x.requires_grad else _forward.off_tape(x).clone()).requires_grad_()
+        for x in inputs
     )
 
 
@@ -96,14 +97,18 @@ def jacobian(
         inputs: A tensor or a tuple of them.
         create_graph: Make the result differentiable.
         strict: Raise where an output does not depend on an input, instead of giving zeros.
-        vectorize: Accepted for compatibility.
-        strategy: "reverse-mode" or "forward-mode"; both are computed in reverse.
+        vectorize: "forward-mode" requires it, and computes all columns at once; the rows of "reverse-mode" come one by
+            one.
+        strategy: "reverse-mode", which costs less where the outputs have fewer elements than the inputs, or
+            "forward-mode".
 
     Returns:
         A tensor of shape(out) + shape(in). Tuples of outputs or inputs give tuples, outputs outermost.
     """
     if strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError(f'Expected strategy to be either "forward-mode" or "reverse-mode", got "{strategy}"')
+    if strategy == "forward-mode":
+        return _jacobian_forward(func, inputs, create_graph, strict, vectorize)
     many_in, points = _tensors(inputs, "inputs", "jacobian")
     with _autograd.enable_grad():
         points = _prepare(points, create_graph)
@@ -111,6 +116,44 @@ def jacobian(
         rows = tuple(_jacobian_of(out, points, create_graph, strict) for out in outputs)
     rows = _finish(rows, create_graph)
     return _one(many_out, tuple(_one(many_in, row) for row in rows))
+
+
+def _jacobian_forward(func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool, vectorize: bool) -> Any:
+    from torchlette.func.batching import vmap
+
+    what = 'torch.autograd.functional.jacobian: `{}` and `strategy="forward-mode"` are not supported together (yet). '
+    if create_graph:
+        text = 'Please either set `create_graph=False` or `strategy="reverse-mode"`.'
+        raise NotImplementedError(what.format("create_graph=True") + text)
+    if strict:
+        text = 'Please either set `strict=False` or `strategy="reverse-mode"`.'
+        raise RuntimeError(what.format("strict=True") + text)
+    if not vectorize:
+        raise NotImplementedError(
+            "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for "
+            "`vectorize=True`."
+        )
+    many_in, points = _tensors(inputs, "inputs", "jacobian")
+    sizes = [x.numel() for x in points]
+    basis = [
+        part.to(x.dtype).reshape((sum(sizes), *x.shape))
+        for part, x in zip(_C.eye(sum(sizes), device=points[0].device).split(sizes, 1), points, strict=True)
+    ]
+    many = [False]
+
+    def columns(*tangents: Tensor) -> Tensors:
+        many[0], _, found = _pushed(func, points, tangents, False, "jacobian")
+        return found
+
+    found = vmap(columns)(*basis)
+    rows = tuple(
+        tuple(
+            part.movedim(0, -1).reshape((*out.shape[1:], *x.shape))
+            for part, x in zip(out.split(sizes), points, strict=True)
+        )
+        for out in found
+    )
+    return _finish(_one(many[0], tuple(_one(many_in, row) for row in rows)), False)
 
 
 def _jacobian_of(out: Tensor, points: Tensors, create_graph: bool, strict: bool) -> Tensors:
@@ -143,8 +186,8 @@ def hessian(
         inputs: A tensor or a tuple of them.
         create_graph: Make the result differentiable.
         strict: Raise where the output or a derivative does not depend on an input.
-        vectorize: Accepted for compatibility.
-        outer_jacobian_strategy: Accepted as ``strategy`` of :func:`jacobian`.
+        vectorize: As of :func:`jacobian`.
+        outer_jacobian_strategy: The ``strategy`` of :func:`jacobian`.
 
     Returns:
         A tensor of shape(in) + shape(in), or a tuple of tuples of them.
@@ -189,16 +232,22 @@ def vjp(
         many_out, outputs = _tensors(func(*points), "outputs of the user-provided function", "vjp")
         vectors = _check_vector(v, outputs, many_out, "the user-provided function returns")
         found = _gradients(outputs, points, vectors, create_graph, strict, "vjp")
-    return _finish(_one(many_out, outputs), create_graph), _finish(_one(many, found), create_graph)
+    return _finish(_one(many_out, outputs), create_graph), _finish(_one(many, tuple(found)), create_graph)
 
 
-def _forward_product(
-    outputs: Tensors, points: Tensors, vectors: Tensors, create_graph: bool, strict: bool, what: str
-) -> Tensors:
-    """Return the product of the Jacobian with ``vectors``."""
-    dual = tuple(_C.zeros_like(out, requires_grad=True) for out in outputs)
-    back = _gradients(outputs, points, dual, True, strict, what)
-    return _gradients(back, dual, vectors, create_graph, False, what)
+def _pushed(
+    func: Callable[..., Any], points: Tensors, vectors: Sequence[Tensor], strict: bool, what: str
+) -> tuple[bool, Tensors, Tensors]:
+    """Return whether outputs are many, the outputs, and the product of the Jacobian with ``vectors``."""
+    with _forward.level() as level:
+        duals = [_forward.dual(x, v, level) for x, v in zip(points, vectors, strict=True)]
+        many, outputs = _tensors(func(*duals), "outputs of the user-provided function", what)
+        found = [_forward.tangent(out, level) for out in outputs]
+        outputs = tuple(_forward.primal(out, level) for out in outputs)
+    if strict and any(t is None for t in found):
+        raise RuntimeError(f"{what}: an output does not depend on the inputs, which is not allowed when strict=True")
+    slopes = [_C.zeros_like(o, requires_grad=False) if t is None else t for o, t in zip(outputs, found, strict=True)]
+    return many, outputs, tuple(slopes)
 
 
 def jvp(
@@ -217,21 +266,16 @@ def jvp(
     vectors = _check_vector(v, points, many, "the input to the user-provided function")
     with _autograd.enable_grad():
         points = _prepare(points, create_graph)
-        many_out, outputs = _tensors(func(*points), "outputs of the user-provided function", "jvp")
-        found = _forward_product(outputs, points, vectors, create_graph, strict, "jvp")
+        many_out, outputs, found = _pushed(func, points, vectors, strict, "jvp")
     return _finish(_one(many_out, outputs), create_graph), _finish(_one(many_out, found), create_graph)
 
 
 def _scalar_gradient(
-    func: Callable[..., Any], inputs: Any, v: Any, create_graph: bool, strict: bool, what: str
-) -> tuple[Any, ...]:
-    """Return whether inputs are many, the points, the vector, the output and its recorded gradient."""
-    many, points = _tensors(inputs, "inputs", what)
-    vectors = _check_vector(v, points, many, "the input to the user-provided function")
-    points = _prepare(points, create_graph)
+    func: Callable[..., Any], points: Tensors, strict: bool, what: str
+) -> tuple[Tensor, tuple[Any, ...]]:
+    """Return the output and its recorded gradient."""
     out = _single(func(*points), what)
-    grads = _gradients((out,), points, (_C.ones_like(out, requires_grad=False),), True, strict, what)
-    return many, points, vectors, out, grads
+    return out, _gradients((out,), points, (_C.ones_like(out, requires_grad=False),), True, strict, what)
 
 
 def vhp(
@@ -247,10 +291,13 @@ def vhp(
         create_graph: Whether the results keep a history, for further derivatives.
         strict: Raise where an output does not depend on an input, instead of giving zeros.
     """
+    many, points = _tensors(inputs, "inputs", "vhp")
+    vectors = _check_vector(v, points, many, "the input to the user-provided function")
     with _autograd.enable_grad():
-        many, points, vectors, out, grads = _scalar_gradient(func, inputs, v, create_graph, strict, "vhp")
+        points = _prepare(points, create_graph)
+        out, grads = _scalar_gradient(func, points, strict, "vhp")
         found = _gradients(grads, points, vectors, create_graph, strict, "vhp")
-    return _finish(out, create_graph), _finish(_one(many, found), create_graph)
+    return _finish(out, create_graph), _finish(_one(many, tuple(found)), create_graph)
 
 
 def hvp(
@@ -266,7 +313,13 @@ def hvp(
         create_graph: Whether the results keep a history, for further derivatives.
         strict: Raise where an output does not depend on an input, instead of giving zeros.
     """
+    many, points = _tensors(inputs, "inputs", "hvp")
+    vectors = _check_vector(v, points, many, "the input to the user-provided function")
     with _autograd.enable_grad():
-        many, points, vectors, out, grads = _scalar_gradient(func, inputs, v, create_graph, strict, "hvp")
-        found = _forward_product(grads, points, vectors, create_graph, strict, "hvp")
-    return _finish(out, create_graph), _finish(_one(many, found), create_graph)
+
+        def gradient(*duals: Tensor) -> Tensors:
+            out, grads = _scalar_gradient(func, duals, strict, "hvp")
+            return (out, *grads)
+
+        _, (out, *_), (_, *found) = _pushed(gradient, _prepare(points, create_graph), vectors, False, "hvp")
+    return _finish(out, create_graph), _finish(_one(many, tuple(found)), create_graph)

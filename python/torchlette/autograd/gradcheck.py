@@ -97,7 +97,7 @@ def gradcheck(
         check_grad_dtypes: Demand that gradients have the dtype of the inputs.
         check_batched_grad: Must be false: gradients of a batch of cotangents are not compared.
         check_batched_forward_grad: Must be false.
-        check_forward_ad: Must be false: there is no forward mode.
+        check_forward_ad: Must be false: tangents are not compared.
         check_backward_ad: Whether to check at all.
         fast_mode: Accepted for compatibility; the full check is always made.
         masked: Accepted for compatibility: it is about sparse gradients.

@@ -1,4 +1,4 @@
-"""First derivatives: gradients, vector-Jacobian and Jacobian-vector products."""
+"""First derivatives: gradients and vector-Jacobian products."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlette import _C, autograd
-from torchlette._runtime.nested import replaced, tensors_in
+from torchlette._runtime.nested import tensors_in
+from torchlette.func.forward import structure_of
 from torchlette.func.transform import (
     Argnums,
     Transform,
     chosen_arguments,
-    jacobian_product,
     output_tensors,
     with_tensors,
 )
 
-__all__ = ["grad", "grad_and_value", "jvp", "vjp"]
+__all__ = ["grad", "grad_and_value", "vjp"]
 
 Tensor = _C.Tensor
 
@@ -63,11 +63,6 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     return wrapper
 
 
-def _shape_of(value: Any) -> Any:
-    """Return the structure of nested containers, to compare."""
-    return replaced(value, Tensor, lambda _: None)
-
-
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """Return the results of ``func`` and a function that maps their cotangents to a tuple of the cotangents of
     ``primals``.
@@ -89,10 +84,10 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
             )
 
     def pull(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
-        if _shape_of(cotangents) != _shape_of(out):
+        if structure_of(cotangents) != structure_of(out):
             raise RuntimeError(
                 "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
-                f"function. cotangents: {_shape_of(cotangents)}, primal output: {_shape_of(out)}"
+                f"function. cotangents: {structure_of(cotangents)}, primal output: {structure_of(out)}"
             )
         back = Transform(here.what)
         back.recording = autograd.is_grad_enabled() if create_graph is None else create_graph
@@ -102,61 +97,3 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
 
     value = here.settled(out)
     return (value, pull, here.settled(aux)) if has_aux else (value, pull)
-
-
-def jvp(
-    func: Callable[..., Any],
-    primals: tuple[Any, ...],
-    tangents: tuple[Any, ...],
-    *,
-    strict: bool = False,
-    has_aux: bool = False,
-) -> tuple[Any, ...]:
-    """Return the results of ``func`` at ``primals`` and their derivatives along ``tangents``.
-
-    There is no forward mode. The vector-Jacobian product is linear in its cotangents; its derivative with respect to
-    them, in the direction of ``tangents``, is the Jacobian-vector product.
-
-    Args:
-        func: From tensors, or nested containers of them, to such; with ``has_aux`` to a pair of such and of anything.
-        primals: Its arguments.
-        tangents: The directions, nested as the arguments are.
-        strict: Raise where a result does not depend on the arguments, instead of giving zeros.
-        has_aux: Whether ``func`` returns a pair, whose second part is returned last.
-
-    >>> x = torchlette.tensor([1.0, 2.0])
-    >>> torchlette.func.jvp(lambda x: x**2, (x,), (torchlette.ones(2),))[1].tolist()
-    [2.0, 4.0]
-    """
-    here = Transform("jvp(f, primals, tangents)")
-    if not isinstance(primals, tuple):
-        raise RuntimeError(f"{here.what}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
-    if _shape_of(primals) != _shape_of(tangents):
-        raise RuntimeError(
-            f"{here.what}: Expected primals and tangents to have the same python structure. For example, if primals "
-            f"is a tuple of 3 tensors, tangents also must be. Got primals with structure {_shape_of(primals)} and "
-            f"tangents "
-            f"with structure {_shape_of(tangents)}"
-        )
-    for p, d in zip(tensors_in(primals), tensors_in(tangents), strict=True):
-        if not p.is_floating_point():
-            raise ValueError(f"Expected primal to be floating point or complex, but got: {p.dtype}")
-        if p.shape != d.shape:
-            raise RuntimeError(
-                "Trying to set a forward gradient that has a different size than that of the original Tensor, this is "
-                f"not supported. Tensor is of size {list(p.shape)} while the "
-                f"given forward gradient is of size {list(d.shape)}."
-            )
-    points = here.points(primals)
-    out, aux = here.call(func, points, {}, has_aux)
-    results, inputs = output_tensors(out, here.what), tensors_in(points)
-    moved = [r for r in results if r.requires_grad]
-    if strict and len(moved) < len(results):
-        raise RuntimeError(
-            f"{here.what[:-1]}, strict=True): The output of f is independent of the inputs. "
-            "This is not allowed with strict=True."
-        )
-    slopes = iter(jacobian_product(here, moved, inputs, tensors_in(tangents)))
-    found = with_tensors(out, [next(slopes) if r.requires_grad else _C.zeros_like(r) for r in results])
-    value = here.settled((out, found))
-    return (*value, here.settled(aux)) if has_aux else value

@@ -7,6 +7,7 @@ from typing import Any
 
 from torchlette import _C, autograd
 from torchlette._runtime import fences
+from torchlette._runtime.forward import off_tape
 from torchlette._runtime.levels import spread
 from torchlette._runtime.nested import replaced, tensors_in
 
@@ -81,7 +82,7 @@ class Transform:
 
     def leaf(self, t: Tensor) -> Tensor:
         """Return a leaf of this transform with the values of ``t``."""
-        self.leaves.append(t.detach().requires_grad_())
+        self.leaves.append(off_tape(t).requires_grad_())
         return self.leaves[-1]
 
     def points(self, value: Any) -> Any:
@@ -147,7 +148,7 @@ class Transform:
         tensors = tensors_in(value)
         keeps = self.lead_outside(tensors) if self.recording else [False] * len(tensors)
         return with_tensors(
-            value, [t if k or not t.requires_grad else t.detach() for t, k in zip(tensors, keeps, strict=True)]
+            value, [t if k or not t.requires_grad else off_tape(t) for t, k in zip(tensors, keeps, strict=True)]
         )
 
 
@@ -171,16 +172,3 @@ def chosen_arguments(
     """Return the points by argument number, the arguments with points substituted, and the other arguments."""
     points = {n: transform.points(args[n]) for n in argument_numbers(argnums, len(args))}
     return points, [points.get(i, a) for i, a in enumerate(args)], [a for i, a in enumerate(args) if i not in points]
-
-
-def jacobian_product(
-    here: Transform, outs: Sequence[Tensor], inputs: Sequence[Tensor], directions: Sequence[Tensor]
-) -> Sequence[Tensor]:
-    """Return the products of the Jacobians of ``outs`` by ``inputs`` with ``directions``."""
-    if not outs:
-        return []
-    duals = [_C.zeros_like(o, requires_grad=True) for o in outs]
-    _C._close_leaves(duals)
-    with recording():
-        back = autograd.grad(outs, inputs, duals, create_graph=True, materialize_grads=True)
-    return here.gradients(back, duals, directions)

@@ -4,6 +4,8 @@ Every program of :mod:`torchlette.testing.programs` runs on each named device, u
 installed, and with ``--interpreter`` through the kernel interpreter. Values, shapes, gradients and error classes must
 agree; uniform and integer draws must agree bit for bit among torchlette's devices. A failing program is shrunk.
 
+With ``--transforms N``, N compositions of :mod:`torchlette.testing.transforms` run on the CPU and under PyTorch.
+
 With ``--hold`` the models of :mod:`torchlette.testing.holding` run instead: whether an intermediate is held, dropped or
 read early, must not change a bit, in any float dtype, on each named device. Models without halves are compiled, too.
 """
@@ -20,7 +22,8 @@ import sys
 from collections.abc import Callable, Iterator
 
 import torchlette
-from torchlette.testing import holding
+import torchlette.torch
+from torchlette.testing import holding, transforms
 from torchlette.testing.programs import Outcome, Program, Step, generate, run
 
 __all__ = ["difference", "main", "mismatch", "shrink"]
@@ -189,6 +192,33 @@ def _search_held(devices: list[str], programs: int, seed: int, length: int) -> i
     return 1 if failures else 0
 
 
+def _search_transforms(count: int, seed: int) -> int:
+    """Compare random compositions of transforms with PyTorch's; return the exit status."""
+    import torch
+
+    failures = refused = 0
+    for i in range(count):
+        composition = transforms.generate(seed * 1_000_003 + i)
+        try:
+            want = transforms.evaluate(torch, composition)
+        except Exception:  # PyTorch lacks a rule
+            refused += 1
+            continue
+        scale = max(1.0, *map(abs, want))
+        try:
+            got = transforms.evaluate(torchlette.torch, composition)
+            near = all(abs(a - b) <= 1e-7 * scale for a, b in zip(got, want, strict=True))
+            why = "" if near else f"{got}, not {want}"
+        except Exception as error:
+            why = repr(error)
+        if why and all(map(math.isfinite, want)):
+            failures += 1
+            print(f"MISMATCH of {composition}\n{why}", flush=True)
+    print(f"{count} compositions, {refused} refused by PyTorch")
+    print(f"{failures} mismatches")
+    return 1 if failures else 0
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m torchlette.testing.fuzz", description=__doc__)
@@ -199,10 +229,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--interpreter", action="store_true", help="also run through the kernel interpreter")
     parser.add_argument("--no-torch", action="store_true")
     parser.add_argument("--hold", action="store_true", help="hold or drop intermediates: no bit may change")
+    parser.add_argument("--transforms", type=int, default=0, metavar="N", help="compare N compositions of transforms")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.serve:
         return _serve()
+    if options.transforms:
+        return _search_transforms(options.transforms, options.seed)
     devices = options.devices.split(",")
     if options.hold:
         return _search_held(devices, options.programs, options.seed, options.length)

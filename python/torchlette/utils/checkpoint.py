@@ -21,6 +21,7 @@ from torchlette._runtime import fences
 from torchlette._runtime import random as _random
 from torchlette._runtime.errors import CheckpointError, CheckpointImpureRegionError
 from torchlette._runtime.fences import is_recomputing
+from torchlette._runtime.forward import off_tape, tangents_of
 from torchlette._runtime.nested import replaced, tensors_in
 from torchlette._runtime.observers import observing
 from torchlette.amp import autocast_mode
@@ -215,7 +216,7 @@ def _logged(log: list[str], name: str, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def _detached(tensors: Sequence[Tensor]) -> list[Tensor]:
-    return [t.detach().requires_grad_(t.requires_grad) for t in tensors]
+    return [off_tape(t).requires_grad_(t.requires_grad) for t in tensors]
 
 
 class _Reentrant(Function):
@@ -252,7 +253,7 @@ class _Recorded(Function):
     def forward(ctx: Any, call: _Call, *tensors: Tensor) -> Any:
         ctx.call = call
         ctx.save_for_backward(*tensors[: len(tensors) - len(call.leaves)])
-        results, call.results = [r.detach() for r in call.results], []
+        results, call.results = [off_tape(r) for r in call.results], []
         ctx.mark_non_differentiable(
             *(r for r, (_, _, recorded) in zip(results, call.like, strict=True) if not recorded)
         )
@@ -325,7 +326,8 @@ def checkpoint(
     if debug and context_fn is not noop_context_fn:
         raise ValueError("debug=True is incompatible with non-default context_fn")
     call = _Call(function, args, kwargs, preserve, context_fn(), debug and not use_reentrant)
-    if not autograd.is_grad_enabled():
+    # Tangents are computed in the first run, so there is nothing to recompute for them.
+    if not autograd.is_grad_enabled() or tangents_of(call.tensors)[0]:
         return function(*args, **kwargs)
     if use_reentrant:
         if not any(t.requires_grad for t in call.tensors):

@@ -1,0 +1,141 @@
+"""Random compositions of the transforms of ``func``, for :mod:`torchlette.testing.fuzz`.
+
+A composition is a chain of transforms, each of a function of a vector that uses the arguments of the functions around
+it. It runs under any library with PyTorch's names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["Composition", "evaluate", "generate"]
+
+#: The length of all vectors.
+SIZE = 3
+POINT, CAPTURED = [0.3, -0.7, 1.1], [0.9, 0.4, -0.2]
+MATRIX = [[0.5, -1.2, 0.3], [0.8, 1.1, -0.4], [-0.6, 0.2, 0.7]]
+
+
+def _written(lib: Any, x: Any, y: Any) -> Any:
+    z = x * y
+    z[1:] = (y * x)[:-1] * x[:1]
+    z.view(1, SIZE)[0].add_(x)
+    return z.mul_(0.5)
+
+
+def _norm(lib: Any, x: Any, y: Any) -> Any:
+    if lib.__name__ != "torch":
+        return lib.nn.functional.layer_norm(x, (SIZE,), y, x)
+    # In forward mode, PyTorch's layer_norm has wrong second derivatives.
+    centred = x - x.mean()
+    return centred / (centred.pow(2).mean() + 1e-5).sqrt() * y + x
+
+
+def _selected(lib: Any, x: Any, y: Any) -> Any:
+    return lib.where(x > y * 0.5, x, y * x)
+
+
+#: Functions of two vectors that give a vector.
+STEPS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "sin": lambda lib, x, y: x.sin() + y,
+    "exp": lambda lib, x, y: (-x * x).exp() * y,
+    "sigmoid": lambda lib, x, y: x.sigmoid() - y,
+    "root": lambda lib, x, y: (x * x + 1).sqrt() / (y * y + 1),
+    "power": lambda lib, x, y: x**3 * y,
+    "softmax": lambda lib, x, y: lib.softmax(x, 0) * y,
+    "log_softmax": lambda lib, x, y: lib.log_softmax(x * y, -1),
+    "cumsum": lambda lib, x, y: x.cumsum(0) * y.flip(0),
+    "product": lambda lib, x, y: x.prod() * y + y.cumprod(0),
+    "sum": lambda lib, x, y: x.sum() * y,
+    "variance": lambda lib, x, y: x.var() * y + x.mean(),
+    "norm": _norm,
+    "index": lambda lib, x, y: x[[2, 0, 0]] * y[1],
+    "gather": lambda lib, x, y: x.gather(0, lib.tensor([1, 1, 2])) + y[:1],
+    "scatter": lambda lib, x, y: x.scatter_add(0, lib.tensor([0, 0, 2]), y * x),
+    "view": lambda lib, x, y: (x.reshape(SIZE, 1).t() * y.expand(2, SIZE))[1].reshape(-1),
+    "joined": lambda lib, x, y: lib.cat([x[1:], (x * y)[:1]]),
+    "outer": lambda lib, x, y: (x[:, None] * y[None]).tanh().sum(0),
+    "matrix": lambda lib, x, y: lib.tensor(MATRIX, dtype=lib.float64) @ x * y,
+    "maximum": lambda lib, x, y: lib.maximum(x * y, y + 0.1),
+    "sorted": lambda lib, x, y: (x * y + x).sort().values * y,
+    "selected": _selected,
+    "written": _written,
+    "detached": lambda lib, x, y: x.detach() * y,
+}
+
+
+def _vjp(lib: Any, f: Callable[[Any], Any], x: Any) -> Any:
+    out, pull = lib.func.vjp(f, x)
+    return pull(out.cos())[0] + out
+
+
+def _jvp(lib: Any, f: Callable[[Any], Any], x: Any) -> Any:
+    out, slope = lib.func.jvp(f, (x,), (x * 0.5 + 0.1,))
+    return slope - out
+
+
+#: Uses of a transform on a function from vectors to vectors, which give such a function.
+TRANSFORMS: dict[str, Callable[[Any, Callable[[Any], Any], Any], Any]] = {
+    "grad": lambda lib, f, x: lib.func.grad(lambda v: f(v).sum())(x),
+    "vjp": _vjp,
+    "jvp": _jvp,
+    "jacrev": lambda lib, f, x: lib.func.jacrev(f)(x).sum(0),
+    "jacfwd": lambda lib, f, x: lib.func.jacfwd(f)(x).sum(1),
+    "vmap": lambda lib, f, x: lib.func.vmap(f)(lib.stack([x, x * 0.5])).sum(0),
+    "vmap of directions": lambda lib, f, x: lib.func.vmap(lambda t: lib.func.jvp(f, (x,), (t,))[1])(
+        lib.stack([x, x + 1])
+    ).sum(0),
+}
+
+
+@dataclasses.dataclass
+class Level:
+    """A transform, whether it applies at the argument around it, and the steps of its function."""
+
+    transform: str
+    own_point: bool
+    steps: list[tuple[str, int, int]]
+
+
+@dataclasses.dataclass
+class Composition:
+    """Transforms, the outermost first."""
+
+    levels: list[Level]
+
+
+def generate(seed: int, depth: int = 4) -> Composition:
+    """Return the composition of a seed, of at most ``depth`` transforms."""
+    rng = random.Random(seed)
+    levels = []
+    for _ in range(rng.randint(1, depth)):
+        steps = [(rng.choice(list(STEPS)), rng.randint(0, 99), rng.randint(0, 99)) for _ in range(rng.randint(1, 3))]
+        levels.append(Level(rng.choice(list(TRANSFORMS)), rng.random() < 0.7, steps))
+    return Composition(levels)
+
+
+def evaluate(lib: Any, composition: Composition) -> list[float]:
+    """Return the result of a composition under a library, in float64."""
+    point, captured = (lib.tensor(v, dtype=lib.float64) for v in (POINT, CAPTURED))
+
+    def level(k: int, known: list[Any]) -> Callable[[Any], Any]:
+        here = composition.levels[k]
+
+        def f(x: Any) -> Any:
+            values = [*known, x]
+            for name, i, j in here.steps:
+                values.append(lib.tanh(STEPS[name](lib, values[-1 - i % 2], values[j % len(values)])))
+            out = values[-1]
+            if k + 1 < len(composition.levels):
+                inner = composition.levels[k + 1]
+                at = x if inner.own_point else point
+                out = out + TRANSFORMS[inner.transform](lib, level(k + 1, [*known, x]), at)
+            return out
+
+        return f
+
+    found: list[float] = TRANSFORMS[composition.levels[0].transform](lib, level(0, [captured]), point).tolist()
+    return found
