@@ -454,13 +454,13 @@ func (k *capture) history(r program.Ref, edge uint32, seen map[uint32]bool) {
 		i = k.p.OperandsOf(i)[0].Value.Index()
 	}
 	n := k.s.tape.Node(edge)
-	if n.Kind == autograd.KindLeaf || seen[edge>>4] {
+	if n.Kind == autograd.KindLeaf || seen[edge>>autograd.EdgeBits] {
 		return
 	}
 	if uint16(n.Prim) != k.p.Nodes[i].Op {
 		panic(ir.Errorf(ir.ErrInternal, "BUG: capture: %s has the history of another primitive", k.p.Prim(i).Name))
 	}
-	seen[edge>>4] = true
+	seen[edge>>autograd.EdgeBits] = true
 	operands, j := k.p.OperandsOf(i), 0
 	for _, in := range n.In {
 		if in.Val.Kind == op.None {

@@ -13,6 +13,7 @@ type Trace struct {
 	Args   []uint64
 	values []op.Val     // of the placeholders when the function began
 	grads  []tracedGrad // in the order of their first use
+	outer  *Trace       // the one that it interrupts: a loop's body is traced in a function that is captured
 	operandNotes
 }
 
@@ -33,7 +34,7 @@ type CapturedGrad struct {
 
 // BeginTrace starts a trace. Each argument has a placeholder with its dtype, device, shape and need of a gradient.
 func (s *Session) BeginTrace(args []op.Val) (*Trace, *ir.Error) {
-	t := &Trace{Mark: s.Mark()}
+	t := &Trace{Mark: s.Mark(), outer: s.trace}
 	s.TidyBegin()
 	s.trace = t
 	for _, like := range args {
@@ -121,7 +122,7 @@ func (s *Session) tracedGrad(g tracedGrad) (CapturedGrad, *ir.Error) {
 // draws. The tensors that the function made become unusable.
 func (s *Session) EndTrace(undo bool) {
 	t := s.trace
-	s.trace = nil
+	s.trace = t.outer
 	defer func() {
 		for i := range t.values {
 			s.graph.Release(t.values[i].Value)
