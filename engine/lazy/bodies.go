@@ -2,6 +2,7 @@ package lazy
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/torchlette/torchlette/engine/autograd"
 	"github.com/torchlette/torchlette/engine/op"
@@ -86,7 +87,7 @@ func (s *Session) bodyResults(m Mark, args, results []op.Val) []op.Val {
 	}
 	for k, v := range results {
 		n := s.graph.Node(v.Value)
-		if seen[v.Value] || n.Seq <= m.seq || n.Op == ir.OpLeaf || !v.IsWhole() {
+		if seen[v.Value] || n.Seq <= m.seq || n.Op == ir.OpLeaf || v.Layout != ir.AvalOf(v.Aval).Layout.ID || v.Offset != 0 {
 			v = prim.Copy(s, v)
 		}
 		seen[v.Value] = true
@@ -107,13 +108,15 @@ func (s *Session) derive(key string, operands []ir.AvalID, f func(in []op.Val) [
 		s.Modes, s.vmaps, s.emitter.pendingBytes, s.tape.Packing = modes, vmaps, bytes, packing
 		s.trace, s.tape.From = trace, from
 	}()
-	s.vmaps.inRule, s.taping, s.tape.Packing, s.trace, s.tape.From = true, false, false, nil, autograd.Source{}
+	s.vmaps.inRule, s.taping, s.tape.Packing, s.trace, s.tape.From = true, true, false, nil, autograd.Source{}
 	in := make([]op.Val, len(operands))
 	for i, id := range operands {
 		av := ir.AvalOf(id)
-		in[i] = s.Placeholder(av.DType, av.Device, av.Shape())
+		if in[i] = s.Placeholder(av.DType, av.Device, av.Shape()); av.DType.IsFloat() {
+			in[i] = s.leaf(in[i]) // a derived body is differentiated too
+		}
 	}
-	outs := f(in)
+	outs := f(slices.Clone(in))
 	c, err := s.Capture(m, in, s.bodyResults(m, in, outs))
 	if err != nil {
 		panic(err)
@@ -168,16 +171,10 @@ func (s *Session) SegmentBody(l *op.Loop, n int64) int64 {
 		operands[i] = stackedAval(operands[i], n)
 	}
 	return s.derive(fmt.Sprint("segment", inner), operands, func(in []op.Val) []op.Val {
-		for i := range in {
-			if in[i].DType().IsFloat() {
-				in[i] = s.leaf(in[i])
-			}
-		}
 		if d := int64(l.Body().DrawsTaken()); d > 0 {
 			seed, first := s.DrawMany(n * d)
 			in = append(in, seed, first)
 		}
-		s.taping = true
 		return s.EmitN(prim.Known.Loop, inner.Attr(), in...)
 	})
 }
@@ -290,16 +287,12 @@ func (g *gradientBody) walk(args, cots []op.Val) []op.Val {
 	s := g.s
 	var leaves []uint32
 	var of []int
-	taped := append([]op.Val{}, args...)
-	for i := range taped {
+	for i := range args {
 		if i < g.l.Carries && isFloat(g.ops[i]) || i >= g.l.Carries && g.need[i] {
-			taped[i] = s.leaf(taped[i])
-			leaves, of = append(leaves, taped[i].Tape), append(of, i)
+			leaves, of = append(leaves, args[i].Tape), append(of, i)
 		}
 	}
-	s.taping = true
-	outs := s.inlineBody(g.l.ID, taped)
-	s.taping = false
+	outs := s.inlineBody(g.l.ID, args)
 	var roots, given []op.Val
 	for k := range g.outs {
 		if outs[k].Tape != 0 && cots[k].Kind != op.None {
@@ -310,13 +303,13 @@ func (g *gradientBody) walk(args, cots []op.Val) []op.Val {
 	if len(roots) == 0 || len(leaves) == 0 {
 		return grads
 	}
-	w := s.tape.Begin(bodyRules{s}, nil, roots, given, autograd.Options{Inputs: leaves})
+	w := s.tape.Begin(bodyRules{s}, nil, roots, given, autograd.Options{Inputs: leaves, CreateGraph: true,
+		RetainGraph: true})
 	defer w.Close()
 	if _, err := w.Next(op.Val{}); err != nil {
 		panic(ir.Errorf(ir.ErrRuntime, "%s", err.Error()))
 	}
 	for n, v := range w.Results {
-		v.Tape = 0
 		grads[of[n]] = v
 	}
 	return grads
