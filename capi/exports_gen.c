@@ -334,11 +334,11 @@ int32_t tl_body_begin(const uint64_t *args, int32_t n, tl_out *placeholders) {
     return tlgo_body_begin((uint64_t *)args, n, placeholders);
 }
 
-int32_t tl_body_end(int32_t keep, const uint64_t *results, int32_t n, uint64_t *id) {
+int32_t tl_body_end(int32_t keep, const uint64_t *results, int32_t n, int32_t fresh, uint64_t *id) {
     if (tl_forked) {
         return tl_refuse_fork();
     }
-    return tlgo_body_end(keep, (uint64_t *)results, n, id);
+    return tlgo_body_end(keep, (uint64_t *)results, n, fresh, id);
 }
 
 int32_t tl_loop(uint64_t body, const int64_t *shape, const uint64_t *args, int32_t n, uint32_t source_loc, tl_out *outs,

@@ -412,8 +412,9 @@ TL_API int32_t tl_captured_call(uint64_t id, const uint64_t *args, int32_t n, co
  * placeholders, then call tl_body_end. Traces of bodies nest. */
 TL_API int32_t tl_body_begin(const uint64_t *args, int32_t n, tl_out *placeholders);
 
-/* Ends the trace of a body; with keep it gets the number id, for tl_loop and tl_captured_free. */
-TL_API int32_t tl_body_end(int32_t keep, const uint64_t *results, int32_t n, uint64_t *id);
+/* Ends the trace of a body; with keep it gets the number id, for tl_loop and tl_captured_free. The results after the
+ * first, fresh of them, are carries that the body does not read. */
+TL_API int32_t tl_body_end(int32_t keep, const uint64_t *results, int32_t n, int32_t fresh, uint64_t *id);
 
 /* Records a loop over a body. shape has the number of carries, the number of xs, the number of iterations, at least 1,
  * and whether they go from the last element of xs to the first. args are the first carries and the xs. Gives the last

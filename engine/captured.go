@@ -50,12 +50,16 @@ func (e *Engine) BeginTrace(args []uint64, outs []Out) (err *ir.Error) {
 
 // beginTrace makes the placeholders of a trace.
 func (e *Engine) beginTrace(like []op.Val, fenced FenceKind, outs []Out) *ir.Error {
-	t, err := e.session.BeginTrace(like)
+	mark := e.session.Births()
+	t, err := e.session.BeginTrace(like, fenced == FenceBody)
 	if err != nil {
 		return err
 	}
+	if fenced == FenceTrace {
+		mark = e.session.Births()
+	}
 	e.captures.tracing, e.captures.mixed, e.captures.flushed = true, false, false
-	e.fences.list = append(e.fences.list, fence{kind: fenced, thread: threadID(), mark: e.session.Births()})
+	e.fences.list = append(e.fences.list, fence{kind: fenced, thread: threadID(), mark: mark})
 	e.session.SetFence(&e.fences)
 	for i, h := range t.Args {
 		e.describe(h, &outs[i])

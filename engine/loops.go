@@ -9,8 +9,11 @@ import (
 // loopTraces are the states of the traces that bodies of loops interrupt, the outermost first.
 type loopTraces []struct{ tracing, mixed, flushed bool }
 
-// loopBody is the body of a loop.
-type loopBody struct{ id int64 }
+// loopBody is the body of a loop, with the devices of its results.
+type loopBody struct {
+	id      int64
+	devices []ir.DeviceID
+}
 
 // LoopCall describes a loop over a body from EndBody.
 type LoopCall struct {
@@ -18,6 +21,7 @@ type LoopCall struct {
 	Carries, Xs int
 	Length      int64
 	Reverse     bool
+	While       bool     // the first carry says whether there is another iteration
 	Args        []uint64 // first carries, then xs
 	SourceLoc   uint32
 }
@@ -55,8 +59,9 @@ func (e *Engine) endBody() {
 	k.tracing, k.mixed, k.flushed = last.tracing, last.mixed || k.mixed, last.flushed
 }
 
-// EndBody ends the trace of a body. With keep it returns the body's number, for Loop and ForgetCaptured.
-func (e *Engine) EndBody(keep bool, results []uint64) (id uint64, err *ir.Error) {
+// EndBody ends the trace of a body. With keep it returns the body's number, for Loop and ForgetCaptured. The results
+// after the first, fresh of them, are carries that the body does not read.
+func (e *Engine) EndBody(keep bool, results []uint64, fresh int) (id uint64, err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
 	if len(e.captures.loops) == 0 {
@@ -72,19 +77,20 @@ func (e *Engine) EndBody(keep bool, results []uint64) (id uint64, err *ir.Error)
 		return 0, ir.Errorf(ir.ErrRuntime, "another thread used the library while the body of a loop was traced")
 	}
 	var vals []op.Val
+	var devices []ir.DeviceID
 	for _, h := range results {
 		v, err := e.session.Resolve(h)
 		if err != nil {
 			return 0, err
 		}
-		vals = append(vals, v)
+		vals, devices = append(vals, v), append(devices, v.Device())
 	}
-	body, c, err := e.session.CaptureBody(vals)
+	body, c, err := e.session.CaptureBody(vals, fresh)
 	if err != nil {
 		return 0, err
 	}
 	id = e.newID()
-	e.captures.programs[id] = &capturedFunction{c: c, body: &loopBody{body}, results: len(vals)}
+	e.captures.programs[id] = &capturedFunction{c: c, body: &loopBody{body, devices}, results: len(vals)}
 	return id, nil
 }
 
@@ -121,9 +127,22 @@ func (e *Engine) loop(c *LoopCall, outs []Out) (int, *ir.Error) {
 	e.recorder.begin("LoopBackward")
 	defer e.recorder.end()
 	e.tape.From = e.recorder.labels[len(e.recorder.labels)-1]
-	in = append(in, e.session.Outside(f.c)...)
-	vals := prim.LoopOver(e.session, op.Loop{ID: f.body.id, Carries: c.Carries, Xs: c.Xs, Length: c.Length,
-		Reverse: c.Reverse}, in)
+	s := e.session
+	whole, back := s.LoopLevels(in, c.Carries)
+	whole = append(whole, s.Outside(f.c)...)
+	for i, v := range whole {
+		if v.Device() != ir.CPU { // loops run on the CPU
+			whole[i] = prim.ToDevice(s, v, ir.CPU)
+		}
+	}
+	vals := prim.LoopOver(s, op.Loop{ID: f.body.id, Carries: c.Carries, Xs: c.Xs, Length: c.Length, Reverse: c.Reverse,
+		While: c.While}, whole)
+	for k, dev := range f.body.devices {
+		if dev != ir.CPU {
+			vals[k] = prim.ToDevice(s, vals[k], dev)
+		}
+	}
+	vals = back(vals)
 	for i := range vals {
 		e.describe(e.session.Wrap(&vals[i], c.Args), &outs[i])
 	}

@@ -37,7 +37,7 @@ func (b *Builder) lowerLoop(n *lower.Node) (*lower.Result, error) {
 	if err := k.planBody(); err != nil {
 		return nil, err
 	}
-	k.op = &device.Loop{Slots: len(k.plan.Slots), Length: l.Length, Reverse: l.Reverse, Drawn: int64(k.body.Drawn),
+	k.op = &device.Loop{Slots: len(k.plan.Slots), Length: l.Length, Reverse: l.Reverse, While: l.While, Drawn: int64(k.body.Drawn),
 		Offsets: k.body.Offsets, Scalars: k.body.Scalars}
 	if len(k.plan.Segments) > 0 {
 		k.op.Steps = k.plan.Segments[0].Steps
@@ -122,7 +122,7 @@ func (k *loopLowering) wire() {
 			w.Buf, w.Operand, w.Width, w.Bytes = s.Index, s.Index, av.DType.Size(), av.Bytes()
 			switch {
 			case s.Index < k.l.Carries:
-				w.Route, w.Carry, w.Kept = device.CarryIn, s.Index, k.kept(s.Index)
+				w.Route, w.Carry, w.Kept, w.Last = device.CarryIn, s.Index, k.kept(s.Index), k.result(s.Index)
 			case s.Index < xs:
 				w.Route = device.Advances
 			}
@@ -141,7 +141,7 @@ func (k *loopLowering) wire() {
 
 // wireResult gives result r of the body its memory.
 func (k *loopLowering) wireResult(w *device.Wire, r int) {
-	w.Buf, w.Bytes = k.op.Operands+r, k.body.Aval(k.body.Results[r].Value).Bytes()
+	w.Buf, w.Bytes = k.result(r), k.body.Aval(k.body.Results[r].Value).Bytes()
 	if r >= k.l.Carries {
 		w.Route = device.Advances
 		return
@@ -151,6 +151,9 @@ func (k *loopLowering) wireResult(w *device.Wire, r int) {
 		w.Spare = k.temp(max(w.Bytes, 1))
 	}
 }
+
+// result is the buffer of result r.
+func (k *loopLowering) result(r int) int { return k.op.Operands + r }
 
 // kept is the buffer that keeps carry i of all iterations, -1 for none.
 func (k *loopLowering) kept(i int) int {
@@ -181,4 +184,3 @@ func (k *loopLowering) checkDense() error {
 	}
 	return nil
 }
-

@@ -18,8 +18,9 @@ type derivedBodies struct {
 }
 
 // CaptureBody ends the trace of a body: it captures results as a function of the trace's arguments. The values from
-// outside that the function reads become further operands: see Outside.
-func (s *Session) CaptureBody(results []op.Val) (id int64, c *Captured, err *ir.Error) {
+// outside that the function reads become further operands: see Outside. The results after the first, fresh of them, are
+// carries that the body does not read: it gets operands for them.
+func (s *Session) CaptureBody(results []op.Val, fresh int) (id int64, c *Captured, err *ir.Error) {
 	defer func() {
 		if r := recover(); r != nil {
 			e, ok := r.(*ir.Error)
@@ -39,6 +40,12 @@ func (s *Session) CaptureBody(results []op.Val) (id int64, c *Captured, err *ir.
 		}
 	}
 	s.TapeUserCalls()
+	levels := s.trace.levels
+	defer func(old bool) { s.vmaps.inRule = old }(s.vmaps.inRule)
+	s.vmaps.inRule = true
+	for k := range results {
+		results[k] = s.Reveal(results[k], levels)
+	}
 	c, err = s.Capture(s.trace.Mark, s.trace.values, s.bodyResults(s.trace.Mark, s.trace.values, results))
 	if err != nil {
 		return 0, nil, err
@@ -46,7 +53,80 @@ func (s *Session) CaptureBody(results []op.Val) (id int64, c *Captured, err *ir.
 	if c.Supplied > 0 {
 		panic(ir.Errorf(ir.ErrRuntime, "a loop's body uses a number that a captured function gets at each call"))
 	}
-	return internBody(c.Program, c.args), c, nil
+	if fresh > 0 {
+		insertInputs(c, 1, c.Program.Results[1:1+fresh])
+	}
+	return internBody(c.Program.OnHost(), c.args), c, nil
+}
+
+// insertInputs adds inputs like results before input number at. Nothing reads them.
+func insertInputs(c *Captured, at int, results []program.Result) {
+	p, n := c.Program, len(results)
+	shift := func(r *program.Ref) {
+		if r.IsInput() && r.Index() >= at {
+			*r = program.InputRef(r.Index() + n)
+		}
+	}
+	for i := range p.Edges {
+		shift(&p.Edges[i].Value)
+	}
+	for k := range p.Results {
+		shift(&p.Results[k].Value)
+		shift(&p.Results[k].Of)
+	}
+	for i := range p.Stores {
+		shift(&p.Stores[i].Prev)
+		shift(&p.Stores[i].Into)
+	}
+	fresh := make([]program.Input, n)
+	for k, r := range results {
+		fresh[k].Aval = p.AvalID(r.Value)
+	}
+	p.Inputs, c.args = slices.Insert(p.Inputs, at, fresh...), c.args+n
+}
+
+// LoopLevels reveals the levels of vmap in progress in a loop's operands: they come after the dim of iterations. back
+// hides them again in the results. The body of such a loop computes the whole batch.
+func (s *Session) LoopLevels(in []op.Val, carries int) (whole []op.Val, back func(outs []op.Val) []op.Val) {
+	levels := s.levels()
+	n := len(levels)
+	if n == 0 {
+		return in, func(outs []op.Val) []op.Val { return outs }
+	}
+	turn := func(v op.Val, from, to int) op.Val {
+		perm := make([]int64, v.L().Rank())
+		for i := range perm {
+			perm[i] = int64(i)
+		}
+		d := perm[from]
+		return prim.Permute(s, v, slices.Insert(slices.Delete(perm, from, from+1), to, d))
+	}
+	whole = make([]op.Val, len(in))
+	for i, v := range in {
+		if whole[i] = s.Reveal(v, levels); i >= carries {
+			whole[i] = turn(whole[i], n, 0)
+		}
+	}
+	old := s.vmaps.inRule
+	s.vmaps.inRule = true
+	return whole, func(outs []op.Val) []op.Val {
+		s.vmaps.inRule = old
+		for k, v := range outs {
+			if k >= carries {
+				v = turn(v, 0, n)
+			}
+			outs[k] = s.Hide(v, levels)
+		}
+		return outs
+	}
+}
+
+// levels lists the levels of vmap in progress.
+func (s *Session) levels() (list []ir.HiddenDim) {
+	for i, l := range s.vmapLevels {
+		list = append(list, ir.HiddenDim{Level: int64(i + 1), Size: l.size})
+	}
+	return list
 }
 
 // Outside returns the values from outside that a body reads, with their histories, in the order of its further operands.
@@ -197,13 +277,16 @@ type gradientBody struct {
 func (s *Session) GradientBody(l *op.Loop, need, given []bool) int64 {
 	g := &gradientBody{s: s, l: l, need: need, given: given, ops: l.Body().Operands(), outs: l.Body().Outcomes(),
 		xs: l.Carries + l.Xs}
-	return s.derive(fmt.Sprint("gradient", l.ID, l.Carries, l.Xs, need, given), g.operands(), g.record)
+	return s.derive(fmt.Sprint("gradient", l.ID, l.Carries, l.Xs, l.While, need, given), g.operands(), g.record)
 }
 
 func isFloat(id ir.AvalID) bool { return ir.AvalOf(id).DType.IsFloat() }
 
 // operands are the abstract values of the derived body's operands.
 func (g *gradientBody) operands() (list []ir.AvalID) {
+	if g.l.While {
+		list = append(list, g.ops[0])
+	}
 	for i, id := range g.ops {
 		if i < g.l.Carries && isFloat(id) || i >= g.xs && g.need[i] {
 			list = append(list, id)
@@ -236,6 +319,10 @@ func (g *gradientBody) record(in []op.Val) []op.Val {
 	}
 	cots := make([]op.Val, len(g.outs)+g.l.Carries) // of the results, then of the kept carries
 	sums := make([]op.Val, len(g.ops))
+	var outs []op.Val
+	if g.l.While {
+		outs = take(1) // a single iteration: the condition stays as it is
+	}
 	for i, id := range g.ops {
 		switch {
 		case i < g.l.Carries && isFloat(id):
@@ -252,7 +339,6 @@ func (g *gradientBody) record(in []op.Val) []op.Val {
 	}
 	args := append(append(append([]op.Val{}, carries...), xs...), in...)
 	grads := g.walk(args, cots)
-	var outs []op.Val
 	for i, id := range g.ops {
 		switch v := grads[i]; {
 		case i < g.l.Carries && isFloat(id):

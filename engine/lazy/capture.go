@@ -454,6 +454,10 @@ func (k *capture) history(r program.Ref, edge uint32, seen map[uint32]bool) {
 		i = k.p.OperandsOf(i)[0].Value.Index()
 	}
 	n := k.s.tape.Node(edge)
+	if len(n.Hooks) > 0 && k.s.trace != nil && k.s.trace.body {
+		panic(ir.Errorf(ir.ErrNotImplemented, "the body of a loop has a hook, or calls an autograd.Function written in Python: "+
+			"its gradient is computed without Python"))
+	}
 	if n.Kind == autograd.KindLeaf || seen[edge>>autograd.EdgeBits] {
 		return
 	}

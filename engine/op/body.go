@@ -78,17 +78,21 @@ type Loop struct {
 	Length      int64
 	Reverse     bool // iterations go from the last place of xs and ys to the first
 	Keep        bool
+	// While: the first carry is a bool. Iterations end when it is false, or after Length of them. There are no ys,
+	// and no xs where Length is above 1.
+	While bool
 }
 
 // Attr is the attribute list of the node.
 func (l *Loop) Attr() []int64 {
-	return []int64{l.ID, int64(l.Carries), int64(l.Xs), l.Length, truth(l.Reverse), truth(l.Keep)}
+	return []int64{l.ID, int64(l.Carries), int64(l.Xs), l.Length, truth(l.Reverse), truth(l.Keep),
+		truth(l.While)}
 }
 
 // LoopOf reads an attribute list.
 func LoopOf(attr []int64) *Loop {
 	return &Loop{ID: attr[0], Carries: int(attr[1]), Xs: int(attr[2]), Length: attr[3], Reverse: attr[4] != 0,
-		Keep: attr[5] != 0}
+		Keep: attr[5] != 0, While: attr[6] != 0}
 }
 
 // Body is the body of l.

@@ -81,3 +81,32 @@ func (p *Program) Body() string {
 	}
 	return ""
 }
+
+// OnHost is p with all values on the CPU. Transfers become copies.
+func (p *Program) OnHost() *Program {
+	q := p.Clone()
+	host := func(id ir.AvalID) ir.AvalID {
+		av := ir.AvalOf(id)
+		return ir.InternAval(av.DType, ir.CPU, av.Layout).ID
+	}
+	for i := range q.Inputs {
+		q.Inputs[i].Aval = host(q.Inputs[i].Aval)
+	}
+	for i := range q.Nodes {
+		n := &q.Nodes[i]
+		n.Aval = host(n.Aval)
+		if !n.IsPrim() {
+			continue
+		}
+		switch {
+		case q.Prim(i).Moves:
+			n.Op, n.Attr = uint16(op.PrimNamed("copy").ID), 0
+		case !slices.ContainsFunc(q.OperandsOf(i), func(e Edge) bool { return e.Value != 0 }):
+			attr := slices.Clone(q.Attrs(i)) // dtype, device, ...
+			attr[1] = int64(ir.CPU)
+			n.Attr = ir.InternAttr(attr)
+		}
+	}
+	q.Seal()
+	return q
+}

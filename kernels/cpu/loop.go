@@ -53,14 +53,18 @@ func layWires(mem *arena, l *C.struct_tl_loop, op *device.Loop) {
 		carries = max(carries, op.Wires[i].Carry+1)
 	}
 	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(op.Wires[x].Route, op.Wires[y].Route) })
+	l.condition = -1
 	wires := array[C.tl_wire](mem, len(order))
 	for i, slot := range order {
 		w := &op.Wires[slot]
 		wires[i] = C.tl_wire{slot: C.int32_t(slot), route: C.int32_t(w.Route), buf: C.int32_t(w.Buf),
 			operand: C.int32_t(w.Operand), width: C.int32_t(w.Width), carry: C.int32_t(w.Carry), kept: C.int32_t(w.Kept),
-			spare: C.int32_t(w.Spare), bytes: C.int64_t(w.Bytes)}
+			spare: C.int32_t(w.Spare), last: C.int32_t(w.Last), bytes: C.int64_t(w.Bytes)}
 		if w.Route == device.Stays {
 			l.stay++
+		}
+		if op.While && w.Route == device.CarryIn && w.Carry == 0 {
+			l.condition = C.int32_t(i)
 		}
 	}
 	l.wire, l.nwire, l.carry = first(wires), C.int32_t(len(wires)), first(array[*C.char](mem, carries))

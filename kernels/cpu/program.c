@@ -130,6 +130,17 @@ static int64_t iteration(const tl_loop *l, tl_step *s, tl_pool *pool, int isa, t
 	return rest;
 }
 
+// Copies the carries to where the loop's results are, after t iterations. Where a condition ends the loop, the
+// last iteration may have written elsewhere.
+static void finish(const tl_loop *l, tl_step *s, int64_t t) {
+	for (int32_t i = l->stay; i < l->nwire; i++) {
+		const tl_wire *w = &l->wire[i];
+		if (w->route != TLK_WIRE_CARRY_IN) continue;
+		char *to = s->buf[w->last], *from = wired(l, w, s, t, 0);
+		if (to != from) memcpy(to, from, (size_t)w->bytes);
+	}
+}
+
 // Runs the iterations from *at on; *at becomes the number of finished ones. Requests to stop wait for the end of an
 // iteration. Where the carries lie follows from the number of the iteration.
 static int64_t run_loop(tl_step *s, tl_pool *pool, int isa, tl_fault *fault, int64_t *at) {
@@ -144,7 +155,13 @@ static int64_t run_loop(tl_step *s, tl_pool *pool, int isa, tl_fault *fault, int
 	int64_t rest = 0, t = *at, looked = tl_nanoseconds(), from = t, next = t + 1;
 	tl_attend(pool, 0);
 	while (t < l->length && !rest) {
+		if (l->condition >= 0 && !*wired(l, &l->wire[l->condition], s, t, t)) {
+			finish(l, s, t);
+			t = l->length;
+			break;
+		}
 		rest = iteration(l, s, pool, isa, fault, t++);
+		if (t == l->length && l->condition >= 0) finish(l, s, t);
 		if (!attended || t < next) continue;
 		const int64_t now = tl_nanoseconds(), each = (now - looked) / (t - from) + 1;
 		tl_attend(pool, 1);

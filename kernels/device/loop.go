@@ -23,6 +23,8 @@ type Loop struct {
 	// Length is the number of iterations. Iteration t works at place t; in reverse at place Length-1-t.
 	Length  int64
 	Reverse bool
+	// While: carry 0 is a bool, and iterations end when it is false.
+	While bool
 	// Drawn is how many Philox offsets each place takes. The last two parameters are then the seed and the first offset.
 	Drawn int64
 	// Uses are the buffers of the launch. The first parameters are the offsets, in elements, of the first buffers.
@@ -55,6 +57,7 @@ type Wire struct {
 	Bytes          int64 // of one place or carry
 	Carry          int
 	Kept, Spare    int // buffers; -1: none
+	Last           int // of CarryIn: the buffer of the last carry
 }
 
 var _ launch.Op = (*Loop)(nil)
@@ -81,7 +84,8 @@ func (l *Loop) Parameters() []loopir.Param {
 // Key implements launch.Op.
 func (l *Loop) Key() string {
 	var b strings.Builder
-	fmt.Fprint(&b, "loop ", l.Slots, l.Wires, l.Offsets, l.Scalars, l.Draws, l.Length, l.Reverse, l.Drawn, l.Uses,
+	fmt.Fprint(&b, "loop ", l.Slots, l.Wires, l.Offsets, l.Scalars, l.Draws, l.Length, l.Reverse, l.While, l.Drawn,
+		l.Uses,
 		l.Operands)
 	for i := range l.Steps {
 		s := &l.Steps[i]
@@ -118,9 +122,13 @@ func (l *Loop) Interpret(params []uint64, bufs [][]byte) (loopir.Fault, error) {
 	slots := make([][]byte, len(l.Wires))
 	scalars := append([]uint64{}, l.Scalars...)
 	first := loopir.Fault{}
-	for t := range l.Length {
+	t := int64(0)
+	for ; t < l.Length; t++ {
 		for i := range l.Wires {
 			slots[i] = l.memory(&l.Wires[i], t, params, bufs, carries)
+		}
+		if l.While && l.condition(slots)[0] == 0 {
+			break
 		}
 		for _, d := range l.Draws {
 			scalars[d-1] = params[l.Operands]
@@ -141,7 +149,24 @@ func (l *Loop) Interpret(params []uint64, bufs [][]byte) (loopir.Fault, error) {
 			}
 		}
 	}
+	if l.While { // the last carries may lie elsewhere
+		for i := range l.Wires {
+			if w := &l.Wires[i]; w.Route == CarryIn {
+				copy(bufs[w.Last][:w.Bytes], l.memory(w, t, params, bufs, carries)[:w.Bytes])
+			}
+		}
+	}
 	return first, nil
+}
+
+// condition is the memory of carry 0 at the beginning of an iteration.
+func (l *Loop) condition(slots [][]byte) []byte {
+	for i := range l.Wires {
+		if w := &l.Wires[i]; w.Route == CarryIn && w.Carry == 0 {
+			return slots[i]
+		}
+	}
+	panic("BUG: a loop without its condition")
 }
 
 // EventBits is how a fault in a loop names the step: its event above so many bits of the element.
@@ -182,4 +207,3 @@ func (l *Loop) memory(w *Wire, t int64, params []uint64, bufs [][]byte, carries 
 	}
 	return b
 }
-

@@ -150,10 +150,15 @@ static PyObject *py_body_begin(PyObject *self, PyObject *tensors) {
     return list;
 }
 
-/* _body_end(results): ends the trace of a body; without results nothing is kept. Gives the body's number. */
-static PyObject *py_body_end(PyObject *self, PyObject *results) {
+/* _body_end(results, fresh): ends the trace of a body; without results nothing is kept. Gives the body's number. */
+static PyObject *py_body_end(PyObject *self, PyObject *args) {
     (void)self;
     Py_ssize_t n;
+    PyObject *results;
+    int fresh;
+    if (!PyArg_ParseTuple(args, "Oi:_body_end", &results, &fresh)) {
+        return NULL;
+    }
     uint64_t id = 0, *hs = handles_of(results == Py_None ? NULL : results, &n, false);
     PyObject *r = NULL;
     if (hs != NULL) {
@@ -161,7 +166,7 @@ static PyObject *py_body_end(PyObject *self, PyObject *results) {
         if (!keep) {
             queue_flush(); /* the trace must end, even if a call fails */
         }
-        int32_t status = tl_body_end(keep, hs, (int32_t)n, &id);
+        int32_t status = tl_body_end(keep, hs, (int32_t)n, fresh, &id);
         process.epoch++; /* the tensors that the body made are gone */
         if (PyErr_Occurred() == NULL && check_status(status) == 0) {
             r = PyLong_FromUnsignedLongLong(id);
@@ -171,18 +176,18 @@ static PyObject *py_body_end(PyObject *self, PyObject *results) {
     return r;
 }
 
-/* _loop(body, tensors, carries, xs, length, reverse, results): the last carries and the stacked results. */
+/* _loop(body, tensors, carries, xs, length, reverse, ends, results): the last carries and the stacked results. */
 static PyObject *py_loop(PyObject *self, PyObject *args) {
     (void)self;
     unsigned long long body;
     long long carries, xs, length;
     PyObject *tensors, *r = NULL;
-    int reverse, max, count = 0;
+    int reverse, ends, max, count = 0;
     Py_ssize_t n;
-    if (!PyArg_ParseTuple(args, "KOLLLpi:_loop", &body, &tensors, &carries, &xs, &length, &reverse, &max)) {
+    if (!PyArg_ParseTuple(args, "KOLLLppi:_loop", &body, &tensors, &carries, &xs, &length, &reverse, &ends, &max)) {
         return NULL;
     }
-    int64_t shape[4] = {carries, xs, length, reverse};
+    int64_t shape[5] = {carries, xs, length, reverse, ends};
     tl_out few[FEW], *outs = max <= FEW ? few : PyMem_Malloc((size_t)max * sizeof *outs);
     uint64_t *hs = outs != NULL ? handles_of(tensors, &n, false) : (uint64_t *)PyErr_NoMemory();
     if (hs != NULL &&
@@ -249,7 +254,7 @@ PyMethodDef captured_functions[] = {
     {"_supplied", py_supplied, METH_O, "The number that stands in a capture for one that each call supplies."},
     {"_captured_call", py_captured_call, METH_VARARGS, "Call a captured function."},
     {"_body_begin", py_body_begin, METH_O, "Start the trace of a loop's body; gives placeholders of tensors."},
-    {"_body_end", py_body_end, METH_O, "End the trace of a loop's body with these results, or None; gives its number."},
+    {"_body_end", py_body_end, METH_VARARGS, "End the trace of a loop's body with these results, or None; gives its number."},
     {"_loop", py_loop, METH_VARARGS, "Run the body of a loop."},
     {"_captured_free", py_captured_free, METH_O, "Forget a captured function at the next call that waits."},
     {"_signature", py_signature, METH_O, "What a captured function depends on of a list of tensors, and the modes."},

@@ -42,6 +42,13 @@ func loopInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error
 	}
 	want, results := b.Operands(), b.Outcomes()
 	n := len(want)
+	if l.While && (l.Length > 1 && l.Xs > 0 || len(results) != l.Carries || l.Carries == 0 || ir.AvalOf(want[0]).DType != ir.Bool) {
+		return nil, ir.Errorf(ir.ErrRuntime, "loop: the condition is no carry, or there are xs or ys")
+	}
+	if l.While && ir.AvalOf(want[0]).Layout.Numel != 1 {
+		return nil, ir.Errorf(ir.ErrNotImplemented, "lax.cond, lax.switch and lax.while_loop: the condition differs in the "+
+			"elements that vmap maps: use torchlette.where")
+	}
 	if b.DrawsTaken() > 0 {
 		n += 2
 	}
@@ -98,7 +105,7 @@ func LoopOver(b op.Builder, l op.Loop, in []op.Val) []op.Val {
 		bytes += ir.AvalOf(id).Bytes()
 	}
 	results := len(body.Outcomes())
-	if !slices.ContainsFunc(in, b.NeedsGrad) || bytes*l.Length <= keepBytes || l.Length < 4 {
+	if !slices.ContainsFunc(in, b.NeedsGrad) || l.While || bytes*l.Length <= keepBytes || l.Length < 4 {
 		return drawnLoop(b, l, in)[:results]
 	}
 	return segmented(b, l, in)[:results]
@@ -107,6 +114,9 @@ func LoopOver(b op.Builder, l op.Loop, in []op.Val) []op.Val {
 // drawnLoop records a loop with fresh draws. It keeps its carries where it is differentiated.
 func drawnLoop(b op.Builder, l op.Loop, in []op.Val) []op.Val {
 	if n := int64(l.Body().DrawsTaken()); n > 0 {
+		if l.While && l.Length > 1 {
+			fail(ir.ErrNotImplemented, "lax.while_loop: the body draws random numbers: how many is not known. Use lax.scan")
+		}
 		seed, first := b.(op.BodyBuilder).DrawMany(n * l.Length)
 		in = append(slices.Clip(in), seed, first)
 	}
@@ -115,7 +125,7 @@ func drawnLoop(b op.Builder, l op.Loop, in []op.Val) []op.Val {
 
 // recordLoop records one node.
 func recordLoop(b op.Builder, l op.Loop, in []op.Val) []op.Val {
-	l.Keep = slices.ContainsFunc(in, b.NeedsGrad)
+	l.Keep = slices.ContainsFunc(in, b.NeedsGrad) && (!l.While || l.Length == 1)
 	return b.EmitN(pLoop, l.Attr(), in...)
 }
 
@@ -170,6 +180,10 @@ func loopVJP(c *op.VJPCall) []op.Val {
 	l := op.LoopOf(c.Attr)
 	body := l.Body()
 	avals, results := body.Operands(), len(body.Outcomes())
+	if l.While && l.Length > 1 {
+		fail(ir.ErrRuntime, "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with tensors as "+
+			"bounds: how many carries to keep is known only afterwards. Use lax.scan or a fori_loop over numbers.")
+	}
 	out := c.Out
 	if !l.Keep { // an iteration of a loop over segments: it runs again, and keeps its carries
 		again := *l
@@ -181,6 +195,9 @@ func loopVJP(c *op.VJPCall) []op.Val {
 		given[k] = present(c.Cot[l.Carries+k])
 	}
 	var in, xs []op.Val
+	if l.While {
+		in = append(in, c.In[0])
+	}
 	for i := range l.Carries {
 		if av := ir.AvalOf(avals[i]); !av.DType.IsFloat() {
 			continue
@@ -197,7 +214,7 @@ func loopVJP(c *op.VJPCall) []op.Val {
 		}
 	}
 	back := op.Loop{ID: c.B.(op.BodyBuilder).GradientBody(l, c.Need[:len(avals)], given), Carries: len(in),
-		Length: l.Length, Reverse: !l.Reverse}
+		Length: l.Length, Reverse: !l.Reverse, While: l.While}
 	xs = append(xs, c.In[l.Carries:l.Carries+l.Xs]...)
 	xs = append(xs, out[results:results+l.Carries]...)
 	for k, is := range given {
@@ -219,6 +236,9 @@ func loopVJP(c *op.VJPCall) []op.Val {
 func loopCotangents(c *op.VJPCall, l *op.Loop, avals []ir.AvalID, got []op.Val) []op.Val {
 	cots := make([]op.Val, len(c.In))
 	next := 0
+	if l.While {
+		next++
+	}
 	take := func(i int, need bool) {
 		if need {
 			cots[i] = got[next]

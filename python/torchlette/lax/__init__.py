@@ -4,6 +4,7 @@ A body is traced on placeholders. Its operations become a program, which the eng
 Python, with gradients of any order. ``docs/loops.md`` says more.
 """
 
-from torchlette.lax.loops import fori_loop, map, scan
+from torchlette.lax.branches import cond, switch, while_loop
+from torchlette.lax.loops import associative_scan, fori_loop, map, scan
 
-__all__ = ["fori_loop", "map", "scan"]
+__all__ = ["associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop"]

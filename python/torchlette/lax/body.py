@@ -74,9 +74,11 @@ class Body:
     def __del__(self, free: Callable[[int], None] = _C._captured_free) -> None:
         free(self.number)
 
-    def loop(self, carries: Sequence[Tensor], xs: Sequence[Tensor], length: int, reverse: bool) -> list[Tensor]:
-        """Record the loop; return the last carries, and the stacked results."""
-        return _C._loop(self.number, [*carries, *xs], len(carries), len(xs), length, reverse, len(self.types))
+    def loop(
+        self, carries: Sequence[Tensor], xs: Sequence[Tensor], length: int, reverse: bool = False, ends: bool = False
+    ) -> list[Tensor]:
+        """Record the loop; return the last carries, and the stacked results. ``ends``: the first carry may end it."""
+        return _C._loop(self.number, [*carries, *xs], len(carries), len(xs), length, reverse, ends, len(self.types))
 
 
 def like_elements(xs: Sequence[Tensor]) -> list[Tensor]:
@@ -84,18 +86,21 @@ def like_elements(xs: Sequence[Tensor]) -> list[Tensor]:
     return [x.new_empty(x.shape[1:]) for x in xs]
 
 
-def trace(what: str, f: Callable[[list[Tensor]], Any], like: Sequence[Tensor]) -> Body:
-    """Trace ``f`` on placeholders like tensors. All floating-point ones require a gradient if gradients are recorded."""
+def trace(what: str, f: Callable[[list[Tensor]], Any], like: Sequence[Tensor], *, fresh: bool = False) -> Body:
+    """Trace ``f`` on placeholders like tensors. All floating-point ones require a gradient if gradients are recorded.
+
+    ``fresh``: the results after the first are carries that the body does not read.
+    """
     tracked = _C.is_grad_enabled()
     args = [t.new_empty(t.shape, requires_grad=tracked and t.is_floating_point()) for t in like]
     stand_ins = _C._body_begin(args)
     try:
         leaves, tree = flatten(what, f(stand_ins))
     except BaseException:
-        _C._body_end(None)
+        _C._body_end(None, 0)
         raise
     types = [(t.shape, t.dtype, t.device) for t in leaves]
-    return Body(_C._body_end(leaves), types, tree)
+    return Body(_C._body_end(leaves, len(leaves) - 1 if fresh else 0), types, tree)
 
 
 def _type_text(t: Tensor) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlette import _C
+from torchlette.lax.branches import while_loop
 from torchlette.lax.body import check_carry, flatten, like_elements, trace
 
 __all__ = ["fori_loop", "map", "scan"]
@@ -97,7 +98,7 @@ def fori_loop(
     """Return ``val`` after ``val = body_fun(i, val)`` for each ``i`` from ``lower`` up to ``upper``, not included.
 
     Args:
-        lower: The first number.
+        lower: The first number. With a tensor as a bound the loop has no reverse-mode gradient, as in JAX.
         upper: The number after the last one.
         body_fun: A function of a tensor of dtype int64 without dims and of a value, which returns a value of the same
             types and shapes.
@@ -105,13 +106,12 @@ def fori_loop(
         unroll: Accepted as in JAX.
     """
     del unroll
-    begin, end = (int(operator.index(v)) if not isinstance(v, Tensor) else int(v.item()) for v in (lower, upper))
-
-    def body(carry: Any, i: Any) -> tuple[Any, None]:
-        return body_fun(i, carry), None
-
+    if isinstance(lower, Tensor) or isinstance(upper, Tensor):
+        first, end = (v if isinstance(v, Tensor) else _C.tensor(v) for v in (lower, upper))
+        return while_loop(lambda c: c[0] < end, lambda c: (c[0] + 1, body_fun(c[0], c[1])), (first, init_val))[1]
+    begin, end = operator.index(lower), operator.index(upper)
     numbers = _C.arange(begin, max(begin, end))
-    return scan(body, init_val, numbers)[0]
+    return scan(lambda carry, i: (body_fun(i, carry), None), init_val, numbers)[0]
 
 
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:  # noqa: A001
@@ -142,3 +142,17 @@ def _mapped_in_batches(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
         outs, out_tree = flatten("map", vmap(f)(tree.build([x[whole:] for x in elements])))
         parts.append(outs)
     return out_tree.build([_C.cat(pair) for pair in zip(*parts, strict=True)])
+
+
+def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+    """Return ``e0``, ``fn(e0, e1)``, ``fn(fn(e0, e1), e2)``, ... along ``axis``, in log2(n) rounds.
+
+    Args:
+        fn: An associative function of two trees like ``elems`` that works element by element.
+        elems: A tree of tensors of one size in ``axis``.
+        reverse: From the last element to the first.
+        axis: The dimension.
+    """
+    from torchlette._compat._higher_order_ops import associative_scan as rounds
+
+    return rounds(fn, elems, axis, reverse)
