@@ -121,9 +121,12 @@ func (s *Session) LoopLevels(in []op.Val, carries int) (whole []op.Val, back fun
 	}
 }
 
-// levels lists the levels of vmap in progress.
+// levels lists the levels of vmap in progress. One without size only refuses draws.
 func (s *Session) levels() (list []ir.HiddenDim) {
 	for i, l := range s.vmapLevels {
+		if l.size == 0 {
+			continue
+		}
 		list = append(list, ir.HiddenDim{Level: int64(i + 1), Size: l.size})
 	}
 	return list

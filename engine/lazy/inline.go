@@ -92,6 +92,7 @@ func (k *inlining) bound(b *bound) op.Val {
 	if root.Layout != v.Layout || root.Offset != v.Offset {
 		whole := v
 		v.Layout, v.Offset = root.Layout, root.Offset
+		v = s.Reveal(v, v.L().Hidden) // a batch of vmap: the body of a loop reads all of it
 		v = s.View(v, whole.L(), whole.Offset, viewStep(v.L(), whole.L()))
 	}
 	return v

@@ -78,8 +78,8 @@ type Loop struct {
 	Length      int64
 	Reverse     bool // iterations go from the last place of xs and ys to the first
 	Keep        bool
-	// While: the first carry is a bool. Iterations end when it is false, or after Length of them. There are no ys,
-	// and no xs where Length is above 1.
+	// While: the first carry is a bool. Iterations end when it is false, or after Length of them. There are no xs
+	// and no ys.
 	While bool
 }
 

@@ -42,7 +42,7 @@ func loopInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error
 	}
 	want, results := b.Operands(), b.Outcomes()
 	n := len(want)
-	if l.While && (l.Length > 1 && l.Xs > 0 || len(results) != l.Carries || l.Carries == 0 || ir.AvalOf(want[0]).DType != ir.Bool) {
+	if l.While && (l.Xs > 0 || len(results) != l.Carries || l.Carries == 0 || ir.AvalOf(want[0]).DType != ir.Bool) {
 		return nil, ir.Errorf(ir.ErrRuntime, "loop: the condition is no carry, or there are xs or ys")
 	}
 	if l.While && ir.AvalOf(want[0]).Layout.Numel != 1 {
@@ -125,7 +125,7 @@ func drawnLoop(b op.Builder, l op.Loop, in []op.Val) []op.Val {
 
 // recordLoop records one node.
 func recordLoop(b op.Builder, l op.Loop, in []op.Val) []op.Val {
-	l.Keep = slices.ContainsFunc(in, b.NeedsGrad) && (!l.While || l.Length == 1)
+	l.Keep = slices.ContainsFunc(in, b.NeedsGrad) && !l.While
 	return b.EmitN(pLoop, l.Attr(), in...)
 }
 
@@ -185,7 +185,7 @@ func loopVJP(c *op.VJPCall) []op.Val {
 			"bounds: how many carries to keep is known only afterwards. Use lax.scan or a fori_loop over numbers.")
 	}
 	out := c.Out
-	if !l.Keep { // an iteration of a loop over segments: it runs again, and keeps its carries
+	if !l.Keep && !l.While { // an iteration of a loop over segments: it runs again, and keeps its carries
 		again := *l
 		again.Keep = true
 		out = c.B.EmitN(pLoop, again.Attr(), c.In...)
@@ -215,14 +215,18 @@ func loopVJP(c *op.VJPCall) []op.Val {
 	}
 	back := op.Loop{ID: c.B.(op.BodyBuilder).GradientBody(l, c.Need[:len(avals)], given), Carries: len(in),
 		Length: l.Length, Reverse: !l.Reverse, While: l.While}
-	xs = append(xs, c.In[l.Carries:l.Carries+l.Xs]...)
-	xs = append(xs, out[results:results+l.Carries]...)
-	for k, is := range given {
-		if is {
-			xs = append(xs, c.Cot[l.Carries+k])
+	if l.While { // one iteration, or none: nothing is stacked
+		xs = c.In[:l.Carries]
+	} else {
+		xs = append(xs, c.In[l.Carries:l.Carries+l.Xs]...)
+		xs = append(xs, out[results:results+l.Carries]...)
+		for k, is := range given {
+			if is {
+				xs = append(xs, c.Cot[l.Carries+k])
+			}
 		}
+		back.Xs = len(xs)
 	}
-	back.Xs = len(xs)
 	in = slices.Concat(in, xs, c.In[l.Carries+l.Xs:])
 	for i := range in {
 		if in[i].IsTensor() {
