@@ -167,7 +167,8 @@ var exports = []export{
 	{name: "tl_body_begin", ret: "int32_t", params: "const uint64_t *args, int32_t n, tl_out *placeholders",
 		doc: "Starts the trace of a loop's body with arguments like args, the first carries and elements of its xs: run it " +
 			"on the placeholders, then call tl_body_end. Traces of bodies nest."},
-	{name: "tl_body_end", ret: "int32_t", params: "int32_t keep, const uint64_t *results, int32_t n, int32_t fresh, uint64_t *id",
+	{name: "tl_body_end", ret: "int32_t",
+		params: "int32_t keep, const uint64_t *results, int32_t n, int32_t fresh, uint64_t *id",
 		doc: "Ends the trace of a body; with keep it gets the number id, for tl_loop and tl_captured_free. The results " +
 			"after the first, fresh of them, are carries that the body does not read."},
 	{name: "tl_loop", ret: "int32_t",

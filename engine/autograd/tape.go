@@ -122,6 +122,9 @@ func New(g *ir.Graph, b Bases) *Tape { return &Tape{G: g, Bases: b, nodes: make(
 // Continue continues the step numbers of old, so that a number of old names no step here.
 func (t *Tape) Continue(old *Tape) { t.seq = old.seq }
 
+// Steps is the number of the newest step.
+func (t *Tape) Steps() uint64 { return t.seq }
+
 // Live returns the number of nodes in use.
 func (t *Tape) Live() int { return t.live }
 

@@ -37,8 +37,8 @@ func (b *Builder) lowerLoop(n *lower.Node) (*lower.Result, error) {
 	if err := k.planBody(); err != nil {
 		return nil, err
 	}
-	k.op = &device.Loop{Slots: len(k.plan.Slots), Length: l.Length, Reverse: l.Reverse, While: l.While, Drawn: int64(k.body.Drawn),
-		Offsets: k.body.Offsets, Scalars: k.body.Scalars}
+	k.op = &device.Loop{Slots: len(k.plan.Slots), Length: l.Length, Reverse: l.Reverse, While: l.While,
+		Drawn: int64(k.body.Drawn), Offsets: k.body.Offsets, Scalars: k.body.Scalars}
 	if len(k.plan.Segments) > 0 {
 		k.op.Steps = k.plan.Segments[0].Steps
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/ir"
 )
 
@@ -55,12 +56,11 @@ func (p *Program) DataError(node int, element int64) *ir.Error {
 	if node < 1 || node > len(p.Nodes) || !p.Nodes[node-1].IsPrim() {
 		return e
 	}
-	switch prim := p.Prim(node - 1); {
-	case prim.DataError != nil:
-		return prim.DataError(p.Attrs(node-1), element)
-	default:
-		e.Msg = prim.Name + ": " + e.Msg
+	x := p.Prim(node - 1)
+	if x.DataError != nil {
+		return x.DataError(p.Attrs(node-1), element)
 	}
+	e.Msg = x.Name + ": " + e.Msg
 	return e
 }
 
@@ -100,7 +100,7 @@ func (p *Program) OnHost() *Program {
 		}
 		switch {
 		case q.Prim(i).Moves:
-			n.Op, n.Attr = uint16(op.PrimNamed("copy").ID), 0
+			n.Op, n.Attr = uint16(prim.Known.Copy), 0
 		case !slices.ContainsFunc(q.OperandsOf(i), func(e Edge) bool { return e.Value != 0 }):
 			attr := slices.Clone(q.Attrs(i)) // dtype, device, ...
 			attr[1] = int64(ir.CPU)

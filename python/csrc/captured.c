@@ -254,7 +254,7 @@ PyMethodDef captured_functions[] = {
     {"_supplied", py_supplied, METH_O, "The number that stands in a capture for one that each call supplies."},
     {"_captured_call", py_captured_call, METH_VARARGS, "Call a captured function."},
     {"_body_begin", py_body_begin, METH_O, "Start the trace of a loop's body; gives placeholders of tensors."},
-    {"_body_end", py_body_end, METH_VARARGS, "End the trace of a loop's body with these results, or None; gives its number."},
+    {"_body_end", py_body_end, METH_VARARGS, "End the trace of a loop's body with results, or None."},
     {"_loop", py_loop, METH_VARARGS, "Run the body of a loop."},
     {"_captured_free", py_captured_free, METH_O, "Forget a captured function at the next call that waits."},
     {"_signature", py_signature, METH_O, "What a captured function depends on of a list of tensors, and the modes."},

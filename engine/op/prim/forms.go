@@ -55,8 +55,8 @@ var forms = map[string]string{
 	"sort":   "x {k, dim, descending} -> values, indices",
 	"search": "rows, x {right} -> places",
 	"matmul": "a[batch..., m, k], b[batch..., k, n], bias[n]? {has bias} -> c",
-	"loop": "carries..., xs..., shared..., (seed, offset)? {body, carries, xs, length, reverse, keep, while} -> carries..., ys..., " +
-		"carries before each iteration?",
+	"loop": "carries..., xs..., shared..., (seed, offset)? {body, carries, xs, length, reverse, keep, while} " +
+		"-> carries..., ys..., carries before each iteration?",
 	"cell":      "x, p, state? {variant, keep} -> kept?, h, c?",
 	"cell_grad": "kept, state?, gh?, gc? {variant, has gh, has gc} -> dx, dp?, dstate?",
 	"recurrence": "x[T, B, gates*H], w[gates*H, H], h, c?, bias? {variant, backwards, has bias, keep} -> y[T, B, H], " +

@@ -70,7 +70,8 @@ func loopInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error
 		av := ir.AvalOf(id)
 		shape := av.Shape()
 		if k < l.Carries && id != want[k] {
-			return nil, ir.Errorf(ir.ErrType, "loop: carry %d changes from %s to %s", k, typeText(ir.AvalOf(want[k])), typeText(av))
+			return nil, ir.Errorf(ir.ErrType, "loop: carry %d changes from %s to %s", k, typeText(ir.AvalOf(want[k])),
+				typeText(av))
 		}
 		if k >= l.Carries {
 			shape = slices.Concat([]int64{l.Length}, shape)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -59,7 +61,8 @@ def test_values_and_gradients_of_both_orders(length: int, reverse: bool) -> None
         first = mod.autograd.grad(loss, (w, h, xs), create_graph=True)
         return [last, ys, *first, *mod.autograd.grad(sum((g**2).sum() for g in first), (w, h, xs))]
 
-    got = run(facade, lambda *a: lax.scan(*a, reverse=reverse), *map(mine, data), facade.tensor(weight.tolist(), dtype=F64))
+    scan = functools.partial(lax.scan, reverse=reverse)
+    got = run(facade, scan, *map(mine, data), facade.tensor(weight.tolist(), dtype=F64))
     leaves = [d.clone().requires_grad_() for d in data]
     want = run(torch, lambda *a: unrolled(*a, reverse=reverse), *leaves, weight)
     for a, b in zip(got, want, strict=True):
@@ -167,7 +170,8 @@ def test_modules_and_factorisations_in_a_body() -> None:
     same(net.weight.grad, other.weight.grad)
     same(net.bias.grad, other.bias.grad)
     a = facade.eye(3) * 4 + 0.1
-    factor = lax.scan(lambda c, _: (facade.linalg.cholesky(c @ c.T), None), facade.linalg.cholesky(a), None, length=3)[0]
+    first = facade.linalg.cholesky(a)
+    factor = lax.scan(lambda c, _: (facade.linalg.cholesky(c @ c.T), None), first, None, length=3)[0]
     facade.testing.assert_close(factor @ factor.T, a)
 
 
@@ -241,14 +245,19 @@ def test_vmap_of_a_loop_is_a_loop_of_batches() -> None:
     w, xs = facade.arange(1.0, 4), facade.arange(12.0).reshape(3, 4) / 10
 
     def f(w: Any, x: Any) -> Any:
-        last, ys = lax.scan(lambda c, x: (facade.sin(c * w) + x, c * x), 0.0, x)
-        return last + ys.sum()
+        last, ys = lax.scan(lambda c, x: (facade.sin(c * w) + x, c * x), facade.zeros_like(w), x)
+        return last + ys.sum(0)
 
     for g, dims in ((f, 0), (facade.func.grad(f), 0), (f, (None, 0)), (f, (0, None))):
         args = [w if dims in (0, (0, None)) else w[0], xs if dims in (0, (None, 0)) else xs[0]]
         got = facade.func.vmap(g, in_dims=dims)(*args)
         rows = [g(*(a[i] if a.dim() == d else a for a, d in zip(args, (1, 2), strict=True))) for i in range(3)]
         facade.testing.assert_close(got, facade.stack(rows))
+    u = facade.eye(3)[:2]
+    rows = facade.func.vmap(facade.func.grad(lambda w, x: f(w, x).sum()), in_dims=(None, 0))(u[0], xs)
+    facade.testing.assert_close(rows, facade.stack([facade.func.grad(lambda w: f(w, x).sum())(u[0]) for x in xs]))
+    hess = facade.func.hessian(lambda w: f(w, xs[0]))(w[1])
+    facade.testing.assert_close(hess, facade.func.grad(facade.func.grad(lambda w: f(w, xs[0])))(w[1]))
     jac = facade.func.jacrev(f, argnums=1)(w[1], xs[0])
     facade.testing.assert_close(jac, facade.func.grad(f, argnums=1)(w[1], xs[0]))
 
@@ -294,6 +303,19 @@ def test_maps_and_associative_scans() -> None:
     for size in (None, 2, 5, 7):
         assert lax.map(lambda x: x.sum(), x, batch_size=size).tolist() == x.sum(1).tolist()
     assert facade.equal(lax.associative_scan(facade.add, x), x.cumsum(0))
+
+
+def test_pytorchs_names() -> None:
+    """``torch.cond`` and ``torch._higher_order_ops``, with PyTorch's signatures."""
+    ops = importlib.import_module("torchlette.torch._higher_order_ops")
+    x = facade.arange(6.0).reshape(2, 3)
+    assert facade.cond(x.sum() > 1, lambda v: v + 1, lambda v: v, (x,)).tolist() == (x + 1).tolist()
+    last, ys = ops.scan(lambda c, v: (c + v, c * v), facade.zeros(2), x, dim=1, reverse=True)
+    assert (last.tolist(), list(ys.shape)) == ([3.0, 12.0], [3, 2])
+    assert [v.item() for v in ops.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, v * 2), (0, 1.0))] == [3, 8.0]
+    assert ops.map(lambda v, k: v * k, x, facade.tensor(2.0)).tolist() == (x * 2).tolist()
+    with pytest.raises(RuntimeError, match="Expect operands to be a tuple"):
+        facade.cond(True, abs, abs, x)
 
 
 @pytest.mark.parametrize("device", ["cpu", "wgpu"])

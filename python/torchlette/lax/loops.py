@@ -33,7 +33,7 @@ def _length(what: str, xs: list[Tensor], length: Any) -> int:
     found = sizes[0] if length is None else length
     if any(size != found for size in sizes):
         if length is None:
-            raise ValueError(f"{what} got values with different leading axis sizes: {', '.join(str(size) for size in sizes)}.")
+            raise ValueError(f"{what} got values with different leading axis sizes: {str(sizes)[1:-1]}.")
         raise ValueError(f"{what} got `length` argument of {length} which disagrees with leading axis sizes {sizes}.")
     return found
 
@@ -75,7 +75,7 @@ def scan(
     def body(args: list[Tensor]) -> Any:
         result = f(carry_tree.build(args[: len(carry)]), xs_tree.build(args[len(carry) :]))
         if not isinstance(result, (tuple, list)) or len(result) != 2:
-            raise TypeError(f"scan body output must be a pair, got {result!r}.")
+            raise TypeError(f"scan body output must be a pair, got {type(result)}.")
         check_carry("scan body", result[0], carry, carry_tree)
         return [result[0], result[1]]
 
@@ -153,6 +153,6 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         reverse: From the last element to the first.
         axis: The dimension.
     """
-    from torchlette._compat._higher_order_ops import associative_scan as rounds
+    from torchlette._higher_order_ops import associative_scan as rounds
 
     return rounds(fn, elems, axis, reverse)
