@@ -432,8 +432,8 @@ func (k *capture) histories(results []op.Val, stores []*Effect) {
 	}
 }
 
-// point reports that n is the point of a transform around the body of a loop: a view that changes nothing. Gradients end
-// there, so the loop reads the point and not what it is a view of.
+// point reports that n is the point of a transform around the body of a loop: a view that changes nothing. Gradients
+// end there, so the loop reads the point and not what it is a view of.
 func (k *capture) point(n *autograd.Node) bool {
 	in, out := n.In[0].Val, n.Out[0].Val
 	if k.s.trace == nil || !k.s.trace.body || n.Seq > k.m.step || in.Layout != out.Layout || in.Offset != out.Offset {

@@ -29,7 +29,9 @@ func floats32(shape ...int64) ir.AvalID { return ir.InternAval(ir.F32, 0, ir.Den
 func TestLoopInfersItsResults(t *testing.T) {
 	vec, one := floats32(3), floats32()
 	flag := ir.InternAval(ir.Bool, 0, ir.DenseLayout(nil)).ID
-	id := func(in, out []ir.AvalID, draws uint32) int64 { return op.InternBody(&body{in: in, out: out, draws: draws}) }
+	id := func(in, out []ir.AvalID, draws uint32) int64 {
+		return op.InternBody(&body{in: in, out: out, draws: draws})
+	}
 	val := func(a ir.AvalID) op.Val {
 		return op.Val{Kind: op.Tensor, Value: 1, Aval: a, Layout: ir.AvalOf(a).Layout.ID}
 	}

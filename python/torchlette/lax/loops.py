@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlette import _C
-from torchlette.lax.branches import while_loop
 from torchlette.lax.body import check_carry, flatten, like_elements, trace
+from torchlette.lax.branches import while_loop
 
 __all__ = ["fori_loop", "map", "scan"]
 
