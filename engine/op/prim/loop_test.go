@@ -64,3 +64,16 @@ func TestLoopInfersItsResults(t *testing.T) {
 	number, draws := loopSeed((&op.Loop{ID: id([]ir.AvalID{vec}, []ir.AvalID{vec}, 2)}).Attr())
 	assert.True(t, draws && number == 0)
 }
+
+// How many carries a loop without a known length would have to keep is unknown.
+func TestALoopThatAConditionEndsHasNoGradientRule(t *testing.T) {
+	flag := ir.InternAval(ir.Bool, 0, ir.DenseLayout(nil)).ID
+	id := op.InternBody(&body{in: []ir.AvalID{flag}, out: []ir.AvalID{flag}})
+	l := op.Loop{ID: id, Carries: 1, Length: 9, While: true}
+	defer func() {
+		e, ok := recover().(*ir.Error)
+		require.True(t, ok)
+		assert.Contains(t, e.Msg, "Reverse-mode differentiation does not work")
+	}()
+	op.PrimOf(pLoop).VJP(&op.VJPCall{Attr: l.Attr()})
+}

@@ -254,8 +254,9 @@ def test_vmap_of_a_loop_is_a_loop_of_batches() -> None:
         rows = [g(*(a[i] if a.dim() == d else a for a, d in zip(args, (1, 2), strict=True))) for i in range(3)]
         facade.testing.assert_close(got, facade.stack(rows))
     u = facade.eye(3)[:2]
-    rows = facade.func.vmap(facade.func.grad(lambda w, x: f(w, x).sum()), in_dims=(None, 0))(u[0], xs)
-    facade.testing.assert_close(rows, facade.stack([facade.func.grad(lambda w: f(w, x).sum())(u[0]) for x in xs]))
+    grad = facade.func.grad(lambda w, x: f(w, x).sum())
+    rows = facade.func.vmap(grad, in_dims=(None, 0))(u[0], xs)
+    facade.testing.assert_close(rows, facade.stack([grad(u[0], x) for x in xs]))
     hess = facade.func.hessian(lambda w: f(w, xs[0]))(w[1])
     facade.testing.assert_close(hess, facade.func.grad(facade.func.grad(lambda w: f(w, xs[0])))(w[1]))
     jac = facade.func.jacrev(f, argnums=1)(w[1], xs[0])
