@@ -222,8 +222,8 @@ typedef struct {
 typedef struct { int32_t set; uint32_t event; int64_t elem, order; } tl_fault;
 
 // A loop: device.Loop. wire gives slots of prog their memory; the first stay of them have it for all iterations.
-// scalars are those of the iteration, constants those that the draws are added to. condition is the wire of the carry that ends
-// the loop; -1: none.
+// scalars are those of the iteration, constants those that the draws are added to. condition is the wire of the carry
+// that ends the loop; -1: none.
 enum { TLK_WIRE_STAYS, TLK_WIRE_ADVANCES, TLK_WIRE_CARRY_IN, TLK_WIRE_CARRY_OUT };
 typedef struct { int32_t slot, route, buf, operand, width, carry, kept, spare, last; int64_t bytes; } tl_wire;
 typedef struct tl_loop {

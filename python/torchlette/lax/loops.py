@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from torchlette import _C
@@ -107,9 +108,9 @@ def fori_loop(
     """
     del unroll
     if isinstance(lower, Tensor) or isinstance(upper, Tensor):
-        first, end = (v if isinstance(v, Tensor) else _C.tensor(v) for v in (lower, upper))
-        return while_loop(lambda c: c[0] < end, lambda c: (c[0] + 1, body_fun(c[0], c[1])), (first, init_val))[1]
-    begin, end = operator.index(lower), operator.index(upper)
+        first, last = (v if isinstance(v, Tensor) else _C.tensor(v) for v in (lower, upper))
+        return while_loop(lambda c: c[0] < last, lambda c: (c[0] + 1, body_fun(c[0], c[1])), (first, init_val))[1]
+    begin, end = int(operator.index(lower)), int(operator.index(upper))
     numbers = _C.arange(begin, max(begin, end))
     return scan(lambda carry, i: (body_fun(i, carry), None), init_val, numbers)[0]
 
@@ -153,6 +154,5 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         reverse: From the last element to the first.
         axis: The dimension.
     """
-    from torchlette._higher_order_ops import associative_scan as rounds
-
+    rounds = import_module("torchlette._higher_order_ops").associative_scan
     return rounds(fn, elems, axis, reverse)
