@@ -83,9 +83,9 @@ def scan(
     traced = trace("scan", body, [*carry, *like_elements(elements)])
     if count == 0:
         empty = [_C.empty((0, *shape), dtype=d, device=dev) for shape, d, dev in traced.types[len(carry) :]]
-        return tuple(traced.tree.build([*carry, *empty]))  # type: ignore[return-value]
+        return tuple(traced.tree.build([*carry, *empty]))
     outs = traced.loop(carry, elements, count, reverse)
-    return tuple(traced.tree.build(outs))  # type: ignore[return-value]
+    return tuple(traced.tree.build(outs))
 
 
 def fori_loop(
