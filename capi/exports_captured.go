@@ -5,7 +5,11 @@ package main
 */
 import "C"
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/torchlette/torchlette/engine"
+)
 
 //export tlgo_trace_begin
 func tlgo_trace_begin(args *C.uint64_t, n C.int32_t, placeholders *C.tl_out) (st C.int32_t) {
@@ -43,6 +47,33 @@ func tlgo_capture_tangents(args *C.uint64_t, n C.int32_t, results *C.uint64_t, m
 	defer guard("capture", 0, &st)
 	k, err := instance().CaptureTangents(view[uint64](unsafe.Pointer(args), n), view[uint64](unsafe.Pointer(results), m))
 	*id = C.uint64_t(k)
+	return failed(err)
+}
+
+//export tlgo_body_begin
+func tlgo_body_begin(args *C.uint64_t, n C.int32_t, placeholders *C.tl_out) (st C.int32_t) {
+	defer guard("loop", 0, &st)
+	return failed(instance().BeginBody(view[uint64](unsafe.Pointer(args), n),
+		view[result](unsafe.Pointer(placeholders), n)))
+}
+
+//export tlgo_body_end
+func tlgo_body_end(keep C.int32_t, results *C.uint64_t, n, fresh C.int32_t, id *C.uint64_t) (st C.int32_t) {
+	defer guard("loop", 0, &st)
+	k, err := instance().EndBody(keep != 0, view[uint64](unsafe.Pointer(results), n), int(fresh))
+	*id = C.uint64_t(k)
+	return failed(err)
+}
+
+//export tlgo_loop
+func tlgo_loop(body C.uint64_t, shape *C.int64_t, args *C.uint64_t, n C.int32_t, sourceLoc C.uint32_t, outs *C.tl_out,
+	limit C.int32_t, count *C.int32_t) (st C.int32_t) {
+	defer guard("loop", 0, &st)
+	l := view[int64](unsafe.Pointer(shape), int32(5))
+	k, err := instance().Loop(&engine.LoopCall{Body: uint64(body), Carries: int(l[0]), Xs: int(l[1]), Length: l[2],
+		Reverse: l[3] != 0, While: l[4] != 0, Args: view[uint64](unsafe.Pointer(args), n), SourceLoc: uint32(sourceLoc)},
+		view[result](unsafe.Pointer(outs), limit))
+	*count = C.int32_t(k)
 	return failed(err)
 }
 

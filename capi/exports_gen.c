@@ -334,6 +334,28 @@ int32_t tl_capture_tangents(const uint64_t *args, int32_t n, const uint64_t *res
     return tlgo_capture_tangents((uint64_t *)args, n, (uint64_t *)results, m, id);
 }
 
+int32_t tl_body_begin(const uint64_t *args, int32_t n, tl_out *placeholders) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_body_begin((uint64_t *)args, n, placeholders);
+}
+
+int32_t tl_body_end(int32_t keep, const uint64_t *results, int32_t n, int32_t fresh, uint64_t *id) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_body_end(keep, (uint64_t *)results, n, fresh, id);
+}
+
+int32_t tl_loop(uint64_t body, const int64_t *shape, const uint64_t *args, int32_t n, uint32_t source_loc, tl_out *outs,
+    int32_t max, int32_t *count) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_loop(body, (int64_t *)shape, (uint64_t *)args, n, source_loc, outs, max, count);
+}
+
 int32_t tl_captured_free(uint64_t id) {
     if (tl_forked) {
         return tl_refuse_fork();

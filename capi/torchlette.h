@@ -50,6 +50,7 @@ enum {
     TL_OVERFLOW = 22,
     TL_HOST_READ = 23,
     TL_TRACE_ESCAPE = 24,
+    TL_IMPURE = 25,
     TL_NUM_CODES
 };
 
@@ -412,6 +413,20 @@ TL_API int32_t tl_captured_call(uint64_t id, const uint64_t *args, int32_t n, co
 /* Captures how results depend on args, which are not computed yet, for tl_captured_call. id 0: they were computed
  * before. */
 TL_API int32_t tl_capture_tangents(const uint64_t *args, int32_t n, const uint64_t *results, int32_t m, uint64_t *id);
+
+/* Starts the trace of a loop's body with arguments like args, the first carries and elements of its xs: run it on the
+ * placeholders, then call tl_body_end. Traces of bodies nest. */
+TL_API int32_t tl_body_begin(const uint64_t *args, int32_t n, tl_out *placeholders);
+
+/* Ends the trace of a body; with keep it gets the number id, for tl_loop and tl_captured_free. The results after the
+ * first, fresh of them, are carries that the body does not read. */
+TL_API int32_t tl_body_end(int32_t keep, const uint64_t *results, int32_t n, int32_t fresh, uint64_t *id);
+
+/* Records a loop over a body. shape has the number of carries, the number of xs, the number of iterations, at least 1,
+ * and whether they go from the last element of xs to the first. args are the first carries and the xs. Gives the last
+ * carries, and the other results of all iterations, stacked. */
+TL_API int32_t tl_loop(uint64_t body, const int64_t *shape, const uint64_t *args, int32_t n, uint32_t source_loc,
+    tl_out *outs, int32_t max, int32_t *count);
 
 /* Forgets a captured function. */
 TL_API int32_t tl_captured_free(uint64_t id);

@@ -12,11 +12,13 @@ type captures struct {
 	tracing  bool
 	mixed    bool // another thread came in between
 	flushed  bool // the function asked for a flush, as an optimizer's step does
+	loops    loopTraces
 }
 
 // capturedFunction is a function that is called without running its code.
 type capturedFunction struct {
 	c       *lazy.Captured
+	body    *loopBody // of a loop, else nil
 	grads   []lazy.CapturedGrad
 	results int // without the gradients
 }
@@ -43,12 +45,21 @@ func (e *Engine) BeginTrace(args []uint64, outs []Out) (err *ir.Error) {
 		}
 		like = append(like, v)
 	}
-	t, err := e.session.BeginTrace(like)
+	return e.beginTrace(like, FenceTrace, outs)
+}
+
+// beginTrace makes the placeholders of a trace.
+func (e *Engine) beginTrace(like []op.Val, fenced FenceKind, outs []Out) *ir.Error {
+	mark := e.session.Births()
+	t, err := e.session.BeginTrace(like, fenced == FenceBody)
 	if err != nil {
 		return err
 	}
+	if fenced == FenceTrace {
+		mark = e.session.Births()
+	}
 	e.captures.tracing, e.captures.mixed, e.captures.flushed = true, false, false
-	e.fences.list = append(e.fences.list, fence{kind: FenceTrace, thread: threadID(), mark: e.session.Births()})
+	e.fences.list = append(e.fences.list, fence{kind: fenced, thread: threadID(), mark: mark})
 	e.session.SetFence(&e.fences)
 	for i, h := range t.Args {
 		e.describe(h, &outs[i])
@@ -143,7 +154,7 @@ func (e *Engine) callCaptured(id uint64, args []uint64, numbers []float64, sourc
 	if err := e.failures.poisoned(); err != nil {
 		return 0, err
 	}
-	if f == nil {
+	if f == nil || f.body != nil {
 		return 0, ir.Errorf(ir.ErrHandle, "captured function %d is unknown", id)
 	}
 	if !s.Fits(f.c, f.grads, args) {

@@ -18,6 +18,7 @@ const (
 	FenceTransform                      // a function that a transform differentiates
 	FenceRecomputation                  // the second run of a checkpointed function
 	FenceTrace                          // a function that is captured; BeginTrace and EndTrace alone use it
+	FenceBody                           // the body of a loop; likewise
 )
 
 // fence refuses writes of a thread to bases that are older than the fence. A transform's function must not change what
@@ -105,6 +106,9 @@ func (k *fences) Refuse(base uint32, rebinding bool) *ir.Error {
 			return ir.Errorf(ir.ErrRuntime, "a captured function gives other data to a tensor from outside (set_, .data or "+
 				"out= of another size): write in place with copy_")
 		case f.kind == FenceTrace:
+		case f.kind == FenceBody:
+			return ir.Errorf(ir.ErrImpure, "the body of a loop writes in place to a tensor from outside, but it is recorded "+
+				"once for all iterations: make the tensor a carry")
 		case !rebinding:
 			return ir.Errorf(ir.ErrRuntime, "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to "+
 				"call in-place operation that would mutate a captured Tensor. This is not supported; please rewrite the "+

@@ -37,7 +37,7 @@ func (k *hooks) add(t *autograd.Tape, id uint64, v op.Val, post bool) *ir.Error 
 	n := t.Node(edge)
 	switch {
 	case !post:
-		n.Hooks = append(n.Hooks, autograd.Hook{Out: int(edge & 15), ID: id, Levels: v.L().Hidden})
+		n.Hooks = append(n.Hooks, autograd.Hook{Out: autograd.Output(edge), ID: id, Levels: v.L().Hidden})
 	case n.Kind != autograd.KindLeaf:
 		return ir.Errorf(ir.ErrRuntime, "post accumulate grad hooks cannot be registered on non-leaf tensors")
 	default:
@@ -100,7 +100,7 @@ func (k *hooks) hold(t *autograd.Tape, edge uint32) (f Function) {
 		t.Retain(edge)
 	}
 	h.count++
-	f.ID, f.Output, f.SourceLoc = n.Seq, edge&15, n.SourceLoc
+	f.ID, f.Output, f.SourceLoc = n.Seq, uint32(autograd.Output(edge)), n.SourceLoc
 	copy(f.Name[:len(f.Name)-1], t.Name(edge))
 	return f
 }

@@ -33,6 +33,7 @@ const (
 	ErrOverflow             // OverflowError
 	ErrHostRead             // HostReadInCompileError
 	ErrTraceEscape          // InvalidTraceTensorEscapeError
+	ErrImpure               // TransformPurityError
 	NumCodes
 )
 

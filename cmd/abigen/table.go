@@ -21,6 +21,7 @@ var codeNames = [ir.NumCodes]string{
 	ir.ErrLinAlg: "LINALG", ir.ErrInterrupted: "INTERRUPTED", ir.ErrInternal: "INTERNAL",
 	ir.ErrKernelExecution: "KERNEL_EXECUTION", ir.ErrOverflow: "OVERFLOW",
 	ir.ErrHostRead: "HOST_READ", ir.ErrTraceEscape: "TRACE_ESCAPE",
+	ir.ErrImpure: "IMPURE",
 }
 
 // export is one function of the ABI. inC marks the functions written in shim.c, which never enter Go.
@@ -167,6 +168,19 @@ var exports = []export{
 		params: "const uint64_t *args, int32_t n, const uint64_t *results, int32_t m, uint64_t *id",
 		doc: "Captures how results depend on args, which are not computed yet, for tl_captured_call. id 0: they were " +
 			"computed before."},
+	{name: "tl_body_begin", ret: "int32_t", params: "const uint64_t *args, int32_t n, tl_out *placeholders",
+		doc: "Starts the trace of a loop's body with arguments like args, the first carries and elements of its xs: run it " +
+			"on the placeholders, then call tl_body_end. Traces of bodies nest."},
+	{name: "tl_body_end", ret: "int32_t",
+		params: "int32_t keep, const uint64_t *results, int32_t n, int32_t fresh, uint64_t *id",
+		doc: "Ends the trace of a body; with keep it gets the number id, for tl_loop and tl_captured_free. The results " +
+			"after the first, fresh of them, are carries that the body does not read."},
+	{name: "tl_loop", ret: "int32_t",
+		params: "uint64_t body, const int64_t *shape, const uint64_t *args, int32_t n, uint32_t source_loc, tl_out *outs, " +
+			"int32_t max, int32_t *count",
+		doc: "Records a loop over a body. shape has the number of carries, the number of xs, the number of iterations, at " +
+			"least 1, and whether they go from the last element of xs to the first. args are the first carries and the xs. " +
+			"Gives the last carries, and the other results of all iterations, stacked."},
 	{name: "tl_captured_free", ret: "int32_t", params: "uint64_t id",
 		doc: "Forgets a captured function."},
 	{name: "tl_function_scope", ret: "int32_t", params: "const char *name",

@@ -7,6 +7,6 @@
 // The walk goes from newer to older steps. It calls gradient rules through [Rules], which may replay cached traces,
 // sums cotangents ([AddCotangents]), and stops at each of the user's hooks.
 //
-// Key types: [Tape], [Node], [Saved], [Walk]. A tape edge is a uint32: node<<4 | output; 0 is no gradient. autograd
-// imports engine/op/prim; engine/lazy records on it.
+// Key types: [Tape], [Node], [Saved], [Walk]. A tape edge is a uint32: node<<EdgeBits | output; 0 is no gradient.
+// autograd imports engine/op/prim; engine/lazy records on it.
 package autograd

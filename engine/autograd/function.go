@@ -53,7 +53,7 @@ func operatorName(d *op.Def, n *Node) string {
 // for an operand that requires no gradient.
 func (t *Tape) Next(e uint32) []uint32 {
 	var found []uint32
-	seen := map[uint32]bool{e >> 4: true}
+	seen := map[uint32]bool{e >> EdgeBits: true}
 	var visit func(n *Node)
 	visit = func(n *Node) {
 		for i := range n.In {
@@ -64,8 +64,8 @@ func (t *Tape) Next(e uint32) []uint32 {
 					found = append(found, 0)
 				}
 			case n.From.Call != 0 && t.Node(p).From.Call == n.From.Call && t.Node(p).Kind != KindLeaf:
-				if !seen[p>>4] {
-					seen[p>>4] = true
+				if !seen[p>>EdgeBits] {
+					seen[p>>EdgeBits] = true
 					visit(t.Node(p))
 				}
 			default:
@@ -84,7 +84,7 @@ func (t *Tape) walk(edges []uint32, enter func(n *Node) bool) {
 	work := slices.Clone(edges)
 	slices.Reverse(work)
 	for len(work) > 0 {
-		id := work[len(work)-1] >> 4
+		id := work[len(work)-1] >> EdgeBits
 		work = work[:len(work)-1]
 		if id == 0 || seen[id] {
 			continue
@@ -175,7 +175,7 @@ func (t *Tape) LeadsOutside(edges []uint32) []bool {
 func (t *Tape) modified(v *Saved, producer uint32, now uint64, sourceLoc uint32) error {
 	from := ""
 	if producer != 0 && t.Node(producer).Kind != KindLeaf {
-		from = ", which is output " + string('0'+rune(producer&15)) + " of " + t.Name(producer) + ","
+		from = ", which is output " + string('0'+rune(producer&maxOutput)) + " of " + t.Name(producer) + ","
 	}
 	err := ir.Errorf(ir.ErrSavedModified, "one of the variables needed for gradient computation has been modified by an "+
 		"inplace operation: [torch.%s %s]%s is at version %d; "+

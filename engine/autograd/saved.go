@@ -201,7 +201,7 @@ func (t *Tape) HistoryOf(e uint32, i int) uint32 {
 		i = len(n.In) - 1 - i
 	}
 	if i < 0 {
-		return Edge(e>>4, -1-i)
+		return Edge(e>>EdgeBits, -1-i)
 	}
 	return t.unexpanded(n, n.In[i].Val).Tape
 }

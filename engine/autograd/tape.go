@@ -122,17 +122,29 @@ func New(g *ir.Graph, b Bases) *Tape { return &Tape{G: g, Bases: b, nodes: make(
 // Continue continues the step numbers of old, so that a number of old names no step here.
 func (t *Tape) Continue(old *Tape) { t.seq = old.seq }
 
+// Steps is the number of the newest step.
+func (t *Tape) Steps() uint64 { return t.seq }
+
 // Live returns the number of nodes in use.
 func (t *Tape) Live() int { return t.live }
 
+// EdgeBits is the number of bits of an edge that name the output: a step has as many results as a node of the graph.
+const (
+	EdgeBits  = 8
+	maxOutput = 1<<EdgeBits - 1
+)
+
 // Edge returns the edge to output k of node n.
-func Edge(n uint32, k int) uint32 { return n<<4 | uint32(k) }
+func Edge(n uint32, k int) uint32 { return n<<EdgeBits | uint32(k) }
 
 // Split returns the node and output of an edge.
-func Split(e uint32) (n uint32, k int) { return e >> 4, int(e & 15) }
+func Split(e uint32) (n uint32, k int) { return e >> EdgeBits, int(e & maxOutput) }
+
+// Output returns the number of the output that an edge names.
+func Output(e uint32) int { return int(e & maxOutput) }
 
 // Node returns the node of edge e.
-func (t *Tape) Node(e uint32) *Node { return t.nodes[e>>4] }
+func (t *Tape) Node(e uint32) *Node { return t.nodes[e>>EdgeBits] }
 
 func (t *Tape) alloc(k Kind, sourceLoc uint32) (uint32, *Node) {
 	t.live++
@@ -183,11 +195,15 @@ func (t *Tape) Record(p *op.Prim, attr, sourceLoc uint32, in, out []op.Val) uint
 	for i, v := range in {
 		n.In = append(n.In, t.save(v, saveIn>>uint(min(i, 31))&1 != 0))
 		if v.Tape != 0 {
-			t.nodes[v.Tape>>4].Refs++
+			t.nodes[v.Tape>>EdgeBits].Refs++
 		}
 	}
 	for i, v := range out {
-		n.Out = append(n.Out, t.save(v, p.SaveOut>>uint(min(i, 31))&1 != 0))
+		held := p.SaveOut>>uint(min(i, 31))&1 != 0
+		if p.SavesOut != nil {
+			held = p.SavesOut(ir.AttrOf(attr), i, len(out))
+		}
+		n.Out = append(n.Out, t.save(v, held))
 	}
 	if t.Packing {
 		t.await(id, n)
@@ -202,7 +218,7 @@ func (t *Tape) RecordView(step op.ViewOp, sourceLoc uint32, in, out op.Val) uint
 	n.View.Dims = append([]int64(nil), step.Dims...)
 	n.In = append(n.In, t.save(in, false))
 	n.Out = append(n.Out, t.save(out, false))
-	t.nodes[in.Tape>>4].Refs++
+	t.nodes[in.Tape>>EdgeBits].Refs++
 	return id
 }
 
@@ -221,10 +237,10 @@ func (t *Tape) AdoptOutput(e, base uint32) {
 	if t.AllowMutation {
 		return
 	}
-	n, k := t.Node(e), int(e&15)
+	n, k := t.Node(e), int(e&maxOutput)
 	for n.Kind == KindView { // the view shares its input's storage
 		e = n.In[0].Val.Tape
-		n, k = t.Node(e), int(e&15)
+		n, k = t.Node(e), int(e&maxOutput)
 	}
 	if n.Kind == KindPrim && k < len(n.Out) && n.Out[k].Val.Base == 0 {
 		o := &n.Out[k]
@@ -236,7 +252,7 @@ func (t *Tape) AdoptOutput(e, base uint32) {
 // Retain adds a reference to the node of edge e.
 func (t *Tape) Retain(e uint32) {
 	if e != 0 {
-		t.nodes[e>>4].Refs++
+		t.nodes[e>>EdgeBits].Refs++
 	}
 }
 
@@ -252,7 +268,7 @@ func (t *Tape) Release(e uint32) {
 	if e == 0 {
 		return
 	}
-	id := e >> 4
+	id := e >> EdgeBits
 	n := t.nodes[id]
 	if n.Refs--; n.Refs > 0 {
 		return
@@ -269,9 +285,9 @@ func (t *Tape) Release(e uint32) {
 		t.freeSaved(n)
 		for i := range n.In {
 			if pe := n.In[i].Val.Tape; pe != 0 {
-				p := t.nodes[pe>>4]
+				p := t.nodes[pe>>EdgeBits]
 				if p.Refs--; p.Refs == 0 {
-					t.work = append(t.work, pe>>4)
+					t.work = append(t.work, pe>>EdgeBits)
 				}
 			}
 		}

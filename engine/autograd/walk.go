@@ -145,7 +145,7 @@ func (t *Tape) Begin(b Rules, sink Sink, roots, cots []op.Val, o Options) *Walk 
 func (s *Walk) markWanted(roots []op.Val) {
 	target := map[uint32]bool{}
 	for _, e := range s.o.Inputs {
-		target[e>>4] = true
+		target[e>>EdgeBits] = true
 	}
 	seen := map[uint32]bool{}
 	type frame struct {
@@ -154,24 +154,24 @@ func (s *Walk) markWanted(roots []op.Val) {
 	}
 	want := map[uint32]bool{}
 	for _, r := range roots {
-		if seen[r.Tape>>4] {
+		if seen[r.Tape>>EdgeBits] {
 			continue
 		}
-		stack := []frame{{id: r.Tape >> 4}}
-		seen[r.Tape>>4] = true
+		stack := []frame{{id: r.Tape >> EdgeBits}}
+		seen[r.Tape>>EdgeBits] = true
 		for len(stack) > 0 {
 			f := &stack[len(stack)-1]
 			n := s.t.nodes[f.id]
 			if f.next < len(n.In) {
 				e := n.In[f.next].Val.Tape
 				f.next++
-				if e != 0 && !seen[e>>4] {
-					seen[e>>4] = true
-					stack = append(stack, frame{id: e >> 4})
+				if e != 0 && !seen[e>>EdgeBits] {
+					seen[e>>EdgeBits] = true
+					stack = append(stack, frame{id: e >> EdgeBits})
 				}
 				continue
 			}
-			if target[f.id] || slices.ContainsFunc(n.In, func(in Saved) bool { return want[in.Val.Tape>>4] }) {
+			if target[f.id] || slices.ContainsFunc(n.In, func(in Saved) bool { return want[in.Val.Tape>>EdgeBits] }) {
 				want[f.id] = true
 			}
 			stack = stack[:len(stack)-1]
@@ -380,7 +380,7 @@ func (s *Walk) wants(e uint32) bool {
 	if len(s.o.Inputs) == 0 {
 		return true
 	}
-	n := s.t.nodes[e>>4]
+	n := s.t.nodes[e>>EdgeBits]
 	return n.session == s.id && n.wanted
 }
 

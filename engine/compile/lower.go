@@ -195,7 +195,11 @@ func (b *Builder) lower(i int, outs []int) error {
 		ln.Out = append(ln.Out, o)
 	}
 	ln.Bufs = len(w.slots)
-	res, err := b.Lowered.Lower(ln)
+	lowered := b.Lowered.Lower
+	if b.isLoop(i) {
+		lowered = b.lowerLoop
+	}
+	res, err := lowered(ln)
 	if err != nil {
 		return err
 	}

@@ -133,6 +133,20 @@ func (d *Dispatcher) RNG() (seed, drawOffset op.Val) {
 	return seed, drawOffset
 }
 
+// DrawMany implements op.BodyBuilder. Loops are recorded through the session; a gradient draws nothing anew.
+func (d *Dispatcher) DrawMany(n int64) (seed, drawOffset op.Val) {
+	d.traces.uncacheable = true
+	return d.session.DrawMany(n)
+}
+
+// GradientBody implements op.BodyBuilder.
+func (d *Dispatcher) GradientBody(l *op.Loop, need, given []bool) int64 {
+	return d.session.GradientBody(l, need, given)
+}
+
+// SegmentBody implements op.BodyBuilder.
+func (d *Dispatcher) SegmentBody(l *op.Loop, n int64) int64 { return d.session.SegmentBody(l, n) }
+
 // Key begins the key of a call with the rule's number and the modes that rules may read. The caller appends every other
 // input of the rule except its operands' elements.
 func (d *Dispatcher) Key(what uint64) []uint64 {

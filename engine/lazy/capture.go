@@ -14,6 +14,7 @@ type Mark struct {
 	seq, realized uint64
 	births        uint64
 	token         uint64
+	step          uint64 // of the tape
 	draws         draws
 }
 
@@ -21,7 +22,7 @@ type Mark struct {
 func (s *Session) Mark() Mark {
 	s.shared.since = s.graph.Seq() // a captured function has nodes of its own
 	return Mark{seq: s.graph.Seq(), realized: s.graph.Realized(), births: s.Births(), token: s.effects.token(),
-		draws: s.draws}
+		step: s.tape.Steps(), draws: s.draws}
 }
 
 // Placeholder makes a value that stands for an argument during a capture. It is never computed: reading it, or a value
@@ -51,6 +52,7 @@ type bound struct {
 	handle uint64 // state: an internal handle, which keeps its base
 	gradOf uint64 // state that is a gradient: the tensor's handle
 	tape   uint32 // history of the value that was read, 0 for none; owned
+	point  bool   // of a loop's body: it reads the view that the history belongs to, and nothing else of the value
 }
 
 // capture is a Capture in progress.
@@ -435,11 +437,21 @@ func (k *capture) histories(results []op.Val, stores []*Effect) {
 	}
 }
 
+// point reports that n is the point of a transform around the body of a loop: a view that changes nothing. Gradients
+// end there, so the loop reads the point and not what it is a view of.
+func (k *capture) point(n *autograd.Node) bool {
+	in, out := n.In[0].Val, n.Out[0].Val
+	if k.s.trace == nil || !k.s.trace.body || n.Seq > k.m.step || in.Layout != out.Layout || in.Offset != out.Offset {
+		return false
+	}
+	return true
+}
+
 // history walks the tape from the edge of a value.
 func (k *capture) history(r program.Ref, edge uint32, seen map[uint32]bool) {
 	for edge != 0 {
 		n := k.s.tape.Node(edge)
-		if n.Kind != autograd.KindView {
+		if n.Kind != autograd.KindView || r.IsInput() && k.point(n) {
 			break
 		}
 		edge = n.In[0].Val.Tape
@@ -459,13 +471,17 @@ func (k *capture) history(r program.Ref, edge uint32, seen map[uint32]bool) {
 		i = k.p.OperandsOf(i)[0].Value.Index()
 	}
 	n := k.s.tape.Node(edge)
-	if n.Kind == autograd.KindLeaf || seen[edge>>4] {
+	if len(n.Hooks) > 0 && k.s.trace != nil && k.s.trace.body {
+		panic(ir.Errorf(ir.ErrNotImplemented, "the body of a loop has a hook, or calls an autograd.Function written in "+
+			"Python: its gradient is computed without Python"))
+	}
+	if n.Kind == autograd.KindLeaf || seen[edge>>autograd.EdgeBits] {
 		return
 	}
 	if uint16(n.Prim) != k.p.Nodes[i].Op {
 		panic(ir.Errorf(ir.ErrInternal, "BUG: capture: %s has the history of another primitive", k.p.Prim(i).Name))
 	}
-	seen[edge>>4] = true
+	seen[edge>>autograd.EdgeBits] = true
 	operands, j := k.p.OperandsOf(i), 0
 	for _, in := range n.In {
 		if in.Val.Kind == op.None {

@@ -11,14 +11,18 @@ import (
 type draws struct{ seed, offset, seeded uint64 }
 
 // RNG implements op.Builder. It reserves one draw in program order.
-func (s *Session) RNG() (seed, drawOffset op.Val) {
+func (s *Session) RNG() (seed, drawOffset op.Val) { return s.DrawMany(1) }
+
+// DrawMany implements op.BodyBuilder.
+func (s *Session) DrawMany(n int64) (seed, drawOffset op.Val) {
 	if slices.ContainsFunc(s.vmapLevels, func(l vmapLevel) bool { return l.refuses }) {
 		panic(ir.Errorf(ir.ErrRuntime, "vmap: called random operation while in randomness error mode. Please either use the "+
 			"'same' or 'different' randomness flags on vmap or perform the randomness operation out of vmap"))
 	}
-	s.draws.offset++
+	first := s.draws.offset + 1
+	s.draws.offset += uint64(n)
 	s.log(Effect{Kind: Draw, Mut: s.draws.offset})
-	return op.IntVal(int64(s.draws.seed)), op.IntVal(int64(s.draws.offset))
+	return op.IntVal(int64(s.draws.seed)), op.IntVal(int64(first))
 }
 
 // Seed restarts the generator with a seed.

@@ -33,8 +33,8 @@ type inlining struct {
 func (s *Session) Inline(c *Captured, args []op.Val, numbers []float64) []op.Val {
 	k := &inlining{s: s, c: c, p: c.Program, first: s.draws.offset + 1, supply: numbers}
 	k.bind(args)
-	for range k.p.Drawn {
-		s.RNG()
+	if k.p.Drawn > 0 {
+		s.DrawMany(int64(k.p.Drawn))
 	}
 	k.nodes = make([]op.Val, len(k.p.Nodes))
 	for i := range k.p.Nodes {
@@ -92,6 +92,10 @@ func (k *inlining) bound(b *bound) op.Val {
 	if root.Layout != v.Layout || root.Offset != v.Offset {
 		whole := v
 		v.Layout, v.Offset = root.Layout, root.Offset
+		v = s.Reveal(v, v.L().Hidden) // a batch of vmap: the body of a loop reads all of it
+		if b.point {
+			return v
+		}
 		v = s.View(v, whole.L(), whole.Offset, viewStep(v.L(), whole.L()))
 	}
 	return v

@@ -38,6 +38,7 @@ type Session struct {
 	fence     Fence  // nil: every write is allowed
 	regions   uint32 // number of the last compiled region
 	trace     *Trace // of the function that is captured, nil for none
+	derived   derivedBodies
 	// Epoch counts the steps that mark_step has ended.
 	Epoch uint64
 }

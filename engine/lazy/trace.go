@@ -1,6 +1,8 @@
 package lazy
 
 import (
+	"slices"
+
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/ir"
 )
@@ -11,8 +13,11 @@ type Trace struct {
 	Mark Mark
 	// Args are the handles of the placeholders.
 	Args   []uint64
-	values []op.Val     // of the placeholders when the function began
-	grads  []tracedGrad // in the order of their first use
+	values []op.Val       // of the placeholders when the function began
+	grads  []tracedGrad   // in the order of their first use
+	outer  *Trace         // the one that it interrupts: a loop's body is traced in a function that is captured
+	levels []ir.HiddenDim // of vmap, of a loop's body: the placeholders are whole batches
+	body   bool           // of a loop
 	operandNotes
 }
 
@@ -32,12 +37,16 @@ type CapturedGrad struct {
 }
 
 // BeginTrace starts a trace. Each argument has a placeholder with its dtype, device, shape and need of a gradient.
-func (s *Session) BeginTrace(args []op.Val) (*Trace, *ir.Error) {
-	t := &Trace{Mark: s.Mark()}
+func (s *Session) BeginTrace(args []op.Val, body bool) (*Trace, *ir.Error) {
+	t := &Trace{Mark: s.Mark(), outer: s.trace, body: body}
+	if body {
+		t.levels = s.levels()
+	}
 	s.TidyBegin()
 	s.trace = t
 	for _, like := range args {
-		v := s.Placeholder(like.DType(), like.Device(), like.Shape())
+		whole := s.Placeholder(like.DType(), like.Device(), slices.Concat(sizesOf(t.levels), like.Shape()))
+		v := s.Hide(whole, t.levels)
 		h := s.Wrap(&v, nil)
 		t.Args = append(t.Args, h)
 		if like.Tape != 0 {
@@ -52,6 +61,7 @@ func (s *Session) BeginTrace(args []op.Val) (*Trace, *ir.Error) {
 			return nil, err
 		}
 		s.graph.Retain(v.Value) // until EndTrace: the function may overwrite its argument
+		v.Layout = whole.Layout
 		t.values = append(t.values, v)
 	}
 	return t, nil
@@ -121,7 +131,7 @@ func (s *Session) tracedGrad(g tracedGrad) (CapturedGrad, *ir.Error) {
 // draws. The tensors that the function made become unusable.
 func (s *Session) EndTrace(undo bool) {
 	t := s.trace
-	s.trace = nil
+	s.trace = t.outer
 	defer func() {
 		for i := range t.values {
 			s.graph.Release(t.values[i].Value)

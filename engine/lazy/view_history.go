@@ -173,12 +173,12 @@ func (s *Session) OwnsStep(hd uint64, e uint32) bool {
 	}
 	own, at := int32(1), h.Tape
 	if h.Group != 0 {
-		if g := s.groups.at(h.Group); g.refs == 1 && g.tape>>4 == at>>4 {
+		if g := s.groups.at(h.Group); g.refs == 1 && g.tape>>autograd.EdgeBits == at>>autograd.EdgeBits {
 			own++
 		}
 	}
 	for ; at != 0 && s.tape.Node(at).Refs == own; own = 1 {
-		if at>>4 == e>>4 {
+		if at>>autograd.EdgeBits == e>>autograd.EdgeBits {
 			return true
 		}
 		in := s.tape.Node(at).In
@@ -254,6 +254,6 @@ func (s *Session) RetainGrad(hd uint64) *ir.Error {
 	}
 	h.Flags |= FlagRetain
 	n := s.tape.Node(e)
-	n.Retain = append(n.Retain, autograd.Retain{Out: int(e & 15), Handle: hd})
+	n.Retain = append(n.Retain, autograd.Retain{Out: autograd.Output(e), Handle: hd})
 	return nil
 }

@@ -154,6 +154,8 @@ type Prim struct {
 	NoVJP NotDifferentiable
 	// SaveIn and SaveOut are bit masks of the inputs and outputs that VJP reads.
 	SaveIn, SaveOut uint32
+	// SavesOut replaces SaveOut where that depends on the attributes: it reports that VJP reads result k of n.
+	SavesOut func(attr []int64, k, n int) bool
 	// SaveFor narrows SaveIn by the inputs that need a gradient; nil keeps all of SaveIn.
 	SaveFor func(need []bool) (in uint32)
 	// Elementwise: an output element depends on the same element of each input. Inputs have the output's shape,

@@ -36,7 +36,8 @@ type program struct {
 	hot   bool          // no kernel of codes waits for machine code
 	// joined maps a step to the joint launch that it runs if it also does the work of the step before it.
 	joined map[int]launch.Op
-	calls  []call // the steps that run in Go, in order
+	calls  []call     // the steps that run in Go, in order
+	bodies []*program // of its loops
 }
 
 func first[T any](s []T) *T {
@@ -52,16 +53,25 @@ func (p *program) Release() {
 		p.dev.forget(f)
 	}
 	p.mem.release()
-	p.codes, p.prog, p.slots, p.calls = nil, nil, nil, nil
+	for _, b := range p.bodies {
+		b.Release()
+	}
+	p.codes, p.prog, p.slots, p.calls, p.bodies = nil, nil, nil, nil, nil
 }
 
 // Build implements device.Device.
 func (d *Device) Build(steps []device.Step, slots int) (_ device.Program, err error) {
-	p := &program{dev: d, steps: len(steps)}
+	defer d.draft.Release()
+	return d.build(steps, slots)
+}
+
+// build makes a program, or the body of a loop in one.
+func (d *Device) build(steps []device.Step, slots int) (p *program, err error) {
+	p = &program{dev: d, steps: len(steps)}
 	defer func() {
-		d.draft.Release()
 		if err != nil {
 			p.Release()
+			p = nil
 		}
 	}()
 	defer recovered(&err)
@@ -150,6 +160,9 @@ func (d *Device) generate(p *program, i int, s *device.Step, c *C.tl_step) (f *k
 		c.kind = C.TLK_STEP_COPY
 	case launch.Fill:
 		c.kind = C.TLK_STEP_ZERO
+	case *device.Loop:
+		c.kind = C.TLK_STEP_LOOP
+		c.loop, err = d.loop(p, op)
 	case Generator:
 		err = p.generateCall(i, op, s)
 	default:

@@ -192,7 +192,7 @@ typedef struct {
 
 enum { TLK_GROUP_MAX = 16 };
 enum { TLK_STEP_KERNEL, TLK_STEP_GEMM, TLK_STEP_ATTENTION, TLK_STEP_FACTOR, TLK_STEP_SORT, TLK_STEP_COPY,
-	TLK_STEP_ZERO };
+	TLK_STEP_ZERO, TLK_STEP_LOOP };
 
 // A parameter that is set for each run: bits plus an offset, or plus a scalar where offset is -1.
 typedef struct { int32_t par, offset, scalar; int64_t bits; } tl_dynpar;
@@ -220,6 +220,7 @@ typedef struct {
 	tl_attention *attention;
 	tl_factor *factor;
 	tl_sort *sort;
+	struct tl_loop *loop;
 	int32_t *slot;
 	char **buf;
 	int64_t *par;
@@ -233,6 +234,23 @@ typedef struct {
 } tl_prog;
 
 typedef struct { int32_t set; uint32_t event; int64_t elem, order; } tl_fault;
+
+// A loop: device.Loop. wire gives slots of prog their memory; the first stay of them have it for all iterations.
+// scalars are those of the iteration, constants those that the draws are added to. condition is the wire of the carry
+// that ends the loop; -1: none.
+enum { TLK_WIRE_STAYS, TLK_WIRE_ADVANCES, TLK_WIRE_CARRY_IN, TLK_WIRE_CARRY_OUT };
+typedef struct { int32_t slot, route, buf, operand, width, carry, kept, spare, last; int64_t bytes; } tl_wire;
+typedef struct tl_loop {
+	tl_prog *prog;
+	int32_t nwire, stay, ndraw, operands, reverse, condition;
+	int64_t length, drawn;
+	int32_t *draw;
+	tl_wire *wire;
+	char **carry; // where the last iteration wrote each carry
+	int64_t *offsets;
+	uint64_t *scalars, *constants;
+} tl_loop;
+enum { TLK_EVENT_BITS = 40 }; // device.EventBits
 
 // The state of one accumulator in a set. before, in a Prefix stage, is the state of the chunks before this one, else
 // NULL.
@@ -275,6 +293,7 @@ void tl_parallel_whole(tl_pool *, int64_t n, int64_t grain, tl_job job, void *ar
 void tl_watch(tl_pool *, int32_t *word, int64_t patience);
 // Makes loops look for requests to stop (on = 1), or ignore them until loops look again (on = 0).
 void tl_attend(tl_pool *, int on);
+int tl_attends(tl_pool *);
 // Whether the current work is to stop. The answer stays yes until the next tl_watch.
 int tl_stop_asked(tl_pool *);
 int tl_stop_asked_between(tl_pool *); // the same between two steps, where the clock is looked at every 64th time

@@ -76,6 +76,8 @@ void tl_watch(tl_pool *p, int32_t *word, int64_t patience) {
 
 void tl_attend(tl_pool *p, int on) { atomic_store_explicit(&p->attends, on, memory_order_relaxed); }
 
+int tl_attends(tl_pool *p) { return atomic_load_explicit(&p->attends, memory_order_relaxed); }
+
 int tl_cut(tl_pool *p) { return atomic_load_explicit(&p->cut, memory_order_relaxed); }
 
 int64_t tl_nanoseconds(void) {

@@ -41,6 +41,11 @@ static int64_t run_step(tl_step *s, tl_pool *pool, int isa, tl_fault *fault) {
 	return 0;
 }
 
+// A loop looks for requests to stop about every LOOP_WAIT nanoseconds.
+enum { LOOP_WAIT = 200000 };
+
+static int64_t run_loop(tl_step *s, tl_pool *pool, int isa, tl_fault *fault, int64_t *at);
+
 static int64_t run_steps(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const uint64_t *scalars,
 	tl_fault *fault, int64_t *times, tl_place *at) {
 	int64_t tile = at->tile;
@@ -68,6 +73,12 @@ static int64_t run_steps(tl_prog *p, tl_pool *pool, int isa, const int64_t *offs
 			if (tile < s->kern->outer.tiles) return stopped(at, i, tile, i + 1);
 			continue;
 		}
+		if (s->kind == TLK_STEP_LOOP) {
+			oom = run_loop(s, pool, isa, fault, &tile);
+			if (oom) return oom;
+			if (tile < s->loop->length) return stopped(at, i, tile, i + 1);
+			continue;
+		}
 		if (!s->rerunnable) tl_attend(pool, 0);
 		oom = run_step(s, pool, isa, fault);
 		if (oom) return oom;
@@ -76,6 +87,93 @@ static int64_t run_steps(tl_prog *p, tl_pool *pool, int isa, const int64_t *offs
 	}
 	if (times) times[p->nstep] = tl_nanoseconds();
 	return 0;
+}
+
+// The memory of a slot in iteration t, which works at this place.
+static char *wired(const tl_loop *l, const tl_wire *w, const tl_step *s, int64_t t, int64_t place) {
+	char *p = s->buf[w->buf];
+	const int64_t next = l->reverse ? place - 1 : place + 1;
+	if (w->operand >= 0) p += s->par[w->operand] * w->width;
+	switch (w->route) {
+	case TLK_WIRE_ADVANCES: return p + place * w->bytes;
+	case TLK_WIRE_CARRY_IN:
+		if (t > 0) return l->carry[w->carry];
+		if (w->kept >= 0) memcpy(s->buf[w->kept] + place * w->bytes, p, (size_t)w->bytes);
+		return p;
+	case TLK_WIRE_CARRY_OUT:
+		if (t == l->length - 1) return p;
+		if (w->kept >= 0) return s->buf[w->kept] + next * w->bytes;
+		return (l->length - t) % 2 == 0 ? s->buf[w->spare] : p;
+	}
+	return p;
+}
+
+static int64_t iteration(const tl_loop *l, tl_step *s, tl_pool *pool, int isa, tl_fault *fault, int64_t t) {
+	const int64_t place = l->reverse ? l->length - 1 - t : t;
+	const int known = fault->set;
+	tl_place begin = {0};
+	for (int32_t i = l->stay; i < l->nwire; i++) l->prog->slots[l->wire[i].slot] = wired(l, &l->wire[i], s, t, place);
+	for (int32_t d = 0; d < l->ndraw; d++) {
+		const int32_t n = l->draw[d];
+		l->scalars[n - 1] = (uint64_t)s->par[l->operands];
+		l->scalars[n] = (uint64_t)(s->par[l->operands + 1] + place * l->drawn) + l->constants[n];
+	}
+	const int64_t rest = run_steps(l->prog, pool, isa, l->offsets, l->scalars, fault, NULL, &begin);
+	for (int32_t i = l->stay; i < l->nwire; i++) {
+		const tl_wire *w = &l->wire[i];
+		if (w->route == TLK_WIRE_CARRY_OUT) l->carry[w->carry] = l->prog->slots[w->slot];
+	}
+	if (fault->set && !known) {
+		fault->elem |= (int64_t)fault->event << TLK_EVENT_BITS;
+		fault->event = s->event;
+	}
+	return rest;
+}
+
+// Copies the carries to where the loop's results are, after t iterations. Where a condition ends the loop, the
+// last iteration may have written elsewhere.
+static void finish(const tl_loop *l, tl_step *s, int64_t t) {
+	for (int32_t i = l->stay; i < l->nwire; i++) {
+		const tl_wire *w = &l->wire[i];
+		if (w->route != TLK_WIRE_CARRY_IN) continue;
+		char *to = s->buf[w->last], *from = wired(l, w, s, t, 0);
+		if (to != from) memcpy(to, from, (size_t)w->bytes);
+	}
+}
+
+// Runs the iterations from *at on; *at becomes the number of finished ones. Requests to stop wait for the end of an
+// iteration. Where the carries lie follows from the number of the iteration.
+static int64_t run_loop(tl_step *s, tl_pool *pool, int isa, tl_fault *fault, int64_t *at) {
+	const tl_loop *l = s->loop;
+	for (int32_t i = 0; i < l->stay; i++) l->prog->slots[l->wire[i].slot] = wired(l, &l->wire[i], s, 0, 0);
+	for (int32_t i = l->stay; i < l->nwire && *at > 0; i++) {
+		const tl_wire *w = &l->wire[i];
+		const int64_t t = *at - 1;
+		if (w->route == TLK_WIRE_CARRY_OUT) l->carry[w->carry] = wired(l, w, s, t, l->reverse ? l->length - 1 - t : t);
+	}
+	const int attended = tl_attends(pool);
+	int64_t rest = 0, t = *at, looked = tl_nanoseconds(), from = t, next = t + 1;
+	tl_attend(pool, 0);
+	while (t < l->length && !rest) {
+		if (l->condition >= 0 && !*wired(l, &l->wire[l->condition], s, t, t)) {
+			finish(l, s, t);
+			t = l->length;
+			break;
+		}
+		rest = iteration(l, s, pool, isa, fault, t++);
+		if (t == l->length && l->condition >= 0) finish(l, s, t);
+		if (!attended || t < next) continue;
+		const int64_t now = tl_nanoseconds(), each = (now - looked) / (t - from) + 1;
+		tl_attend(pool, 1);
+		if (tl_stop_asked(pool)) break;
+		tl_attend(pool, 0);
+		looked = now;
+		from = t;
+		next = t + 1 + LOOP_WAIT / each;
+	}
+	tl_attend(pool, attended);
+	*at = t;
+	return rest;
 }
 
 int64_t tl_run(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *fault,

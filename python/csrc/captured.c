@@ -141,6 +141,83 @@ static PyObject *py_capture_tangents(PyObject *self, PyObject *args) {
     return r;
 }
 
+/* The API through which tensors were made, or the calling module's. */
+static uint8_t api_of(PyObject *tensors) {
+    uint8_t api = creation_api();
+    for (Py_ssize_t i = 0; i < PyList_Size(tensors); i++) {
+        api |= ((Tensor *)PyList_GetItem(tensors, i))->api;
+    }
+    return api;
+}
+
+/* _body_begin(tensors): the placeholders on which the body of a loop is to be traced. */
+static PyObject *py_body_begin(PyObject *self, PyObject *tensors) {
+    (void)self;
+    Py_ssize_t n;
+    uint64_t *hs = handles_of(tensors, &n, false);
+    tl_out *outs = PyMem_Calloc((size_t)n + 1, sizeof *outs);
+    PyObject *list = NULL;
+    if (hs != NULL && outs == NULL) {
+        PyErr_NoMemory();
+    } else if (hs != NULL && check_status(tl_body_begin(hs, (int32_t)n, outs)) == 0) {
+        list = wrapped(outs, (int32_t)n, api_of(tensors));
+    }
+    PyMem_Free(hs);
+    PyMem_Free(outs);
+    return list;
+}
+
+/* _body_end(results, fresh): ends the trace of a body; without results nothing is kept. Gives the body's number. */
+static PyObject *py_body_end(PyObject *self, PyObject *args) {
+    (void)self;
+    Py_ssize_t n;
+    PyObject *results;
+    int fresh;
+    if (!PyArg_ParseTuple(args, "Oi:_body_end", &results, &fresh)) {
+        return NULL;
+    }
+    uint64_t id = 0, *hs = handles_of(results == Py_None ? NULL : results, &n, false);
+    PyObject *r = NULL;
+    if (hs != NULL) {
+        int keep = results != Py_None && drop_flush() == 0;
+        if (!keep) {
+            queue_flush(); /* the trace must end, even if a call fails */
+        }
+        int32_t status = tl_body_end(keep, hs, (int32_t)n, fresh, &id);
+        process.epoch++; /* the tensors that the body made are gone */
+        if (PyErr_Occurred() == NULL && check_status(status) == 0) {
+            r = PyLong_FromUnsignedLongLong(id);
+        }
+    }
+    PyMem_Free(hs);
+    return r;
+}
+
+/* _loop(body, tensors, carries, xs, length, reverse, ends, results): the last carries and the stacked results. */
+static PyObject *py_loop(PyObject *self, PyObject *args) {
+    (void)self;
+    unsigned long long body;
+    long long carries, xs, length;
+    PyObject *tensors, *r = NULL;
+    int reverse, ends, max, count = 0;
+    Py_ssize_t n;
+    if (!PyArg_ParseTuple(args, "KOLLLppi:_loop", &body, &tensors, &carries, &xs, &length, &reverse, &ends, &max)) {
+        return NULL;
+    }
+    int64_t shape[5] = {carries, xs, length, reverse, ends};
+    tl_out few[FEW], *outs = max <= FEW ? few : PyMem_Malloc((size_t)max * sizeof *outs);
+    uint64_t *hs = outs != NULL ? handles_of(tensors, &n, false) : (uint64_t *)PyErr_NoMemory();
+    if (hs != NULL &&
+        check_status(tl_loop(body, shape, hs, (int32_t)n, call_source_loc(), outs, max, &count)) == 0) {
+        r = wrapped(outs, count, api_of(tensors));
+    }
+    PyMem_Free(hs);
+    if (outs != few) {
+        PyMem_Free(outs);
+    }
+    return r;
+}
+
 /* _captured_free(id): a finalizer calls it, and must not enter the engine. */
 static PyObject *py_captured_free(PyObject *self, PyObject *id) {
     (void)self;
@@ -194,6 +271,9 @@ PyMethodDef captured_functions[] = {
     {"_supplied", py_supplied, METH_O, "The number that stands in a capture for one that each call supplies."},
     {"_captured_call", py_captured_call, METH_VARARGS, "Call a captured function."},
     {"_capture_tangents", py_capture_tangents, METH_VARARGS, "Capture how tensors depend on pending ones."},
+    {"_body_begin", py_body_begin, METH_O, "Start the trace of a loop's body; gives placeholders of tensors."},
+    {"_body_end", py_body_end, METH_VARARGS, "End the trace of a loop's body with results, or None."},
+    {"_loop", py_loop, METH_VARARGS, "Run the body of a loop."},
     {"_captured_free", py_captured_free, METH_O, "Forget a captured function at the next call that waits."},
     {"_signature", py_signature, METH_O, "What a captured function depends on of a list of tensors, and the modes."},
     {0},

@@ -41,6 +41,8 @@ extern int32_t flush_status;
 #define tl_fence(...) TL_FLUSHED(tl_fence(__VA_ARGS__))
 #define tl_history(...) TL_FLUSHED(tl_history(__VA_ARGS__))
 #define tl_trace_begin(...) TL_FLUSHED(tl_trace_begin(__VA_ARGS__))
+#define tl_body_begin(...) TL_FLUSHED(tl_body_begin(__VA_ARGS__))
+#define tl_loop(...) TL_FLUSHED(tl_loop(__VA_ARGS__))
 #define tl_captured_call(...) TL_FLUSHED(tl_captured_call(__VA_ARGS__))
 #define tl_capture_tangents(...) TL_FLUSHED(tl_capture_tangents(__VA_ARGS__))
 #define tl_leaves(...) TL_FLUSHED(tl_leaves(__VA_ARGS__))

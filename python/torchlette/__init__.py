@@ -88,6 +88,7 @@ _LAZY_MODULES = (
     "hub",
     "io",
     "jit",
+    "lax",
     "library",
     "linalg",
     "masked",
@@ -120,6 +121,7 @@ _LAZY_NAMES = {
         "_ops.segment": "segment_reduce",
         "_ops.storage": "UntypedStorage",
         "_ops.windows": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
+        "_higher_order_ops": "cond",
         "amp": "GradScaler autocast get_autocast_dtype is_autocast_enabled",
         "amp.autocast_mode": "clear_autocast_cache get_autocast_cpu_dtype get_autocast_gpu_dtype "
         "is_autocast_cache_enabled is_autocast_cpu_enabled set_autocast_cache_enabled set_autocast_cpu_dtype "

@@ -69,7 +69,7 @@ func (e *Eager) Watch(v op.Val) op.Val {
 }
 
 // An edge has 4 bits for the output, as in engine/autograd.
-func edge(n, k int) uint32 { return uint32(n)<<4 | uint32(k) }
+func edge(n, k int) uint32 { return uint32(n)<<8 | uint32(k) }
 
 // Emit1 implements op.Builder.
 func (e *Eager) Emit1(p op.PrimID, x op.Val) op.Val { return e.Emit(p, nil, x) }
@@ -259,7 +259,7 @@ func (e *Eager) Backward(root, cot op.Val, create bool, inputs ...op.Val) []op.V
 		}
 		cots[to] = v
 	}
-	for n := int(root.Tape >> 4); n > 0; n-- {
+	for n := int(root.Tape >> 8); n > 0; n-- {
 		step := e.tape[n]
 		var got []op.Val
 		reached := false

@@ -23,6 +23,7 @@ var (
 	pSGDStep, pAdamStep, pToDevice, pAttention, pAttentionGrad op.PrimID
 	pCrossEntropy, pCrossEntropyGrad, pSearch                  op.PrimID
 	pCell, pCellGrad, pRecurrence, pRecurrenceGrad             op.PrimID
+	pLoop                                                      op.PrimID
 )
 
 func flag(v bool) int64 {

@@ -53,10 +53,12 @@ var forms = map[string]string{
 	"adam_step": "p, g, m, v, vmax?, [overflow, bias1, bias2]?, lr, beta1, beta2, eps, weight_decay, [bias1, bias2]?, " +
 		"1-beta1, 1-beta2 {decoupled, amsgrad, maximize, has overflow} -> p, m, v, vmax? (in place where possible; the old " +
 		"values where overflow is not 0)",
-	"scan":      "x {dim, operation} -> y",
-	"sort":      "x {k, dim, descending} -> values, indices",
-	"search":    "rows, x {right} -> places",
-	"matmul":    "a[batch..., m, k], b[batch..., k, n], bias[n]? {has bias} -> c",
+	"scan":   "x {dim, operation} -> y",
+	"sort":   "x {k, dim, descending} -> values, indices",
+	"search": "rows, x {right} -> places",
+	"matmul": "a[batch..., m, k], b[batch..., k, n], bias[n]? {has bias} -> c",
+	"loop": "carries..., xs..., shared..., (seed, offset)? {body, carries, xs, length, reverse, keep, while} " +
+		"-> carries..., ys..., carries before each iteration?",
 	"cell":      "x, p, state? {variant, keep} -> kept?, h, c?",
 	"cell_grad": "kept, state?, gh?, gc? {variant, has gh, has gc} -> dx, dp?, dstate?",
 	"recurrence": "x[T, B, gates*H], w[gates*H, H], h, c?, bias? {variant, backwards, has bias, keep} -> y[T, B, H], " +

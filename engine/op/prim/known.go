@@ -5,11 +5,12 @@ import "github.com/torchlette/torchlette/engine/op"
 // Known has the numbers of the primitives that passes and rules outside of this package treat by their meaning. A
 // property that another primitive could have is a field of op.Prim.
 var Known struct {
-	Add, Conv, Fill, LayerNormGrad, Matmul, Scatter, StridedScatter, StridedScatterAdd, Sum op.PrimID
+	Add, Conv, Copy, Fill, LayerNormGrad, Loop, Matmul, Scatter, StridedScatter, StridedScatterAdd, Sum op.PrimID
 }
 
 func setKnown() {
 	k := &Known
 	k.Add, k.Conv, k.Fill, k.LayerNormGrad, k.Matmul, k.Scatter = pAdd, pConv, pFill, pLayerNormGrad, pMatmul, pScatter
+	k.Copy, k.Loop = pCopy, pLoop
 	k.StridedScatter, k.StridedScatterAdd, k.Sum = pStridedScatter, pStridedScatterAdd, pSum
 }

@@ -20,6 +20,7 @@ func init() {
 	registerSpecialPrims()
 	registerUnaryPrims()
 	registerWindowPrims()
+	registerLoopPrims()
 	setForms()
 	setBatchRules()
 	setJVPRules()

@@ -156,6 +156,10 @@ class InvalidTraceTensorEscapeError(TorchletteError, RuntimeError):
     """A tensor is used that a captured function made in its capture and did not return."""
 
 
+class TransformPurityError(TorchletteError, RuntimeError):
+    """The body of a loop writes to a tensor from outside: it runs any number of times, and is recorded once."""
+
+
 class AsyncInCompileError(Unsupported):
     """A coroutine function cannot be compiled."""
 
@@ -197,4 +201,5 @@ BY_CODE: dict[int, type[TorchletteError]] = {
     22: ValueOverflowError,
     23: HostReadInCompileError,
     24: InvalidTraceTensorEscapeError,
+    25: TransformPurityError,
 }

@@ -1,0 +1,186 @@
+package compile
+
+import (
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/lower"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
+	"github.com/torchlette/torchlette/engine/program"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/loopir"
+)
+
+// isLoop reports that node i is a loop.
+func (b *Builder) isLoop(i int) bool { return op.PrimID(b.Program.Nodes[i].Op) == prim.Known.Loop }
+
+// loopLowering turns a loop into one launch that runs the plan of its body.
+type loopLowering struct {
+	b    *Builder
+	n    *lower.Node
+	l    *op.Loop
+	body *program.Program
+	plan *Plan
+	op   *device.Loop
+	bufs []int // of the launch: the node's local buffers, then temporaries
+	res  lower.Result
+}
+
+// lowerLoop makes the launch of a node whose operands and results n describes.
+func (b *Builder) lowerLoop(n *lower.Node) (*lower.Result, error) {
+	l := op.LoopOf(n.Attr)
+	k := &loopLowering{b: b, n: n, l: l, body: l.Body().(*program.Program)}
+	if err := k.checkDense(); err != nil {
+		return nil, err
+	}
+	if err := k.planBody(); err != nil {
+		return nil, err
+	}
+	k.op = &device.Loop{Slots: len(k.plan.Slots), Length: l.Length, Reverse: l.Reverse, While: l.While,
+		Drawn: int64(k.body.Drawn), Offsets: k.body.Offsets, Scalars: k.body.Scalars}
+	if len(k.plan.Segments) > 0 {
+		k.op.Steps = k.plan.Segments[0].Steps
+	}
+	for _, d := range k.body.Draws {
+		k.op.Draws = append(k.op.Draws, int(d.Scalar))
+	}
+	k.buffers()
+	k.wire()
+	st := device.Step{Op: k.op, Bufs: k.bufs}
+	for i := range k.n.In {
+		if k.n.In[i].Scalar {
+			st.Params = append(st.Params, device.ScalarOf(i-k.op.Operands))
+		} else {
+			st.Params = append(st.Params, device.OffsetOf(i))
+		}
+	}
+	k.res.Launches = []device.Step{st}
+	return &k.res, nil
+}
+
+// buildBody is Builder.Build, which reaches lowerLoop through the table of passes.
+var buildBody func(*Builder) (*Plan, error)
+
+func init() { buildBody = (*Builder).Build }
+
+// planBody plans the body by itself, once for all iterations.
+func (k *loopLowering) planBody() error {
+	b := k.b
+	nested := &Builder{Program: k.body, Caps: b.Caps, TileFuser: b.TileFuser, Lowered: b.Lowered,
+		Debug: Debug{Off: b.Debug.Off}, Often: b.Often}
+	var err error
+	if k.plan, err = buildBody(nested); err != nil {
+		return err
+	}
+	if len(k.plan.Segments) > 1 || len(k.plan.Segments) == 1 && k.plan.Segments[0].Transfer {
+		return ir.Errorf(ir.ErrNotImplemented, "the body of a loop moves tensors between devices: move them before the loop")
+	}
+	return nil
+}
+
+// buffers lists the launch's buffers: operands, results, one spare buffer for each carry, and the body's temporaries.
+func (k *loopLowering) buffers() {
+	for i := range k.n.In {
+		if o := &k.n.In[i]; !o.Scalar {
+			k.buffer(o.DType, loopir.Read, o.Buf)
+			k.op.Operands++
+		}
+	}
+	for i := range k.n.Out {
+		o := &k.n.Out[i]
+		access := loopir.Write
+		if i < k.l.Carries || i >= len(k.body.Results) {
+			access = loopir.ReadWrite
+		}
+		k.buffer(o.DType, access, o.Buf)
+	}
+}
+
+func (k *loopLowering) buffer(d ir.DType, access loopir.BufAccess, local int) int {
+	k.op.Uses = append(k.op.Uses, loopir.Buf{Type: d, Access: access})
+	k.bufs = append(k.bufs, local)
+	return len(k.bufs) - 1
+}
+
+// temp adds a temporary of so many bytes.
+func (k *loopLowering) temp(bytes int64) int {
+	k.res.Temps = append(k.res.Temps, lower.Temp{DType: ir.U8, Numel: bytes})
+	return k.buffer(ir.U8, loopir.ReadWrite, k.n.Bufs+len(k.res.Temps)-1)
+}
+
+// wire gives each slot of the body's plan its memory.
+func (k *loopLowering) wire() {
+	xs := k.l.Carries + k.l.Xs
+	written := k.outputs()
+	for n := range k.plan.Slots {
+		s := &k.plan.Slots[n]
+		w := device.Wire{Operand: -1, Kept: -1, Spare: -1}
+		switch s.Kind {
+		case External:
+			av := ir.AvalOf(k.body.Inputs[s.Index].Aval)
+			w.Buf, w.Operand, w.Width, w.Bytes = s.Index, s.Index, av.DType.Size(), av.Bytes()
+			switch {
+			case s.Index < k.l.Carries:
+				w.Route, w.Carry, w.Kept, w.Last = device.CarryIn, s.Index, k.kept(s.Index), k.result(s.Index)
+			case s.Index < xs:
+				w.Route = device.Advances
+			}
+		case Output:
+			if r, ok := written[n]; ok {
+				k.wireResult(&w, r)
+				break
+			}
+			w.Buf = k.temp(s.Bytes)
+		default:
+			w.Buf = k.temp(s.Bytes)
+		}
+		k.op.Wires = append(k.op.Wires, w)
+	}
+}
+
+// wireResult gives result r of the body its memory.
+func (k *loopLowering) wireResult(w *device.Wire, r int) {
+	w.Buf, w.Bytes = k.result(r), k.body.Aval(k.body.Results[r].Value).Bytes()
+	if r >= k.l.Carries {
+		w.Route = device.Advances
+		return
+	}
+	w.Route, w.Carry, w.Kept = device.CarryOut, r, k.kept(r)
+	if w.Kept < 0 && k.l.Length > 1 {
+		w.Spare = k.temp(max(w.Bytes, 1))
+	}
+}
+
+// result is the buffer of result r.
+func (k *loopLowering) result(r int) int { return k.op.Operands + r }
+
+// kept is the buffer that keeps carry i of all iterations, -1 for none.
+func (k *loopLowering) kept(i int) int {
+	if !k.l.Keep {
+		return -1
+	}
+	return k.op.Operands + len(k.body.Results) + i
+}
+
+// outputs returns, by slot of the body's plan, the result that is stored there.
+func (k *loopLowering) outputs() map[int]int {
+	written := map[int]int{}
+	for _, p := range k.plan.Results {
+		r := slices.IndexFunc(k.body.Results, func(r program.Result) bool { return r.Value == program.NodeRef(p.Local) })
+		if r >= 0 {
+			written[p.Slot] = r
+		}
+	}
+	return written
+}
+
+// checkDense refuses operands that the launch cannot address. Recording makes them dense.
+func (k *loopLowering) checkDense() error {
+	for i := range k.n.In {
+		if o := &k.n.In[i]; !o.Scalar && !o.Layout.Dense {
+			return ir.Errorf(ir.ErrInternal, "BUG: operand %d of a loop is a view that is not dense", i)
+		}
+	}
+	return nil
+}

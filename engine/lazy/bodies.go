@@ -1,0 +1,449 @@
+package lazy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/autograd"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
+	"github.com/torchlette/torchlette/engine/program"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// derivedBodies are the bodies of loops that were derived from other bodies, and bodies ready to be inlined.
+type derivedBodies struct {
+	ids      map[string]int64
+	captured map[int64]*Captured
+}
+
+// CaptureBody ends the trace of a body: it captures results as a function of the trace's arguments. The values from
+// outside that the function reads become further operands: see Outside. The results after the first, fresh of them, are
+// carries that the body does not read: it gets operands for them.
+func (s *Session) CaptureBody(results []op.Val, fresh int) (id int64, c *Captured, err *ir.Error) {
+	defer func() {
+		if r := recover(); r != nil {
+			e, ok := r.(*ir.Error)
+			if !ok {
+				panic(r)
+			}
+			if c != nil {
+				s.Forget(c)
+			}
+			id, c, err = 0, nil, e
+		}
+	}()
+	for _, g := range s.trace.grads {
+		if g.replaced {
+			return 0, nil, ir.Errorf(ir.ErrImpure, "a loop's body changes the gradient of a tensor from outside: use "+
+				"torchlette.autograd.grad or torchlette.func.grad, which return it")
+		}
+	}
+	s.TapeUserCalls()
+	levels := s.trace.levels
+	defer func(old bool) { s.vmaps.inRule = old }(s.vmaps.inRule)
+	s.vmaps.inRule = true
+	for k := range results {
+		results[k] = s.Reveal(results[k], levels)
+	}
+	c, err = s.Capture(s.trace.Mark, s.trace.values, s.bodyResults(s.trace.Mark, s.trace.values, results))
+	if err != nil {
+		return 0, nil, err
+	}
+	if c.Supplied > 0 {
+		panic(ir.Errorf(ir.ErrRuntime, "a loop's body uses a number that a captured function gets at each call"))
+	}
+	for i := range c.bound {
+		s.readPoint(c, i)
+	}
+	if fresh > 0 {
+		insertInputs(c, 1, c.Program.Results[1:1+fresh])
+	}
+	return internBody(c.Program.OnHost(), c.args), c, nil
+}
+
+// readPoint makes the body read the view that the history of value i from outside belongs to, where that is not all of
+// the value: such as a point of func.grad that is expanded to the batch of a vmap.
+func (s *Session) readPoint(c *Captured, i int) {
+	b, p := &c.bound[i], c.Program
+	if b.tape == 0 {
+		return
+	}
+	in := &p.Inputs[c.args+i]
+	root := s.tape.Node(b.tape).Out[autograd.Output(b.tape)].Val
+	view := root.L().Whole()
+	if view.IsWhole(root.Offset, ir.AvalOf(in.Aval).Layout) {
+		return
+	}
+	dense := ir.DenseLayout(view.Shape)
+	for n := range p.Edges {
+		e := &p.Edges[n]
+		if e.Value != program.InputRef(c.args+i) {
+			continue
+		}
+		if e.Layout != view.ID || p.Offsets[n] != root.Offset {
+			panic(ir.Errorf(ir.ErrNotImplemented, "the body of a loop reads a tensor from outside through a view of the view "+
+				"by which it is differentiated: make it a carry or an element of xs, or clone it before the loop"))
+		}
+		e.Layout, p.Offsets[n] = dense.ID, 0
+	}
+	av := ir.AvalOf(in.Aval)
+	in.Aval, b.point = ir.InternAval(av.DType, av.Device, dense).ID, true
+}
+
+// insertInputs adds inputs like results before input number at. Nothing reads them.
+func insertInputs(c *Captured, at int, results []program.Result) {
+	p, n := c.Program, len(results)
+	shift := func(r *program.Ref) {
+		if r.IsInput() && r.Index() >= at {
+			*r = program.InputRef(r.Index() + n)
+		}
+	}
+	for i := range p.Edges {
+		shift(&p.Edges[i].Value)
+	}
+	for k := range p.Results {
+		shift(&p.Results[k].Value)
+		shift(&p.Results[k].Of)
+	}
+	for i := range p.Stores {
+		shift(&p.Stores[i].Prev)
+		shift(&p.Stores[i].Into)
+	}
+	fresh := make([]program.Input, n)
+	for k, r := range results {
+		fresh[k].Aval = p.AvalID(r.Value)
+	}
+	p.Inputs, c.args = slices.Insert(p.Inputs, at, fresh...), c.args+n
+}
+
+// LoopLevels reveals the levels of vmap in progress in a loop's operands: they come after the dim of iterations. back
+// hides them again in the results. The body of such a loop computes the whole batch.
+func (s *Session) LoopLevels(in []op.Val, carries int) (whole []op.Val, back func(outs []op.Val) []op.Val) {
+	levels := s.levels()
+	n := len(levels)
+	if n == 0 {
+		return in, func(outs []op.Val) []op.Val { return outs }
+	}
+	turn := func(v op.Val, from, to int) op.Val {
+		perm := make([]int64, v.L().Rank())
+		for i := range perm {
+			perm[i] = int64(i)
+		}
+		d := perm[from]
+		return prim.Permute(s, v, slices.Insert(slices.Delete(perm, from, from+1), to, d))
+	}
+	whole = make([]op.Val, len(in))
+	for i, v := range in {
+		if whole[i] = s.Reveal(v, levels); i >= carries {
+			whole[i] = turn(whole[i], n, 0)
+		}
+	}
+	old := s.vmaps.inRule
+	s.vmaps.inRule = true
+	return whole, func(outs []op.Val) []op.Val {
+		s.vmaps.inRule = old
+		for k, v := range outs {
+			if k >= carries {
+				v = turn(v, 0, n)
+			}
+			outs[k] = s.Hide(v, levels)
+		}
+		return outs
+	}
+}
+
+// levels lists the levels of vmap in progress. One without size only refuses draws.
+func (s *Session) levels() (list []ir.HiddenDim) {
+	for i, l := range s.vmapLevels {
+		if l.size == 0 {
+			continue
+		}
+		list = append(list, ir.HiddenDim{Level: int64(i + 1), Size: l.size})
+	}
+	return list
+}
+
+// Outside returns the values from outside that a body reads, with their histories, in the order of its further
+// operands.
+func (s *Session) Outside(c *Captured) (list []op.Val) {
+	k := &inlining{s: s, c: c, p: c.Program}
+	for i := range c.bound {
+		list = append(list, k.bound(&c.bound[i]))
+	}
+	return list
+}
+
+// internBody numbers the program as a body. Writes to the placeholders of its arguments end with the trace.
+func internBody(p *program.Program, args int) int64 {
+	for _, st := range p.Stores {
+		if !st.Into.IsInput() || st.Into.Index() >= args {
+			panic(ir.Errorf(ir.ErrImpure, "a loop's body writes in place to a tensor from outside: make it a carry"))
+		}
+	}
+	p.Stores = nil
+	for i := range p.Inputs {
+		p.Inputs[i].Role = program.Argument
+	}
+	for k := range p.Results {
+		p.Results[k].Of = 0
+	}
+	p.Seal()
+	if why := p.Body(); why != "" {
+		panic(ir.Errorf(ir.ErrInternal, "BUG: the body of a loop is none: %s", why))
+	}
+	return op.InternBody(p)
+}
+
+// bodyResults copies results that are no distinct whole values recorded since the mark.
+func (s *Session) bodyResults(m Mark, args, results []op.Val) []op.Val {
+	out, seen := make([]op.Val, len(results)), map[uint32]bool{}
+	for _, a := range args {
+		seen[a.Value] = true
+	}
+	for k, v := range results {
+		n := s.graph.Node(v.Value)
+		if seen[v.Value] || n.Seq <= m.seq || n.Op == ir.OpLeaf || v.Layout != ir.AvalOf(v.Aval).Layout.ID || v.Offset != 0 {
+			v = prim.Copy(s, v)
+		}
+		seen[v.Value] = true
+		out[k] = v
+	}
+	return out
+}
+
+// derive makes the body that f records on operands with these abstract values. key identifies f.
+func (s *Session) derive(key string, operands []ir.AvalID, f func(in []op.Val) []op.Val) int64 {
+	if id, ok := s.derived.ids[key]; ok {
+		return id
+	}
+	m, modes, vmaps, bytes, packing := s.Mark(), s.Modes, s.vmaps, s.emitter.pendingBytes, s.tape.Packing
+	trace, from := s.trace, s.tape.From
+	defer func() {
+		s.Rewind(m)
+		s.Modes, s.vmaps, s.emitter.pendingBytes, s.tape.Packing = modes, vmaps, bytes, packing
+		s.trace, s.tape.From = trace, from
+	}()
+	s.vmaps.inRule, s.taping, s.tape.Packing, s.trace, s.tape.From = true, true, false, nil, autograd.Source{}
+	in := make([]op.Val, len(operands))
+	for i, id := range operands {
+		av := ir.AvalOf(id)
+		if in[i] = s.Placeholder(av.DType, av.Device, av.Shape()); av.DType.IsFloat() {
+			in[i] = s.leaf(in[i]) // a derived body is differentiated too
+		}
+	}
+	outs := f(slices.Clone(in))
+	c, err := s.Capture(m, in, s.bodyResults(m, in, outs))
+	if err != nil {
+		panic(err)
+	}
+	if len(c.bound) > 0 {
+		panic("BUG: a derived body reads a value from outside")
+	}
+	id := internBody(c.Program, c.args)
+	if s.derived.ids == nil {
+		s.derived.ids = map[string]int64{}
+	}
+	s.derived.ids[key] = id
+	return id
+}
+
+// leaf puts v on the tape.
+func (s *Session) leaf(v op.Val) op.Val {
+	v.Tape = autograd.Edge(s.tape.RecordLeaf(0, v), 0)
+	s.held.edges = append(s.held.edges, v.Tape)
+	return v
+}
+
+// inlineBody records a body on operands.
+func (s *Session) inlineBody(id int64, in []op.Val) []op.Val {
+	c := s.derived.captured[id]
+	if c == nil {
+		p := op.BodyOf(id).(*program.Program)
+		c = &Captured{Program: p, args: len(p.Inputs)}
+		k := &capture{s: s, p: p, c: c}
+		for i := range p.Nodes {
+			c.avals = append(c.avals, k.outputs(i))
+			var types []ir.DType
+			if p.Nodes[i].IsPrim() {
+				types = p.ScalarTypes(i)
+			}
+			c.types = append(c.types, types)
+		}
+		if s.derived.captured == nil {
+			s.derived.captured = map[int64]*Captured{}
+		}
+		s.derived.captured[id] = c
+	}
+	return s.Inline(c, in, nil)
+}
+
+// SegmentBody implements op.BodyBuilder.
+func (s *Session) SegmentBody(l *op.Loop, n int64) int64 {
+	inner := *l
+	inner.Length, inner.Keep = n, false
+	operands := append([]ir.AvalID(nil), l.Body().Operands()...)
+	for i := l.Carries; i < l.Carries+l.Xs; i++ {
+		operands[i] = stackedAval(operands[i], n)
+	}
+	return s.derive(fmt.Sprint("segment", inner), operands, func(in []op.Val) []op.Val {
+		if d := int64(l.Body().DrawsTaken()); d > 0 {
+			seed, first := s.DrawMany(n * d)
+			in = append(in, seed, first)
+		}
+		return s.EmitN(prim.Known.Loop, inner.Attr(), in...)
+	})
+}
+
+func stackedAval(id ir.AvalID, n int64) ir.AvalID {
+	av := ir.AvalOf(id)
+	return ir.InternAval(av.DType, av.Device, ir.DenseLayout(append([]int64{n}, av.Shape()...))).ID
+}
+
+// gradientBody is a GradientBody in progress.
+type gradientBody struct {
+	s           *Session
+	l           *op.Loop
+	need, given []bool
+	ops, outs   []ir.AvalID // of the loop's body
+	xs          int         // number of the first operand that all iterations read
+}
+
+// GradientBody implements op.BodyBuilder.
+func (s *Session) GradientBody(l *op.Loop, need, given []bool) int64 {
+	g := &gradientBody{s: s, l: l, need: need, given: given, ops: l.Body().Operands(), outs: l.Body().Outcomes(),
+		xs: l.Carries + l.Xs}
+	return s.derive(fmt.Sprint("gradient", l.ID, l.Carries, l.Xs, l.While, need, given), g.operands(), g.record)
+}
+
+func isFloat(id ir.AvalID) bool { return ir.AvalOf(id).DType.IsFloat() }
+
+// operands are the abstract values of the derived body's operands.
+func (g *gradientBody) operands() (list []ir.AvalID) {
+	if g.l.While {
+		list = append(list, g.ops[0])
+	}
+	for i, id := range g.ops {
+		if i < g.l.Carries && isFloat(id) || i >= g.xs && g.need[i] {
+			list = append(list, id)
+		}
+	}
+	list = append(list, g.ops[g.l.Carries:g.xs]...)
+	list = append(list, g.ops[:g.l.Carries]...)
+	for k, given := range g.given {
+		if given {
+			list = append(list, g.result(k))
+		}
+	}
+	return append(list, g.ops[g.xs:]...)
+}
+
+// result is the abstract value of stacked result k in one iteration: a further result, or a carry that is kept.
+func (g *gradientBody) result(k int) ir.AvalID {
+	if ys := len(g.outs) - g.l.Carries; k >= ys {
+		return g.ops[k-ys]
+	}
+	return g.outs[g.l.Carries+k]
+}
+
+// record records the body once, walks back from its results, and returns the derived body's results.
+func (g *gradientBody) record(in []op.Val) []op.Val {
+	take := func(n int) []op.Val {
+		list := in[:n:n]
+		in = in[n:]
+		return list
+	}
+	cots := make([]op.Val, len(g.outs)+g.l.Carries) // of the results, then of the kept carries
+	sums := make([]op.Val, len(g.ops))
+	var outs []op.Val
+	if g.l.While {
+		outs = take(1) // a single iteration: the condition stays as it is
+	}
+	for i, id := range g.ops {
+		switch {
+		case i < g.l.Carries && isFloat(id):
+			cots[i] = take(1)[0]
+		case i >= g.xs && g.need[i]:
+			sums[i] = take(1)[0]
+		}
+	}
+	xs, carries := take(g.l.Xs), take(g.l.Carries)
+	for k, given := range g.given {
+		if given {
+			cots[g.l.Carries+k] = take(1)[0]
+		}
+	}
+	args := append(append(append([]op.Val{}, carries...), xs...), in...)
+	grads := g.walk(args, cots)
+	for i, id := range g.ops {
+		switch v := grads[i]; {
+		case i < g.l.Carries && isFloat(id):
+			outs = append(outs, g.sum(args[i], v, cots[len(g.outs)+i]))
+		case i >= g.xs && g.need[i]:
+			outs = append(outs, g.sum(args[i], sums[i], v))
+		}
+	}
+	for i := g.l.Carries; i < g.xs; i++ {
+		if g.need[i] {
+			outs = append(outs, g.sum(args[i], grads[i], op.Val{}))
+		}
+	}
+	return outs
+}
+
+// sum adds two cotangents of v, which may be absent.
+func (g *gradientBody) sum(v, a, b op.Val) op.Val {
+	switch {
+	case a.Kind == op.None && b.Kind == op.None:
+		return prim.ZerosLike(g.s, v)
+	case a.Kind == op.None:
+		return b
+	case b.Kind == op.None:
+		return a
+	}
+	return prim.Add(g.s, a, b)
+}
+
+// walk returns the cotangents of the body's operands for those of its results; Kind None where there is none.
+func (g *gradientBody) walk(args, cots []op.Val) []op.Val {
+	s := g.s
+	var leaves []uint32
+	var of []int
+	for i := range args {
+		if i < g.l.Carries && isFloat(g.ops[i]) || i >= g.l.Carries && g.need[i] {
+			leaves, of = append(leaves, args[i].Tape), append(of, i)
+		}
+	}
+	outs := s.inlineBody(g.l.ID, args)
+	var roots, given []op.Val
+	for k := range g.outs {
+		if outs[k].Tape != 0 && cots[k].Kind != op.None {
+			roots, given = append(roots, outs[k]), append(given, cots[k])
+		}
+	}
+	grads := make([]op.Val, len(args))
+	if len(roots) == 0 || len(leaves) == 0 {
+		return grads
+	}
+	w := s.tape.Begin(bodyRules{s}, nil, roots, given, autograd.Options{Inputs: leaves, CreateGraph: true,
+		RetainGraph: true})
+	defer w.Close()
+	if _, err := w.Next(op.Val{}); err != nil {
+		panic(ir.Errorf(ir.ErrRuntime, "%s", err.Error()))
+	}
+	for n, v := range w.Results {
+		grads[of[n]] = v
+	}
+	return grads
+}
+
+// bodyRules calls gradient rules on a session, without cached traces.
+type bodyRules struct{ *Session }
+
+// Key implements autograd.Rules.
+func (bodyRules) Key(uint64) []uint64 { return nil }
+
+// Call implements autograd.Rules.
+func (r bodyRules) Call(_ []uint64, operands []op.Val, rule op.Rule) []op.Val {
+	return rule.Apply(r.Session, operands)
+}

@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/torchlette/torchlette/ir"
+)
+
+// loop traces f on placeholders like the carries and elements of xs, and runs the loop.
+func (r *rig) loop(f func(x []T) []T, c LoopCall, carries, elements, xs []T) ([]T, *ir.Error) {
+	var like []uint64
+	for _, t := range append(append([]T{}, carries...), elements...) {
+		like = append(like, uint64(t))
+	}
+	outs := make([]Out, len(like))
+	require.Nil(r.t, r.e.BeginBody(like, outs))
+	var in []T
+	for _, o := range outs {
+		in = append(in, T(o.Handle))
+	}
+	var results []uint64
+	for _, t := range f(in) {
+		results = append(results, uint64(t))
+	}
+	id, err := r.e.EndBody(true, results, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer r.e.ForgetCaptured(id)
+	c.Body, c.Carries, c.Xs = id, len(carries), len(xs)
+	for _, t := range append(append([]T{}, carries...), xs...) {
+		c.Args = append(c.Args, uint64(t))
+	}
+	outs = make([]Out, len(results))
+	n, err := r.e.Loop(&c, outs)
+	var list []T
+	for _, o := range outs[:n] {
+		list = append(list, T(o.Handle))
+	}
+	return list, err
+}
+
+// The interpreter runs loops as the CPU does: both directions, values from outside, and results that are the old carry.
+func TestALoopRunsItsBodyAtEachPlace(t *testing.T) {
+	for _, reverse := range []bool{false, true} {
+		r := newRig(t)
+		w, xs, init := r.floats([]int64{}, 2), r.floats(nil, 1, 2, 3), r.floats([]int64{}, 0.5)
+		outs, err := r.loop(func(x []T) []T { return []T{r.do("add", r.do("mul", x[0], w), x[1]), x[0]} },
+			LoopCall{Length: 3, Reverse: reverse}, []T{init}, []T{init}, []T{xs})
+		require.Nil(t, err)
+		last, ys := float32(15), []float32{0.5, 2, 6}
+		if reverse {
+			last, ys = 21, []float32{10, 4, 0.5}
+		}
+		assert.Equal(t, []float32{last}, r.read(outs[0]))
+		assert.Equal(t, ys, r.read(outs[1]))
+	}
+}
+
+// A loop with large carries is a loop over segments and one over the rest; its gradient runs the segments again.
+func TestTheGradientOfALoopInSegments(t *testing.T) {
+	r := newRig(t)
+	const n, length = 1 << 16, 18
+	x := r.grad(r.do("zeros", []int64{n}))
+	outs, err := r.loop(func(x []T) []T { return []T{r.do("sin", x[0])} }, LoopCall{Length: length}, []T{x}, nil, nil)
+	require.Nil(t, err)
+	loss := r.do("sum", outs[0])
+	r.read(loss)
+	require.Nil(t, r.backward(loss, 0))
+	assert.Equal(t, float32(1), r.gradOf(x)[n-1])
+}
+
+// Traces of bodies end in the reverse order, and leave the trace around them as it was.
+func TestErrorsOfLoopCalls(t *testing.T) {
+	r := newRig(t)
+	_, err := r.e.EndBody(true, nil, 0)
+	require.NotNil(t, err)
+	assert.Contains(t, err.Msg, "no body of a loop")
+	_, err = r.e.Loop(&LoopCall{Body: 99}, nil)
+	require.NotNil(t, err)
+	assert.Equal(t, ir.ErrHandle, err.Code)
+	require.NotNil(t, r.e.BeginBody([]uint64{1}, make([]Out, 1)), "an unknown tensor")
+	x := r.floats(nil, 1, 2)
+	_, err = r.loop(func(in []T) []T {
+		_, err := r.call(1, "add", x, in[0])
+		require.NotNil(t, err)
+		assert.Equal(t, ir.ErrImpure, err.Code)
+		return in
+	}, LoopCall{Length: 2}, []T{r.floats(nil, 0, 0)}, nil, nil)
+	require.Nil(t, err)
+}

@@ -1,0 +1,112 @@
+package program
+
+import (
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// A program without stores whose inputs are arguments and whose results are distinct whole values of nodes is a body.
+var _ op.Body = (*Program)(nil)
+
+// Operands implements op.Body.
+func (p *Program) Operands() []ir.AvalID {
+	list := make([]ir.AvalID, len(p.Inputs))
+	for i := range p.Inputs {
+		list[i] = p.Inputs[i].Aval
+	}
+	return list
+}
+
+// Outcomes implements op.Body.
+func (p *Program) Outcomes() []ir.AvalID {
+	list := make([]ir.AvalID, len(p.Results))
+	for k := range p.Results {
+		list[k] = p.AvalID(p.Results[k].Value)
+	}
+	return list
+}
+
+// DrawsTaken implements op.Body.
+func (p *Program) DrawsTaken() uint32 { return p.Drawn }
+
+// Like implements op.Body. The numbers of a body are constants, so they count.
+func (p *Program) Like(b op.Body) bool {
+	q, ok := b.(*Program)
+	return ok && p.Same(q) && slices.Equal(p.Offsets, q.Offsets) && slices.Equal(p.Scalars, q.Scalars)
+}
+
+// Digest implements op.Body.
+func (p *Program) Digest() uint64 {
+	h := p.Hash
+	for _, v := range p.Offsets {
+		h = mix(h, []uint32{uint32(v), uint32(v >> 32)})
+	}
+	for _, v := range p.Scalars {
+		h = mix(h, []uint32{uint32(v), uint32(v >> 32)})
+	}
+	return h
+}
+
+// DataError implements op.Body.
+func (p *Program) DataError(node int, element int64) *ir.Error {
+	e := ir.Errorf(ir.ErrIndex, "index %d is out of bounds", element)
+	if node < 1 || node > len(p.Nodes) || !p.Nodes[node-1].IsPrim() {
+		return e
+	}
+	x := p.Prim(node - 1)
+	if x.DataError != nil {
+		return x.DataError(p.Attrs(node-1), element)
+	}
+	e.Msg = x.Name + ": " + e.Msg
+	return e
+}
+
+// Body reports what keeps p from being a body, "" for nothing.
+func (p *Program) Body() string {
+	seen := map[Ref]bool{}
+	for _, r := range p.Results {
+		switch {
+		case !r.Value.IsNode() || r.Of != 0:
+			return "a result is an input"
+		case seen[r.Value] || r.Layout != p.Aval(r.Value).Layout.ID || r.Offset != 0:
+			return "a result is a view, or comes twice"
+		}
+		seen[r.Value] = true
+	}
+	if len(p.Stores) > 0 {
+		return "it writes to tensors from outside"
+	}
+	return ""
+}
+
+// OnHost is p with all values on the CPU. Transfers become copies.
+func (p *Program) OnHost() *Program {
+	q := p.Clone()
+	host := func(id ir.AvalID) ir.AvalID {
+		av := ir.AvalOf(id)
+		return ir.InternAval(av.DType, ir.CPU, av.Layout).ID
+	}
+	for i := range q.Inputs {
+		q.Inputs[i].Aval = host(q.Inputs[i].Aval)
+	}
+	for i := range q.Nodes {
+		n := &q.Nodes[i]
+		n.Aval = host(n.Aval)
+		if !n.IsPrim() {
+			continue
+		}
+		switch {
+		case q.Prim(i).Moves:
+			n.Op, n.Attr = uint16(prim.Known.Copy), 0
+		case !slices.ContainsFunc(q.OperandsOf(i), func(e Edge) bool { return e.Value != 0 }):
+			attr := slices.Clone(q.Attrs(i)) // dtype, device, ...
+			attr[1] = int64(ir.CPU)
+			n.Attr = ir.InternAttr(attr)
+		}
+	}
+	q.Seal()
+	return q
+}

@@ -1,0 +1,158 @@
+"""Loops of a known length."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from torchlette import _C
+from torchlette.lax.body import check_carry, flatten, like_elements, trace
+from torchlette.lax.branches import while_loop
+
+__all__ = ["fori_loop", "map", "scan"]
+
+Tensor = _C.Tensor
+
+
+def _length(what: str, xs: list[Tensor], length: Any) -> int:
+    """Return the number of iterations, on which all of ``xs`` and ``length`` agree."""
+    if length is not None:
+        try:
+            length = operator.index(length)
+        except TypeError:
+            raise TypeError(f"{what}: length must be an integer, got {type(length)}") from None
+        if length < 0:
+            raise ValueError(f"{what}: length must not be negative, got {length}")
+    for x in xs:
+        if x.dim() == 0:
+            raise ValueError(f"{what} got a tensor without dims in xs: want the iterations as its first dim")
+    sizes = [x.shape[0] for x in xs]
+    if length is None and not sizes:
+        raise ValueError(f"{what} got no values to scan over and `length` not provided.")
+    found = sizes[0] if length is None else length
+    if any(size != found for size in sizes):
+        if length is None:
+            raise ValueError(f"{what} got values with different leading axis sizes: {str(sizes)[1:-1]}.")
+        raise ValueError(f"{what} got `length` argument of {length} which disagrees with leading axis sizes {sizes}.")
+    return found
+
+
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[Any, Any]:
+    """Run ``carry, y = f(carry, x)`` for each ``x`` of ``xs``; return the last carry, and all ``y`` stacked.
+
+    ``f`` runs once, on placeholders. What it records becomes the body of a loop that the engine runs. Tensors from
+    outside that ``f`` reads get their gradients too.
+
+    Args:
+        f: A function of a carry and an element of ``xs`` that returns a carry of the same types and shapes, and a tree
+            of tensors or ``None``.
+        init: The first carry: a tree of tensors and numbers. Numbers become tensors.
+        xs: A tree of tensors [length, ...], or ``None``; then ``f`` gets ``None``.
+        length: The number of iterations; needed where ``xs`` has no tensors.
+        reverse: Begin with the last element of ``xs``. The y of an element stays at the element's place.
+        unroll: Accepted as in JAX. The engine's loops cost no Python, so it changes nothing.
+
+    Raises:
+        TypeError: The carry changes its structure, a dtype or a shape.
+        ValueError: ``xs`` and ``length`` disagree.
+        TransformPurityError: ``f`` writes in place to a tensor from outside.
+    """
+    del unroll
+    if not callable(f):
+        raise TypeError(f"lax.scan: f argument should be a callable, got {type(f)}.")
+    carry, carry_tree = flatten("scan", init)
+    elements, xs_tree = flatten("scan", xs)
+    count = _length("scan", elements, length)
+
+    def body(args: list[Tensor]) -> Any:
+        result = f(carry_tree.build(args[: len(carry)]), xs_tree.build(args[len(carry) :]))
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            raise TypeError(f"scan body output must be a pair, got {type(result)}.")
+        check_carry("scan body", result[0], carry, carry_tree)
+        return [result[0], result[1]]
+
+    traced = trace("scan", body, [*carry, *like_elements(elements)])
+    if count == 0:
+        empty = [_C.empty((0, *shape), dtype=d, device=dev) for shape, d, dev in traced.types[len(carry) :]]
+        return tuple(traced.tree.build([*carry, *empty]))
+    outs = traced.loop(carry, elements, count, reverse)
+    return tuple(traced.tree.build(outs))
+
+
+def fori_loop(
+    lower: int | Tensor,
+    upper: int | Tensor,
+    body_fun: Callable[[Any, Any], Any],
+    init_val: Any,
+    *,
+    unroll: int | bool | None = None,
+) -> Any:
+    """Return ``val`` after ``val = body_fun(i, val)`` for each ``i`` from ``lower`` up to ``upper``, not included.
+
+    Args:
+        lower: The first number. With a tensor as a bound the loop has no reverse-mode gradient, as in JAX.
+        upper: The number after the last one.
+        body_fun: A function of a tensor of dtype int64 without dims and of a value, which returns a value of the same
+            types and shapes.
+        init_val: The first value: a tree of tensors and numbers.
+        unroll: Accepted as in JAX.
+    """
+    del unroll
+    if isinstance(lower, Tensor) or isinstance(upper, Tensor):
+        first, last = (v if isinstance(v, Tensor) else _C.tensor(v) for v in (lower, upper))
+        return while_loop(lambda c: c[0] < last, lambda c: (c[0] + 1, body_fun(c[0], c[1])), (first, init_val))[1]
+    begin, end = int(operator.index(lower)), int(operator.index(upper))
+    numbers = _C.arange(begin, max(begin, end))
+    return scan(lambda carry, i: (body_fun(i, carry), None), init_val, numbers)[0]
+
+
+def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:  # noqa: A001
+    """Return ``f`` of each element of ``xs``, stacked. One element is computed after the other.
+
+    Args:
+        f: A function of a tree of tensors.
+        xs: A tree of tensors [n, ...].
+        batch_size: That many elements are computed at once by ``vmap``; ``None``: one.
+    """
+    if batch_size is not None:
+        return _mapped_in_batches(f, xs, batch_size)
+    return scan(lambda _, x: (None, f(x)), None, xs)[1]
+
+
+def _mapped_in_batches(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
+    from torchlette.func import vmap
+
+    elements, tree = flatten("map", xs)
+    count = _length("map", elements, None)
+    whole = count // size * size
+    parts = []
+    if whole:
+        grouped = [x[:whole].reshape(count // size, size, *x.shape[1:]) for x in elements]
+        outs, out_tree = flatten("map", map(vmap(f), tree.build(grouped)))
+        parts.append([y.flatten(0, 1) for y in outs])
+    if whole < count or not parts:
+        outs, out_tree = flatten("map", vmap(f)(tree.build([x[whole:] for x in elements])))
+        parts.append(outs)
+    return out_tree.build([_C.cat(pair) for pair in zip(*parts, strict=True)])
+
+
+def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+    """Return ``e0``, ``fn(e0, e1)``, ``fn(fn(e0, e1), e2)``, ... along ``axis``, in log2(n) rounds.
+
+    Args:
+        fn: An associative function of two trees like ``elems`` that works element by element.
+        elems: A tree of tensors of one size in ``axis``.
+        reverse: From the last element to the first.
+        axis: The dimension.
+    """
+    rounds = import_module("torchlette._higher_order_ops").associative_scan
+    return rounds(fn, elems, axis, reverse)
