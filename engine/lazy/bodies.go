@@ -425,7 +425,7 @@ func (g *gradientBody) walk(args, cots []op.Val) []op.Val {
 	if len(roots) == 0 || len(leaves) == 0 {
 		return grads
 	}
-	w := s.tape.Begin(bodyRules{s}, nil, roots, given, autograd.Options{Inputs: leaves, CreateGraph: true,
+	w := s.tape.Begin(plainRules{s}, nil, roots, given, autograd.Options{Inputs: leaves, CreateGraph: true,
 		RetainGraph: true})
 	defer w.Close()
 	if _, err := w.Next(op.Val{}); err != nil {
@@ -435,15 +435,4 @@ func (g *gradientBody) walk(args, cots []op.Val) []op.Val {
 		grads[of[n]] = v
 	}
 	return grads
-}
-
-// bodyRules calls gradient rules on a session, without cached traces.
-type bodyRules struct{ *Session }
-
-// Key implements autograd.Rules.
-func (bodyRules) Key(uint64) []uint64 { return nil }
-
-// Call implements autograd.Rules.
-func (r bodyRules) Call(_ []uint64, operands []op.Val, rule op.Rule) []op.Val {
-	return rule.Apply(r.Session, operands)
 }

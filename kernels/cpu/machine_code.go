@@ -4,6 +4,8 @@ package cpu
 import "C"
 
 import (
+	"slices"
+
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/loopir"
 	"github.com/torchlette/torchlette/kernels/machine"
@@ -138,7 +140,7 @@ func (c *coder) cut(seg *segment, level int) {
 			}
 		}
 	}
-	seg.code = append(early, rest...)
+	seg.code = slices.Concat(early, rest)
 }
 
 // point makes a load or store of a run go through a pointer to the elements.

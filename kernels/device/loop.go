@@ -2,6 +2,7 @@ package device
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/torchlette/torchlette/ir"
@@ -70,10 +71,7 @@ func (l *Loop) Buffers() []loopir.Buf { return l.Uses }
 
 // Parameters implements launch.Op.
 func (l *Loop) Parameters() []loopir.Param {
-	list := make([]loopir.Param, l.Operands)
-	for i := range list {
-		list[i] = loopir.Param{Kind: loopir.Offset, Type: ir.I64}
-	}
+	list := slices.Repeat([]loopir.Param{{Kind: loopir.Offset, Type: ir.I64}}, l.Operands)
 	if l.Drawn > 0 {
 		n := loopir.Param{Kind: loopir.Scalar, Type: ir.I64}
 		list = append(list, n, n)
@@ -120,7 +118,6 @@ func (l *Loop) Interpret(params []uint64, bufs [][]byte) (loopir.Fault, error) {
 	}
 	carries := map[int][]byte{}
 	slots := make([][]byte, len(l.Wires))
-	scalars := append([]uint64{}, l.Scalars...)
 	first := loopir.Fault{}
 	t := int64(0)
 	for ; t < l.Length; t++ {
@@ -130,18 +127,12 @@ func (l *Loop) Interpret(params []uint64, bufs [][]byte) (loopir.Fault, error) {
 		if l.While && l.condition(slots)[0] == 0 {
 			break
 		}
-		for _, d := range l.Draws {
-			scalars[d-1] = params[l.Operands]
-			scalars[d] = params[l.Operands+1] + uint64(l.Place(t)*l.Drawn) + l.Scalars[d]
+		f, err := l.iteration(t, params, slots)
+		if err != nil {
+			return first, fmt.Errorf("iteration %d: %w", t, err)
 		}
-		for i := range l.Steps {
-			f, err := l.step(&l.Steps[i], slots, scalars)
-			if err != nil {
-				return first, fmt.Errorf("iteration %d: %w", t, err)
-			}
-			if f.Failed && !first.Failed {
-				first = loopir.Fault{Failed: true, Elem: int64(l.Steps[i].Event)<<EventBits | f.Elem}
-			}
+		if !first.Failed {
+			first = f
 		}
 		for i := range l.Wires {
 			if w := &l.Wires[i]; w.Route == CarryOut {
@@ -171,6 +162,25 @@ func (l *Loop) condition(slots [][]byte) []byte {
 
 // EventBits is how a fault in a loop names the step: its event above so many bits of the element.
 const EventBits = 40
+
+// iteration interprets the steps of iteration t and returns their first fault.
+func (l *Loop) iteration(t int64, params []uint64, slots [][]byte) (first loopir.Fault, err error) {
+	scalars := slices.Clone(l.Scalars)
+	for _, d := range l.Draws {
+		scalars[d-1] = params[l.Operands]
+		scalars[d] = params[l.Operands+1] + uint64(l.Place(t)*l.Drawn) + l.Scalars[d]
+	}
+	for i := range l.Steps {
+		f, err := l.step(&l.Steps[i], slots, scalars)
+		if err != nil {
+			return first, err
+		}
+		if f.Failed && !first.Failed {
+			first = loopir.Fault{Failed: true, Elem: int64(l.Steps[i].Event)<<EventBits | f.Elem}
+		}
+	}
+	return first, nil
+}
 
 func (l *Loop) step(s *Step, slots [][]byte, scalars []uint64) (loopir.Fault, error) {
 	bufs := make([][]byte, len(s.Bufs))

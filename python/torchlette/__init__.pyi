@@ -11,6 +11,7 @@ from torchlette import distributions as distributions
 from torchlette import fft as fft
 from torchlette import func as func
 from torchlette import io as io
+from torchlette import lax as lax
 from torchlette import linalg as linalg
 from torchlette import masked as masked
 from torchlette import nn as nn
@@ -522,6 +523,7 @@ from torchlette._compat import multiprocessing as multiprocessing
 from torchlette._compat import onnx as onnx
 from torchlette._compat import overrides as overrides
 from torchlette._compat import types as types
+from torchlette._compat._higher_order_ops import cond as cond
 from torchlette._compat.compiler import compile as compile
 from torchlette._compat.deprecated import _assert as _assert
 from torchlette._compat.deprecated import _assert_async as _assert_async

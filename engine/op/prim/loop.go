@@ -55,16 +55,8 @@ func loopInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error
 	if len(in) != n || l.Carries+l.Xs > len(want) || l.Carries > len(results) {
 		return nil, ir.Errorf(ir.ErrRuntime, "loop: got %d operands, want %d", len(in), n)
 	}
-	for i, id := range want {
-		av := ir.AvalOf(id)
-		shape := av.Shape()
-		if i >= l.Carries && i < l.Carries+l.Xs {
-			shape = slices.Concat([]int64{l.Length}, shape)
-		}
-		if !in[i].IsTensor() || in[i].DType() != av.DType || !slices.Equal(in[i].Shape(), shape) {
-			return nil, ir.Errorf(ir.ErrRuntime, "loop: operand %d: got %s of shape %s, want %s of shape %s", i,
-				in[i].DType(), ir.ShapeString(in[i].Shape()), av.DType, ir.ShapeString(shape))
-		}
+	if err := checkLoopOperands(l, in[:len(want)], want); err != nil {
+		return nil, err
 	}
 	for k, id := range results {
 		av := ir.AvalOf(id)
@@ -88,6 +80,22 @@ func loopInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error
 		return nil, ir.Errorf(ir.ErrNotImplemented, "loop: %d carries and results, want at most %d", len(out), most)
 	}
 	return out, nil
+}
+
+// checkLoopOperands compares a loop's operands with those of its body: xs have one more dim, of iterations.
+func checkLoopOperands(l *op.Loop, in []op.Val, want []ir.AvalID) error {
+	for i, id := range want {
+		av := ir.AvalOf(id)
+		shape := av.Shape()
+		if i >= l.Carries && i < l.Carries+l.Xs {
+			shape = slices.Concat([]int64{l.Length}, shape)
+		}
+		if !in[i].IsTensor() || in[i].DType() != av.DType || !slices.Equal(in[i].Shape(), shape) {
+			return ir.Errorf(ir.ErrRuntime, "loop: operand %d: got %s of shape %s, want %s of shape %s", i,
+				in[i].DType(), ir.ShapeString(in[i].Shape()), av.DType, ir.ShapeString(shape))
+		}
+	}
+	return nil
 }
 
 // keepBytes is how many bytes of carries a loop keeps for its gradient. Beyond that it keeps those of some iterations,

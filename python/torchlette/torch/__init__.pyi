@@ -300,6 +300,7 @@ from torchlette import complex32 as complex32
 from torchlette import complex64 as complex64
 from torchlette import concat as concat
 from torchlette import concatenate as concatenate
+from torchlette import cond as cond
 from torchlette import conj as conj
 from torchlette import conj_physical as conj_physical
 from torchlette import conj_physical_ as conj_physical_
@@ -532,6 +533,7 @@ from torchlette import kaiser_window as kaiser_window
 from torchlette import keep as keep
 from torchlette import kron as kron
 from torchlette import kthvalue as kthvalue
+from torchlette import lax as lax
 from torchlette import layer_norm as layer_norm
 from torchlette import layout as layout
 from torchlette import lcm as lcm
