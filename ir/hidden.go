@@ -16,7 +16,10 @@ func InternHidden(hidden []HiddenDim, shape, stride []int64) *Layout {
 	}
 	fullShape, fullStride := make([]int64, 0, len(hidden)+len(shape)), make([]int64, 0, len(hidden)+len(shape))
 	key := []byte{'h'}
-	for _, h := range hidden {
+	for i, h := range hidden {
+		if i > 0 && h.Level <= hidden[i-1].Level {
+			panic("BUG: hidden dims are not in ascending order of level")
+		}
 		fullShape, fullStride = append(fullShape, h.Size), append(fullStride, h.Stride)
 		for _, v := range []int64{h.Level, h.Size, h.Stride} {
 			key = binary.AppendVarint(key, v)

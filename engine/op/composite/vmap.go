@@ -45,18 +45,23 @@ func registerVmapOps() {
 	})
 }
 
-// hideDim turns a dim into the hidden dim of a level that is above all levels of x.
+// hideDim turns a dim into the hidden dim of a level that x lacks.
 func hideDim(b op.Builder, x op.Val, dim int, level int64) op.Val {
 	l := x.L()
 	n := len(l.Hidden)
-	hidden := append(slices.Clone(l.Hidden), ir.HiddenDim{Level: level, Size: l.Shape[dim], Stride: l.Stride[dim]})
+	at := 0 // the place of the level among those of x
+	for at < n && l.Hidden[at].Level < level {
+		at++
+	}
+	hidden := slices.Insert(slices.Clone(l.Hidden), at, ir.HiddenDim{Level: level, Size: l.Shape[dim],
+		Stride: l.Stride[dim]})
 	to := ir.InternHidden(hidden, slices.Delete(slices.Clone(l.Shape), dim, dim+1),
 		slices.Delete(slices.Clone(l.Stride), dim, dim+1))
 	perm := make([]int64, 0, n+len(l.Shape))
 	for i := range n {
 		perm = append(perm, int64(i))
 	}
-	perm = append(perm, int64(n+dim))
+	perm = slices.Insert(perm, at, int64(n+dim))
 	for i := range l.Shape {
 		if i != dim {
 			perm = append(perm, int64(n+i))

@@ -281,6 +281,22 @@ def test_tangents_with_a_batch_that_their_values_lack() -> None:
     both(program)
 
 
+def test_a_gradient_in_an_inner_map_of_a_map_of_directions() -> None:
+    """The point of the inner gradient has the inner level before it gets the outer one."""
+
+    def program(lib: Any) -> Any:
+        def f(v: Any) -> Any:
+            gradient = lib.func.grad(lambda u: u.sin().sum())
+            return lib.func.vmap(gradient)(lib.stack([v, v * 0.5])).sum(0)
+
+        def g(x: Any) -> Any:
+            return lib.func.vmap(lambda t: lib.func.jvp(f, (x,), (t,))[1])(lib.stack([x, x + 1])).sum()
+
+        return [lib.func.grad(g)(pair(lib, dtype=lib.float64)[0])]
+
+    both(program)
+
+
 def test_draws_under_a_map_of_directions() -> None:
     """Dropout drops the same elements of value and tangent."""
     x = facade.ones(64)
