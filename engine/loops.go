@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/ir"
@@ -128,8 +130,14 @@ func (e *Engine) loop(c *LoopCall, outs []Out) (int, *ir.Error) {
 	defer e.recorder.end()
 	e.tape.From = e.recorder.labels[len(e.recorder.labels)-1]
 	s := e.session
-	whole, back := s.LoopLevels(in, c.Carries)
-	whole = append(whole, s.Outside(f.c)...)
+	whole, back, end := s.LoopLevels(in, c.Carries)
+	defer end()
+	outside := s.Outside(f.c)
+	if slices.ContainsFunc(outside, s.IsDual) { // the trace recorded no history of values without one
+		panic(ir.Errorf(ir.ErrNotImplemented, "forward AD: the body of a loop reads a dual tensor from outside: make it a "+
+			"carry or an element of xs"))
+	}
+	whole = append(whole, outside...)
 	for i, v := range whole {
 		if v.Device() != ir.CPU { // loops run on the CPU
 			whole[i] = prim.ToDevice(s, v, ir.CPU)

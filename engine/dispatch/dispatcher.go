@@ -144,6 +144,11 @@ func (d *Dispatcher) GradientBody(l *op.Loop, need, given []bool) int64 {
 	return d.session.GradientBody(l, need, given)
 }
 
+// BatchBody implements op.BodyBuilder.
+func (d *Dispatcher) BatchBody(l *op.Loop, batched []bool, sizes []int64) int64 {
+	return d.session.BatchBody(l, batched, sizes)
+}
+
 // SegmentBody implements op.BodyBuilder.
 func (d *Dispatcher) SegmentBody(l *op.Loop, n int64) int64 { return d.session.SegmentBody(l, n) }
 

@@ -118,12 +118,12 @@ func insertInputs(c *Captured, at int, results []program.Result) {
 }
 
 // LoopLevels reveals the levels of vmap in progress in a loop's operands: they come after the dim of iterations. back
-// hides them again in the results. The body of such a loop computes the whole batch.
-func (s *Session) LoopLevels(in []op.Val, carries int) (whole []op.Val, back func(outs []op.Val) []op.Val) {
+// hides them again in the results. The body of such a loop computes the whole batch. The caller calls end at the end.
+func (s *Session) LoopLevels(in []op.Val, carries int) (whole []op.Val, back func(outs []op.Val) []op.Val, end func()) {
 	levels := s.levels()
 	n := len(levels)
 	if n == 0 {
-		return in, func(outs []op.Val) []op.Val { return outs }
+		return in, func(outs []op.Val) []op.Val { return outs }, func() {}
 	}
 	turn := func(v op.Val, from, to int) op.Val {
 		perm := make([]int64, v.L().Rank())
@@ -140,9 +140,10 @@ func (s *Session) LoopLevels(in []op.Val, carries int) (whole []op.Val, back fun
 		}
 	}
 	old := s.vmaps.inRule
+	end = func() { s.vmaps.inRule = old }
 	s.vmaps.inRule = true
 	return whole, func(outs []op.Val) []op.Val {
-		s.vmaps.inRule = old
+		end()
 		for k, v := range outs {
 			if k >= carries {
 				v = turn(v, 0, n)
@@ -150,7 +151,7 @@ func (s *Session) LoopLevels(in []op.Val, carries int) (whole []op.Val, back fun
 			outs[k] = s.Hide(v, levels)
 		}
 		return outs
-	}
+	}, end
 }
 
 // levels lists the levels of vmap in progress. One without size only refuses draws.
@@ -276,6 +277,36 @@ func (s *Session) inlineBody(id int64, in []op.Val) []op.Val {
 		s.derived.captured[id] = c
 	}
 	return s.Inline(c, in, nil)
+}
+
+// BatchBody implements op.BodyBuilder.
+func (s *Session) BatchBody(l *op.Loop, batched []bool, sizes []int64) int64 {
+	operands := slices.Clone(l.Body().Operands())
+	for i, id := range operands {
+		if av := ir.AvalOf(id); batched[i] {
+			operands[i] = ir.InternAval(av.DType, av.Device, ir.DenseLayout(slices.Concat(sizes, av.Shape()))).ID
+		}
+	}
+	return s.derive(fmt.Sprint("batch", l.ID, l.While, batched, sizes), operands, func(in []op.Val) []op.Val {
+		levels := make([]ir.HiddenDim, len(sizes))
+		for i, n := range sizes {
+			levels[i] = ir.HiddenDim{Level: int64(i + 1), Size: n}
+		}
+		s.vmaps.inRule, s.vmaps.plain, s.vmapLevels = false, true, nil
+		for i := range in {
+			if batched[i] {
+				in[i] = s.Hide(in[i], levels)
+			}
+		}
+		outs := s.inlineBody(l.ID, in)
+		s.vmaps.inRule = true
+		for k := range outs {
+			if k > 0 || !l.While || hasBatch(outs[k]) { // a condition is one for all
+				outs[k] = s.Reveal(outs[k], levels)
+			}
+		}
+		return outs
+	})
 }
 
 // SegmentBody implements op.BodyBuilder.

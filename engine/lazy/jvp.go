@@ -17,6 +17,9 @@ func (s *Session) recordDual(p *op.Prim, attr []int64, in []op.Val, l *tangentLe
 	since := s.graph.Seq()
 	e := *s.Record(p.ID, attr, in)
 	e.Types, e.Outs = slices.Clone(e.Types), slices.Clone(e.Outs)
+	// A loop records whole values, whose tangents may have batches of their own.
+	defer func(old bool) { s.vmaps.inRule = old }(s.vmaps.inRule)
+	s.vmaps.inRule = false
 	if slices.ContainsFunc(e.Outs, func(o op.Val) bool { return o.DType().IsFloat() }) {
 		c := &op.JVPCall{B: s, Prim: p, Attr: attr, In: in, Out: e.Outs, Tan: make([]op.Val, len(in))}
 		for i := range in {

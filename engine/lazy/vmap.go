@@ -14,6 +14,8 @@ import (
 type vmaps struct {
 	used   bool // there may be values with hidden dims
 	inRule bool // a batching rule records whole values
+	// plain: the tape gets the steps that batching rules record, as a program keeps them, not one for an element.
+	plain bool
 	// replaying: a backward walk records, so a draw repeats an earlier one and is the same for the whole batch.
 	replaying bool
 }
@@ -142,9 +144,12 @@ func (s *Session) recordBatch(p *op.Prim, attr []int64, in []op.Val) *Emission {
 	specs := slices.Clone(inferSpecs(p, attr, in, nil))
 	levels, taping := levelsOf(in), s.taping
 	var outs []op.Val
-	if draw(p, attr) {
+	switch {
+	case draw(p, attr):
 		outs = s.drawBatch(p, attr, in, specs, levels)
-	} else {
+	case s.vmaps.plain:
+		outs = s.applyRule(p, attr, in, specs, levels, p.Batch)
+	default:
 		s.taping = false
 		outs = s.applyRule(p, attr, in, specs, levels, p.Batch)
 		s.taping = taping
@@ -164,10 +169,10 @@ func (s *Session) applyRule(p *op.Prim, attr []int64, in []op.Val, specs []op.Ou
 	if rule == nil {
 		rule = prim.BatchLoop
 	}
-	// Operands that are equal for all elements need no batch where a rule does less work for them.
+	// Operands that are equal for all elements need no batch where a rule does less work for them. They leave the tape.
 	of := levels
 	in = slices.Clone(in) // the caller records the step of the operands as they are
-	if k := p.BatchKind; !draw(p, attr) && (k == op.BatchSplit || k == op.BatchFold || k == op.BatchIndex) {
+	if k := p.BatchKind; !draw(p, attr) && !s.vmaps.plain && (k == op.BatchSplit || k == op.BatchFold || k == op.BatchIndex) {
 		for i := range in {
 			in[i] = s.equalOnce(in[i])
 		}

@@ -16,11 +16,12 @@ const (
 	BatchLayout                    // the batch dims come first in the layout that an attribute names
 	BatchDraw                      // a draw: the levels whose randomness is "different" get numbers of their own
 	BatchConstant                  // no tensor operands: one result for the whole batch
+	BatchProgram                   // the program that an attribute holds computes the batch
 )
 
 // String returns the kind's name in the list of primitives.
 func (k BatchKind) String() string {
-	return [...]string{"loop", "same", "dims", "split", "index", "fold", "layout", "draw", "constant"}[k]
+	return [...]string{"loop", "same", "dims", "split", "index", "fold", "layout", "draw", "constant", "program"}[k]
 }
 
 // BatchCall is the call of a batching rule.

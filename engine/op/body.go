@@ -65,6 +65,9 @@ type BodyBuilder interface {
 	// iterations read and that need one. It takes apart the loop's xs, the loop's carries before the iteration, and the
 	// cotangents that are given. Its stacked results are the cotangents of the xs that need one.
 	GradientBody(l *Loop, need, given []bool) int64
+	// BatchBody is the body of l for a batch: operands and results have the batch as their first dims, except for operands
+	// without it.
+	BatchBody(l *Loop, batched []bool, sizes []int64) int64
 	// SegmentBody is a loop of n iterations as a body: it takes n places of each xs at once.
 	SegmentBody(l *Loop, n int64) int64
 }

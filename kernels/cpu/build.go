@@ -66,12 +66,12 @@ func (d *Device) Build(steps []device.Step, slots int) (_ device.Program, err er
 }
 
 // build makes a program, or the body of a loop in one.
-func (d *Device) build(steps []device.Step, slots int) (p *program, err error) {
-	p = &program{dev: d, steps: len(steps)}
+func (d *Device) build(steps []device.Step, slots int) (built *program, err error) {
+	p := &program{dev: d, steps: len(steps)}
 	defer func() {
 		if err != nil {
 			p.Release()
-			p = nil
+			built = nil
 		}
 	}()
 	defer recovered(&err)

@@ -42,6 +42,7 @@ func setBatchRules() {
 	setFoldRules()
 	op.SetBatch(pDropout, op.BatchDraw, batchSame)
 	op.SetBatch(pRandom, op.BatchDraw, nil)
+	op.SetBatch(pLoop, op.BatchProgram, batchLoopBody)
 	op.SetBatch(pFill, op.BatchConstant, nil)
 	op.SetBatch(pIota, op.BatchConstant, nil)
 }

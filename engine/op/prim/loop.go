@@ -183,6 +183,45 @@ func segmented(b op.Builder, l op.Loop, in []op.Val) []op.Val {
 	return outs
 }
 
+// batchLoopBody: the body computes the batch, so the loop stays one. A condition that differs in the batch is refused.
+func batchLoopBody(c *op.BatchCall) []op.Val {
+	l, n := *op.LoopOf(c.Attr), len(c.Sizes)
+	body := l.Body()
+	if body.DrawsTaken() > 0 { // each element draws numbers of its own
+		return BatchLoop(c)
+	}
+	xs := l.Carries + l.Xs
+	turn := func(v op.Val, from, to int) op.Val {
+		dims := make([]int64, len(v.Shape()))
+		for i := range dims {
+			dims[i] = int64(i)
+		}
+		return Permute(c.B, v, slices.Insert(slices.Delete(dims, from, from+1), to, int64(from)))
+	}
+	in, batched := slices.Clone(c.In), make([]bool, len(c.In))
+	for i := range in {
+		if batched[i] = c.Batched[i] || i < xs && (i > 0 || !l.While); !batched[i] {
+			continue
+		}
+		in[i] = whole(c, i)
+		if i >= l.Carries && i < xs {
+			in[i] = turn(in[i], n, 0) // iterations come first
+		}
+		in[i] = Contiguous(c.B, in[i])
+	}
+	l.ID = c.B.(op.BodyBuilder).BatchBody(&l, batched, c.Sizes)
+	outs := slices.Clone(c.B.EmitN(pLoop, l.Attr(), in...))
+	for k := range outs {
+		switch {
+		case k >= l.Carries:
+			outs[k] = turn(outs[k], 0, n)
+		case l.While && k == 0:
+			outs[k] = spreadBatch(c, outs[k])
+		}
+	}
+	return outs
+}
+
 // loopVJP is the rule of loop: a loop over the same places in the other order. It draws as the loop did, because a
 // draw belongs to a place and not to a time.
 func loopVJP(c *op.VJPCall) []op.Val {

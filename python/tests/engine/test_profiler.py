@@ -103,13 +103,14 @@ def test_times_add_up(prof: profile) -> None:
 def test_cpu_times_lie_in_the_wall_time() -> None:
     """On the CPU the steps follow each other within the block."""
     x = torchlette.ones(1 << 20)
+    torchlette.realize(x)
     begin = time.time_ns()
     with profile() as p:
         for _ in range(5):
             x = x * 1.5
             x[0].item()
     end = time.time_ns()
-    events = [e for e in p.events() if e.name == "mul"]
+    events = [e for e in p.events() if "mul" in e.name]
     assert len(events) == 5
     assert sum(e.duration_ns for e in p.events()) <= end - begin
     for a, b in zip(events, events[1:], strict=False):
@@ -196,7 +197,7 @@ def test_schedule(tmp_path: Path) -> None:
     write = profiler.tensorboard_trace_handler(str(tmp_path / "traces"), "worker")
 
     def on_ready(p: profile) -> None:
-        ready.append((p.step_num, sum(e.name == "exp" for e in p.events())))
+        ready.append((p.step_num, sum("exp" in e.name for e in p.events())))
         write(p)
 
     with profile(schedule=profiler.schedule(wait=1, warmup=1, active=2), on_trace_ready=on_ready) as p:

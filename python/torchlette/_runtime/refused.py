@@ -56,12 +56,6 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         "masked.MaskedTensor masked.as_masked_tensor masked.is_masked_tensor masked.masked_tensor",
         "",
     ),
-    "Factorizations of indefinite matrices": (
-        "LDL with pivots in blocks is not written: use linalg.solve, or linalg.cholesky where the matrix is positive "
-        "definite",
-        "linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve",
-        "",
-    ),
     "Quantized tensors": (
         "there are no quantized dtypes: compute in float16",
         "quantization qint8 quint8 qint32 quint4x2 quint2x4 qscheme quantize_per_tensor quantize_per_channel "
@@ -74,7 +68,7 @@ GROUPS: dict[str, tuple[str, str, str]] = {
     ),
     "Compilers and exporters": (
         "the engine records, plans and merges kernels by itself: call the function as it is",
-        "export package classes cond while_loop",
+        "export package classes while_loop",
         "",
     ),
     "Several processes and devices": (

@@ -64,7 +64,13 @@ def flatten(what: str, value: Any) -> tuple[list[Tensor], Tree]:
 
 
 class Body:
-    """A traced body: its number in the engine, its results' shapes, dtypes and devices, and their tree."""
+    """A traced body.
+
+    Args:
+        number: The body's number in the engine.
+        types: Shape, dtype and device of each result.
+        tree: The results' structure.
+    """
 
     __slots__ = ("number", "tree", "types")
 
@@ -77,7 +83,15 @@ class Body:
     def loop(
         self, carries: Sequence[Tensor], xs: Sequence[Tensor], length: int, reverse: bool = False, ends: bool = False
     ) -> list[Tensor]:
-        """Record the loop; return the last carries, and the stacked results. ``ends``: the first carry may end it."""
+        """Record the loop; return the last carries, and the stacked results.
+
+        Args:
+            carries: The first carries.
+            xs: Tensors whose elements along the first dim the iterations take apart.
+            length: The number of iterations.
+            reverse: Whether iterations go from the last element to the first.
+            ends: Whether the loop ends where the first carry is false.
+        """
         return _C._loop(self.number, [*carries, *xs], len(carries), len(xs), length, reverse, ends, len(self.types))
 
 
@@ -89,7 +103,11 @@ def like_elements(xs: Sequence[Tensor]) -> list[Tensor]:
 def trace(what: str, f: Callable[[list[Tensor]], Any], like: Sequence[Tensor], *, fresh: bool = False) -> Body:
     """Trace ``f`` on placeholders like tensors. All floating-point ones require a gradient if gradients are recorded.
 
-    ``fresh``: the results after the first are carries that the body does not read.
+    Args:
+        what: The function's name in errors.
+        f: The body.
+        like: Tensors like the first carries and the elements of xs.
+        fresh: Whether the results after the first are carries that the body does not read.
     """
     tracked = _C.is_grad_enabled()
     args = [t.new_empty(t.shape, requires_grad=tracked and t.is_floating_point()) for t in like]
@@ -108,7 +126,14 @@ def _type_text(t: Tensor) -> str:
 
 
 def check_carry(what: str, carry: Any, given: Sequence[Tensor], tree: Tree) -> None:
-    """Raise JAX's TypeError unless the carry that a body returns has the types of the one that it got."""
+    """Raise JAX's TypeError unless the carry that a body returns has the types of the one that it got.
+
+    Args:
+        what: The function's name in errors.
+        carry: What the body returns.
+        given: The tensors of the carry that it got.
+        tree: Their structure.
+    """
     got, got_tree = flatten(what, carry)
     if got_tree != tree:
         raise TypeError(

@@ -14,7 +14,14 @@ __all__ = ["cond", "map", "scan", "while_loop"]
 def cond(
     pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: tuple[Any, ...] | list[Any] = ()
 ) -> Any:
-    """Return ``true_fn(*operands)`` where ``pred`` is true, else ``false_fn(*operands)``; see :func:`lax.cond`."""
+    """Return ``true_fn(*operands)`` where ``pred`` is true, else ``false_fn(*operands)``; see :func:`lax.cond`.
+
+    Args:
+        pred: A bool, or a tensor with one element.
+        true_fn: A function of the operands.
+        false_fn: A function of the operands with results of the same types and shapes.
+        operands: Trees of tensors.
+    """
     if not isinstance(operands, (tuple, list)):
         raise RuntimeError(
             "Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of tensor leaves, "
