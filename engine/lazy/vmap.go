@@ -172,7 +172,8 @@ func (s *Session) applyRule(p *op.Prim, attr []int64, in []op.Val, specs []op.Ou
 	// Operands that are equal for all elements need no batch where a rule does less work for them. They leave the tape.
 	of := levels
 	in = slices.Clone(in) // the caller records the step of the operands as they are
-	if k := p.BatchKind; !draw(p, attr) && !s.vmaps.plain && (k == op.BatchSplit || k == op.BatchFold || k == op.BatchIndex) {
+	if k := p.BatchKind; !draw(p, attr) && !s.vmaps.plain &&
+		(k == op.BatchSplit || k == op.BatchFold || k == op.BatchIndex) {
 		for i := range in {
 			in[i] = s.equalOnce(in[i])
 		}
