@@ -47,6 +47,14 @@ for _ in range(5):
 assert losses[-1] < losses[0], losses
 """
 
+_BERT = """
+import torch, tempfile
+from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+model = BertForSequenceClassification(BertConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+                                                 intermediate_size=64, vocab_size=100))
+data = [{"input_ids": torch.randint(0, 100, (8,)), "labels": torch.tensor(i % 2)} for i in range(16)]
+"""
+
 #: What is tried: the package, what it does, and the program that does it.
 PROGRAMS: list[tuple[str, str, str]] = [
     ("transformers", "GPT-2: forward, backward, AdamW", _GPT2 + _STEPS),
@@ -59,12 +67,8 @@ PROGRAMS: list[tuple[str, str, str]] = [
     (
         "transformers",
         "BERT: Trainer",
-        """
-import torch, tempfile
-from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
-model = BertForSequenceClassification(BertConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
-                                                 intermediate_size=64, vocab_size=100))
-data = [{"input_ids": torch.randint(0, 100, (8,)), "labels": torch.tensor(i % 2)} for i in range(16)]
+        _BERT
+        + """
 arguments = TrainingArguments(tempfile.mkdtemp(), num_train_epochs=1, per_device_train_batch_size=4, report_to=[],
                               use_cpu=True, save_strategy="no")
 Trainer(model=model, args=arguments, train_dataset=data).train()
@@ -169,12 +173,8 @@ assert torch.equal(loaded.weight, model.weight)
     (
         "transformers",
         "BERT: Trainer with checkpoints, resumed",
-        """
-import torch, tempfile
-from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
-model = BertForSequenceClassification(BertConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
-                                                 intermediate_size=64, vocab_size=100))
-data = [{"input_ids": torch.randint(0, 100, (8,)), "labels": torch.tensor(i % 2)} for i in range(16)]
+        _BERT
+        + """
 arguments = TrainingArguments(tempfile.mkdtemp(), num_train_epochs=1, per_device_train_batch_size=4, report_to=[],
                               use_cpu=True, save_steps=2)
 Trainer(model=model, args=arguments, train_dataset=data).train()

@@ -37,15 +37,23 @@ func (e *Engine) BeginTrace(args []uint64, outs []Out) (err *ir.Error) {
 	if e.captures.tracing || e.backward.open > 0 {
 		return ir.Errorf(ir.ErrRuntime, "a function cannot be captured inside of another capture or of a backward walk")
 	}
-	var like []op.Val
-	for _, h := range args {
-		v, err := e.session.Resolve(h)
-		if err != nil {
-			return err
-		}
-		like = append(like, v)
+	like, err := e.resolveAll(args)
+	if err != nil {
+		return err
 	}
 	return e.beginTrace(like, FenceTrace, outs)
+}
+
+// resolveAll returns the values of tensors.
+func (e *Engine) resolveAll(handles []uint64) (vals []op.Val, err *ir.Error) {
+	for _, h := range handles {
+		v, err := e.session.Resolve(h)
+		if err != nil {
+			return nil, err
+		}
+		vals = append(vals, v)
+	}
+	return vals, nil
 }
 
 // beginTrace makes the placeholders of a trace.
@@ -109,17 +117,15 @@ func (e *Engine) EndTrace(keep bool, results []uint64, made []bool) (id uint64, 
 func (e *Engine) CaptureTangents(args, results []uint64) (id uint64, err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
-	var vals [2][]op.Val
-	for i, hs := range [2][]uint64{args, results} {
-		for _, h := range hs {
-			v, err := e.session.Resolve(h)
-			if err != nil {
-				return 0, err
-			}
-			vals[i] = append(vals[i], v)
-		}
+	from, err := e.resolveAll(args)
+	if err != nil {
+		return 0, err
 	}
-	c, ok := e.session.CaptureTangents(vals[0], vals[1])
+	to, err := e.resolveAll(results)
+	if err != nil {
+		return 0, err
+	}
+	c, ok := e.session.CaptureTangents(from, to)
 	if !ok {
 		return 0, nil
 	}
@@ -166,13 +172,9 @@ func (e *Engine) callCaptured(id uint64, args []uint64, numbers []float64, sourc
 	if len(numbers) < f.c.Supplied {
 		return 0, ir.Errorf(ir.ErrValue, "captured function: numbers: got %d, want %d", len(numbers), f.c.Supplied)
 	}
-	var in []op.Val
-	for _, h := range args {
-		v, err := s.Resolve(h)
-		if err != nil {
-			return 0, err
-		}
-		in = append(in, v)
+	in, err := e.resolveAll(args)
+	if err != nil {
+		return 0, err
 	}
 	e.at(sourceLoc)
 	s.TapeUserCalls()

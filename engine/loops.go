@@ -36,13 +36,9 @@ func (e *Engine) BeginBody(args []uint64, outs []Out) (err *ir.Error) {
 	if err := e.failures.poisoned(); err != nil {
 		return err
 	}
-	var like []op.Val
-	for _, h := range args {
-		v, err := e.session.Resolve(h)
-		if err != nil {
-			return err
-		}
-		like = append(like, v)
+	like, err := e.resolveAll(args)
+	if err != nil {
+		return err
 	}
 	k := &e.captures
 	k.loops = append(k.loops, struct{ tracing, mixed, flushed bool }{k.tracing, k.mixed, k.flushed})
@@ -78,14 +74,13 @@ func (e *Engine) EndBody(keep bool, results []uint64, fresh int) (id uint64, err
 	if e.captures.mixed {
 		return 0, ir.Errorf(ir.ErrRuntime, "another thread used the library while the body of a loop was traced")
 	}
-	var vals []op.Val
-	var devices []ir.DeviceID
-	for _, h := range results {
-		v, err := e.session.Resolve(h)
-		if err != nil {
-			return 0, err
-		}
-		vals, devices = append(vals, v), append(devices, v.Device())
+	vals, err := e.resolveAll(results)
+	if err != nil {
+		return 0, err
+	}
+	devices := make([]ir.DeviceID, len(vals))
+	for k, v := range vals {
+		devices[k] = v.Device()
 	}
 	body, c, err := e.session.CaptureBody(vals, fresh)
 	if err != nil {
@@ -116,13 +111,9 @@ func (e *Engine) loop(c *LoopCall, outs []Out) (int, *ir.Error) {
 	if len(outs) < f.results {
 		return 0, ir.Errorf(ir.ErrValue, "loop: results: got room for %d, want %d", len(outs), f.results)
 	}
-	var in []op.Val
-	for _, h := range c.Args {
-		v, err := e.session.Resolve(h)
-		if err != nil {
-			return 0, err
-		}
-		in = append(in, v)
+	in, err := e.resolveAll(c.Args)
+	if err != nil {
+		return 0, err
 	}
 	e.at(c.SourceLoc)
 	e.session.TapeUserCalls()

@@ -37,6 +37,9 @@ const (
 	NumCodes
 )
 
+// LoopEventBits is how a fault in the body of a loop names its place: the event above so many bits of the element.
+const LoopEventBits = 40
+
 // Error is what every fallible engine call returns. Msg has the form "op: what is wrong: got X, want Y", unless PyTorch
 // has a text of its own.
 type Error struct {

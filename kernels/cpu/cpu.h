@@ -236,8 +236,8 @@ typedef struct {
 typedef struct { int32_t set; uint32_t event; int64_t elem, order; } tl_fault;
 
 // A loop: device.Loop. wire gives slots of prog their memory; the first stay of them have it for all iterations.
-// scalars are those of the iteration, constants those that the draws are added to. condition is the wire of the carry
-// that ends the loop; -1: none.
+// scalars has the numbers of one iteration. Offsets of draws among them are the numbers in constants plus the loop's
+// first offset. condition is the wire of the carry that ends the loop, or -1.
 enum { TLK_WIRE_STAYS, TLK_WIRE_ADVANCES, TLK_WIRE_CARRY_IN, TLK_WIRE_CARRY_OUT };
 typedef struct { int32_t slot, route, buf, operand, width, carry, kept, spare, last; int64_t bytes; } tl_wire;
 typedef struct tl_loop {
@@ -250,7 +250,7 @@ typedef struct tl_loop {
 	int64_t *offsets;
 	uint64_t *scalars, *constants;
 } tl_loop;
-enum { TLK_EVENT_BITS = 40 }; // device.EventBits
+enum { TLK_EVENT_BITS = 40 }; // ir.LoopEventBits
 
 // The state of one accumulator in a set. before, in a Prefix stage, is the state of the chunks before this one, else
 // NULL.

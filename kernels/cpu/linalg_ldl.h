@@ -1,24 +1,24 @@
-// Symmetric indefinite systems in double. The diagonal blocks of D have one or two rows; a negative pivot marks two.
-// Bunch and Kaufman's pivoting (Golub and Van Loan, section 4.4.4) keeps the factors as small as LAPACK's sytrf does.
+// Symmetric indefinite systems in double: A = L D L' with rows exchanged. Blocks of D have one or two rows; a negative
+// pivot marks two. Pivots are Bunch and Kaufman's (Golub and Van Loan, section 4.4.4), as those of LAPACK's sytrf.
 
 // The pivot of column k: the row that moves to the end of the block, and the rows of the block.
 typedef struct {
 	int64_t row, rows;
 } ldl_pivot;
 
-// Returns the column of the largest element of a symmetric matrix's row i among columns from..n-1, without i itself.
-static double ldl_row_max(const double *a, int64_t n, int64_t i, int64_t from, int64_t *at) {
+// Returns the largest magnitude in row i of a symmetric matrix, in columns from..n-1 but the diagonal.
+static double ldl_row_max(const double *a, int64_t n, int64_t i, int64_t from) {
 	double most = -1;
 	for (int64_t j = from; j < n; j++) {
 		double v = j == i ? -1 : fabs(j < i ? a[i * n + j] : a[j * n + i]);
-		if (v > most) most = v, *at = j;
+		if (v > most) most = v;
 	}
 	return most;
 }
 
 static ldl_pivot ldl_choose(const double *a, int64_t n, int64_t k, int32_t *status) {
 	double alpha = (1 + sqrt(17)) / 8, own = fabs(a[k * n + k]), most = 0, row_most;
-	int64_t big = k, ignored;
+	int64_t big = k;
 	for (int64_t i = k + 1; i < n; i++)
 		if (fabs(a[i * n + k]) > most || i == k + 1) most = fabs(a[i * n + k]), big = i;
 	if (isnan(own) || (own == 0 && most == 0)) {
@@ -26,7 +26,7 @@ static ldl_pivot ldl_choose(const double *a, int64_t n, int64_t k, int32_t *stat
 		return (ldl_pivot){k, 0};
 	}
 	if (own >= alpha * most) return (ldl_pivot){k, 1};
-	row_most = ldl_row_max(a, n, big, k, &ignored);
+	row_most = ldl_row_max(a, n, big, k);
 	if (own >= alpha * most * (most / row_most)) return (ldl_pivot){k, 1};
 	if (fabs(a[big * n + big]) >= alpha * row_most) return (ldl_pivot){big, 1};
 	return (ldl_pivot){big, 2};

@@ -11,6 +11,9 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
+// C and Go name the places of faults alike.
+var _ [0]struct{} = [C.TLK_EVENT_BITS - ir.LoopEventBits]struct{}{}
+
 // loop makes the C form of a loop in program p. Its steps are a program of their own, which C runs for each iteration.
 func (d *Device) loop(p *program, op *device.Loop) (*C.tl_loop, error) {
 	body, err := d.build(op.Steps, op.Slots)

@@ -160,9 +160,6 @@ func (l *Loop) condition(slots [][]byte) []byte {
 	panic("BUG: a loop without its condition")
 }
 
-// EventBits is how a fault in a loop names the step: its event above so many bits of the element.
-const EventBits = 40
-
 // iteration interprets the steps of iteration t and returns their first fault.
 func (l *Loop) iteration(t int64, params []uint64, slots [][]byte) (first loopir.Fault, err error) {
 	scalars := slices.Clone(l.Scalars)
@@ -176,7 +173,7 @@ func (l *Loop) iteration(t int64, params []uint64, slots [][]byte) (first loopir
 			return first, err
 		}
 		if f.Failed && !first.Failed {
-			first = loopir.Fault{Failed: true, Elem: int64(l.Steps[i].Event)<<EventBits | f.Elem}
+			first = loopir.Fault{Failed: true, Elem: int64(l.Steps[i].Event)<<ir.LoopEventBits | f.Elem}
 		}
 	}
 	return first, nil

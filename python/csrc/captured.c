@@ -23,21 +23,26 @@ static PyObject *wrapped(const tl_out *outs, int32_t n, uint8_t api) {
     return list;
 }
 
-/* _trace_begin(tensors): the placeholders on which a function is to be captured. */
-static PyObject *py_trace_begin(PyObject *self, PyObject *tensors) {
-    (void)self;
+/* Starts a trace; the list of its placeholders. */
+static PyObject *placeholders(PyObject *tensors, int32_t (*begin)(const uint64_t *, int32_t, tl_out *), uint8_t api) {
     Py_ssize_t n;
     uint64_t *hs = handles_of(tensors, &n, false);
     tl_out *outs = PyMem_Calloc((size_t)n + 1, sizeof *outs);
     PyObject *list = NULL;
     if (hs != NULL && outs == NULL) {
         PyErr_NoMemory();
-    } else if (hs != NULL && check_status(tl_trace_begin(hs, (int32_t)n, outs)) == 0) {
-        list = wrapped(outs, (int32_t)n, creation_api());
+    } else if (hs != NULL && check_status(begin(hs, (int32_t)n, outs)) == 0) {
+        list = wrapped(outs, (int32_t)n, api);
     }
     PyMem_Free(hs);
     PyMem_Free(outs);
     return list;
+}
+
+/* _trace_begin(tensors): the placeholders on which a function is to be captured. */
+static PyObject *py_trace_begin(PyObject *self, PyObject *tensors) {
+    (void)self;
+    return placeholders(tensors, tl_trace_begin, creation_api());
 }
 
 /* _trace_end(results): ends a capture; without results nothing is captured. Gives the program's number, whether the
@@ -153,18 +158,7 @@ static uint8_t api_of(PyObject *tensors) {
 /* _body_begin(tensors): the placeholders on which the body of a loop is to be traced. */
 static PyObject *py_body_begin(PyObject *self, PyObject *tensors) {
     (void)self;
-    Py_ssize_t n;
-    uint64_t *hs = handles_of(tensors, &n, false);
-    tl_out *outs = PyMem_Calloc((size_t)n + 1, sizeof *outs);
-    PyObject *list = NULL;
-    if (hs != NULL && outs == NULL) {
-        PyErr_NoMemory();
-    } else if (hs != NULL && check_status(tl_body_begin(hs, (int32_t)n, outs)) == 0) {
-        list = wrapped(outs, (int32_t)n, api_of(tensors));
-    }
-    PyMem_Free(hs);
-    PyMem_Free(outs);
-    return list;
+    return placeholders(tensors, tl_body_begin, api_of(tensors));
 }
 
 /* _body_end(results, fresh): ends the trace of a body; without results nothing is kept. Gives the body's number. */

@@ -11,8 +11,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Rules that record few primitives are those of the primitives that models and their gradients consist of. Whether each
-// is right, the tests of gradients say: see optest.CheckGrad.
+// Primitives of models and of their gradients have rules that record few nodes; others are derived. optest.CheckGrad
+// checks the values.
 func TestCommonPrimitivesHaveTheirOwnRulesOfTangents(t *testing.T) {
 	for name, kind := range map[string]op.JVPKind{
 		"mul": op.JVPMap, "tanh": op.JVPMap, "where": op.JVPMap, "gelu_grad": op.JVPMap, "special": op.JVPMap,

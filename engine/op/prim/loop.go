@@ -22,11 +22,8 @@ func loopSeed(attr []int64) (number int, ok bool) {
 	return 0, b != nil && b.DrawsTaken() > 0
 }
 
-// EventBits is how a fault in a body names its place: the node's number + 1 above so many bits of the element.
-const EventBits = 40
-
 func loopFault(attr []int64, element int64) *ir.Error {
-	e := op.LoopOf(attr).Body().DataError(int(element>>EventBits), element&(1<<EventBits-1))
+	e := op.LoopOf(attr).Body().DataError(int(element>>ir.LoopEventBits), element&(1<<ir.LoopEventBits-1))
 	e.Msg = "in a loop: " + e.Msg
 	return e
 }

@@ -264,9 +264,8 @@ func stridedVJP(b op.Builder, cot op.Val, in, out *ir.Layout, inOffset, outOffse
 	return AsStrided(b, store, in.Shape, in.Stride, inOffset-lo)
 }
 
-// repeated returns how many leading dims two overlapping layouts share of which one has stride 0, as a value that is
-// expanded to the levels of a vmap has. An element of such a dim is one of its own: its cotangent is not that of the
-// others.
+// repeated returns how many leading dims both overlapping layouts have, up to the last one of stride 0. Values
+// expanded to a level of vmap begin with such dims. Their elements share memory, yet each has its own cotangent.
 func repeated(in, out *ir.Layout, inOffset, outOffset int64) (n int) {
 	for i := 0; in.Overlap && i < min(in.Rank(), out.Rank()) && in.Shape[i] == out.Shape[i] &&
 		in.Stride[i] == out.Stride[i]; i++ {
