@@ -32,20 +32,18 @@ enum {
 	SMALL = 32,             // rows of a triangular system that is solved by substitution
 	CHUNK = 256,            // columns of a right-hand side that stay in L1 during a substitution
 	COLUMNS = 64,           // columns of an update that a thread takes at least
+	STEP = 16,              // rows of a reduction's step that a thread takes at least
+	SHARED = 128,           // rows from which a step is shared
 	// A float matrix up to this size is computed in double: then the result carries one rounding, at less than the cost
 	// of a larger block.
 	EXACT = 64,
 };
 
-// Numbers of scratch of a QR factorisation (the first q columns of Q), of eigenvalues, and of singular values.
+// Numbers of scratch of a QR factorisation, and the first q columns of Q.
 static int64_t qr_room(int64_t m, int64_t n, int64_t q) {
 	int64_t least = m < n ? m : n, most = n > q ? n : q;
 	return least * m + (least + PANEL) * PANEL + 2 * PANEL * most;
 }
-
-static int64_t eigh_room(int64_t n) { return n * n + 12 * n + qr_room(n, n, n); }
-
-static int64_t svd_room(int64_t m, int64_t n, int64_t q) { return 3 * m * n + n * n + 12 * n + qr_room(m, n, q); }
 
 // A step's operands and state.
 typedef struct {
@@ -88,21 +86,29 @@ static inline double angle(double y, double z, double *c, double *s) {
 	return r;
 }
 
-#define REAL float
-#define SUF(x) x##32
-#define TYPE TLK_F32
-#define EPSILON FLT_EPSILON
-#define SQUARE_LEAST 1e-30f
-#define SQUARE_MOST 1e30f
-#include "linalg_real.h"
-#include "linalg_spectral.h"
-
 #define REAL double
 #define SUF(x) x##64
 #define TYPE TLK_F64
 #define EPSILON DBL_EPSILON
 #define SQUARE_LEAST 1e-280
 #define SQUARE_MOST 1e280
+#include "linalg_real.h"
+#include "linalg_band.h"
+#include "linalg_divide.h"
+#include "linalg_spectral.h"
+#undef REAL
+#undef SUF
+#undef TYPE
+#undef EPSILON
+#undef SQUARE_LEAST
+#undef SQUARE_MOST
+
+#define REAL float
+#define SUF(x) x##32
+#define TYPE TLK_F32
+#define EPSILON FLT_EPSILON
+#define SQUARE_LEAST 1e-30f
+#define SQUARE_MOST 1e30f
 #include "linalg_real.h"
 #include "linalg_spectral.h"
 
@@ -145,17 +151,32 @@ static void pinv(const factor *x, la_place *at, int64_t i, double *a, double *ro
 	out64(x, 0, i, n * m, p);
 }
 
+// Whether the matrices are computed in float.
+static int in_float(const factor *x) {
+	return x->f->type == TLK_F32 && x->f->op <= SVD && (x->m > EXACT || x->n > EXACT);
+}
+
+// Numbers of scratch of eigenvalues and of singular values; a double takes the room of `wide` numbers.
+static int64_t eigh_room(int64_t n, int64_t wide) {
+	return wide * (n * n + 2 * n + 1 + tree_room(n)) + 3 * n + qr_room(n, n, n);
+}
+
+static int64_t svd_room(int64_t m, int64_t n, int64_t q, int64_t wide) {
+	return wide * (2 * n * n + 2 * n + 1 + tree_room(n)) + 2 * m * n + n * n + 2 * n + qr_room(m, n, q);
+}
+
 // Numbers of scratch for one matrix, beside the m n of the matrix itself.
 static int64_t room_of(const factor *x) {
 	int64_t m = x->m, n = x->n, k = x->k, q = x->f->option & FULL ? m : x->least, big = m > n ? m : n;
-	int64_t decomposition = svd_room(big, x->least, big) + big * big + x->least * x->least + m * n;
+	int64_t wide = in_float(x) ? 2 : 1;
+	int64_t decomposition = svd_room(big, x->least, big, wide) + big * big + x->least * x->least + m * n;
 	switch (x->f->op) {
 	case CHOLESKY: return 2 * n * WIDE;
 	case LU: return m * WIDE;
 	case SOLVE: return n * k + n * (n > WIDE ? n : WIDE);
 	case TRIANGULAR: return n * k;
 	case QR: return m * q + qr_room(m, n, q);
-	case EIGH: return n + eigh_room(n);
+	case EIGH: return n + eigh_room(n, wide);
 	case SVD: return m * m + n * n + n + decomposition;
 	case PINV: return 2 * m * n + (m + n + 1) * x->least + decomposition;
 	case EXPM: return 2 * n * n;
@@ -163,11 +184,6 @@ static int64_t room_of(const factor *x) {
 	case LDL_SOLVE: return n * k;
 	}
 	return 0;
-}
-
-// Whether the matrices are computed in float.
-static int in_float(const factor *x) {
-	return x->f->type == TLK_F32 && x->f->op <= SVD && (x->m > EXACT || x->n > EXACT);
 }
 
 // Computes matrix i in double, by what has no form in float.

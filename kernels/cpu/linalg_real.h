@@ -276,6 +276,7 @@ typedef struct {
 	REAL *a; // what the reflectors are applied to: rows of lda
 	int64_t lda, m, from, to, count, block; // count reflectors; block: the one to apply, or their number
 	int turned;                             // Q' is applied instead of Q
+	int dense;                              // a is any matrix, not the identity
 	const REAL *v, *t;
 	REAL *w; // 2*PANEL numbers a column
 } SUF(reflection);
@@ -297,12 +298,12 @@ static void SUF(reflect_job)(void *arg, int worker, int64_t begin, int64_t end) 
 	SUF(apply)(r, worker, r->block, j0, j1);
 }
 
-// Q times the identity, for some columns: the last block first. A block leaves the columns before its own as they are.
+// Q times a, for some columns: the last block first. A block leaves the identity's columns before its own as they are.
 static void SUF(form_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	const SUF(reflection) *r = arg;
 	int64_t j0 = begin * COLUMNS, j1 = end * COLUMNS < r->to ? end * COLUMNS : r->to;
 	for (int64_t b = r->block - 1; b >= 0; b--) {
-		int64_t from = j0 > b * PANEL ? j0 : b * PANEL;
+		int64_t from = r->dense || j0 > b * PANEL ? j0 : b * PANEL;
 		if (from < j1) SUF(apply)(r, worker, b, from, j1);
 	}
 }
@@ -363,9 +364,9 @@ static void SUF(qr_panel)(la_place *p, REAL *c, int64_t m, int64_t rows, int64_t
 	}
 }
 
-// Makes the columns of Q: r->a becomes the first q columns of the product of the reflectors.
+// Makes the columns of Q: r->a becomes the first q columns of the product of the reflectors; or, if it is dense, Q a.
 static void SUF(form_q)(SUF(reflection) *r, int64_t q) {
-	for (int64_t i = 0; i < r->m; i++) {
+	for (int64_t i = 0; i < r->m && !r->dense; i++) {
 		memset(r->a + i * r->lda, 0, (size_t)q * sizeof(REAL));
 		if (i < q) r->a[i * r->lda + i] = 1;
 	}

@@ -1,8 +1,10 @@
 package cpu_test
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -272,6 +274,7 @@ var hard = map[string]func(i, j int64) float64{
 	"bidiagonal":    func(i, j int64) float64 { return float64(b2i(j == i && i%3 != 1) + 2*b2i(j == i+1)) },
 	"large":         func(i, j int64) float64 { return 1e30 * math.Sin(float64(3*i+7*j+i*j)) },
 	"small":         func(i, j int64) float64 { return 1e-30 * math.Sin(float64(3*i+7*j+i*j)) },
+	"near identity": func(i, j int64) float64 { return float64(b2i(i == j)) + 1e-9*math.Sin(float64(3*i+7*j+i*j)) },
 	"last row zero": func(i, j int64) float64 { return math.Sin(float64(i*j+i)) * float64(b2i(i != 7)) },
 }
 
@@ -283,6 +286,7 @@ func b2i(b bool) int {
 }
 
 // TestSpectraOfHardMatrices: the factors multiply to the matrix, vectors are orthonormal, and values are in order.
+// Blocks of more than 32 rows and columns are divided, those of more than 65 twice.
 func TestSpectraOfHardMatrices(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	each(t, func(t *testing.T, d *cpu.Device) {
@@ -297,10 +301,49 @@ func TestSpectraOfHardMatrices(t *testing.T) {
 					}
 					got, _, _ := c.onDevice(t, d)
 					requireSVD(t, name, dtype, m, n, c.in[0], got)
+					if m != n {
+						continue
+					}
+					symmetric := newFactor(r, launch.Factor{Op: launch.FactorEigh, Type: dtype}, 1, n, n, 0, 0)
+					for i := range n * n {
+						v := element(min(i/n, i%n), max(i/n, i%n))
+						loopir.StoreBits(dtype, symmetric.in[0], i, ir.EncodeFloat(dtype, v))
+					}
+					got, _, _ = symmetric.onDevice(t, d)
+					require.True(t, slices.IsSorted(floats(dtype, got[0])), name)
+					requireSVD(t, name+", symmetric", dtype, n, n, symmetric.in[0], asSingular(dtype, n, got))
 				}
 			}
 		}
 	})
+}
+
+func floats(dtype ir.DType, b []byte) []float64 {
+	out := make([]float64, len(b)/dtype.Size())
+	for i := range out {
+		out[i] = ir.DecodeFloat(dtype, loopir.LoadBits(dtype, b, int64(i)))
+	}
+	return out
+}
+
+// asSingular turns the results of Eigh, which ascend, into those of SVD.
+func asSingular(dtype ir.DType, n int64, eigh [][]byte) [][]byte {
+	values, vectors, order := floats(dtype, eigh[0]), floats(dtype, eigh[1]), make([]int64, n)
+	for i := range order {
+		order[i] = int64(i)
+	}
+	slices.SortFunc(order, func(i, j int64) int { return cmp.Compare(math.Abs(values[j]), math.Abs(values[i])) })
+	out := [][]byte{make([]byte, len(eigh[1])), make([]byte, len(eigh[0])), make([]byte, len(eigh[1]))}
+	put := func(b []byte, i int64, v float64) { loopir.StoreBits(dtype, b, i, ir.EncodeFloat(dtype, v)) }
+	for k, from := range order {
+		w := values[from]
+		put(out[1], int64(k), math.Abs(w))
+		for i := range n {
+			put(out[0], i*n+int64(k), math.Copysign(1, w)*vectors[i*n+from])
+			put(out[2], int64(k)*n+i, vectors[i*n+from])
+		}
+	}
+	return out
 }
 
 func requireSVD(t *testing.T, name string, dtype ir.DType, m, n int64, a []byte, out [][]byte) {
