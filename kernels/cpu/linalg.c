@@ -127,11 +127,11 @@ static void expm(la_place *p, double *a, int64_t n, double *e, double *tmp) {
 	int squares = 0;
 	if (norm > 0.5 && !isinf(norm)) frexp(norm / 0.5, &squares);
 	for (int64_t i = 0; i < n * n; i++) a[i] = ldexp(a[i], -squares), e[i] = i % (n + 1) == 0;
-	for (int term = 16; term > 0; term--) { // Horner's rule: e = 1 + a e / term
+	for (int term = 16; term > 0 && !tl_stop_asked(p->pool); term--) { // Horner's rule: e = 1 + a e / term
 		product64(p, p->worker, p->parallel, 0, n, n, n, a, n, 1, e, n, 1, next, n);
 		for (int64_t i = 0; i < n * n; i++) e[i] = next[i] / term + (i % (n + 1) == 0);
 	}
-	for (; squares > 0; squares--) {
+	for (; squares > 0 && !tl_stop_asked(p->pool); squares--) {
 		product64(p, p->worker, p->parallel, 0, n, n, n, e, n, 1, e, n, 1, next, n);
 		memcpy(e, next, (size_t)(n * n) * sizeof(double));
 	}

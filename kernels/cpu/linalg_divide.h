@@ -324,6 +324,7 @@ static void divide(tree *t, int64_t lo, int64_t n, int64_t extra, double *z, int
 	if (!t->squared) d[first - 1] -= fabs(tear), d[first] -= fabs(tear);
 	divide(t, lo, first, t->squared, z, item, half);
 	divide(t, lo + second, n - second, extra, z, item, half);
+	if (tl_cut(t->p->pool)) return; // the halves' orders are unset
 	joint g = {.lo = lo, .n = n, .split = second, .item = item, .half = half};
 	for (int64_t j = 0; j < n; j++) {
 		z[j] = j < second ? up * v[j * ld + second - 1] : down * v[j * ld + second];
@@ -346,7 +347,8 @@ static void divide(tree *t, int64_t lo, int64_t n, int64_t extra, double *z, int
 static int64_t tree_room(int64_t n) { return 2 * (n + 1) * (n + 1) + 10 * (n + 1); }
 
 // Diagonalises a tridiagonal matrix, or with u a bidiagonal one: d becomes its values, rows of v and u the vectors.
-// Returns the rows in ascending order of d. d and e are changed; eps is the precision asked for.
+// Returns the rows in ascending order of d, or NULL after a request to stop. d and e are changed; eps is the precision
+// asked for.
 static const int64_t *diagonal(la_place *p, double *d, double *e, int64_t n, double eps, double *u, double *v,
 	double *room) {
 	const int64_t m = n + 1;
@@ -359,6 +361,6 @@ static const int64_t *diagonal(la_place *p, double *d, double *e, int64_t n, dou
 	char *half = (char *)(item + m);
 	memset(v, 0, (size_t)(n * n) * sizeof(double));
 	if (u) memset(u, 0, (size_t)(n * n) * sizeof(double));
-	divide(&t, 0, n, 0, z, item, half);
-	return t.order;
+	if (!tl_cut(p->pool)) divide(&t, 0, n, 0, z, item, half);
+	return tl_cut(p->pool) ? NULL : t.order;
 }

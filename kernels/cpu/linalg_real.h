@@ -424,6 +424,7 @@ static void SUF(systems_of)(factor *x, la_place *at, int64_t i, REAL *a, REAL *b
 	}
 	int32_t *pivot = ints(x, 2, i * n);
 	int64_t zero = SUF(lu)(at, a, n, n, pivot, neg);
+	if (tl_cut(at->pool)) return; // the rest of the pivots is unset
 	*ints(x, 3, i) = (int32_t)zero;
 	report(x, i, zero);
 	for (int64_t r = 0; r < n; r++)

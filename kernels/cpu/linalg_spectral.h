@@ -74,7 +74,7 @@ static void SUF(tridiagonal_job)(void *arg, int worker, int64_t begin, int64_t e
 static void SUF(tridiagonal)(la_place *p, REAL *a, int64_t n, double *d, double *e, REAL *v, REAL *tau, REAL *room) {
 	const tl_isa_table *t = tl_isa_tables(p->isa);
 	REAL *w = room, *next = room + n, f[2];
-	for (int64_t j = 0; j < n; j++) {
+	for (int64_t j = 0; j < n && !tl_stop_asked(p->pool); j++) {
 		const REAL *last = v + (j - 1) * (n - 1) + j - 1; // the last reflector, not yet applied; w is its product
 		REAL *row = a + j * n + j;
 		int64_t r = n - j - 1;
@@ -122,6 +122,7 @@ static void SUF(eigh)(la_place *p, REAL *a, int64_t n, REAL *w, REAL *room) {
 	tau = v + n * n, more = tau + n;
 	SUF(tridiagonal)(p, a, n, d, e, v, tau, more);
 	const int64_t *order = diagonal(p, d, e, n, EPSILON, NULL, rows, rows + n * n);
+	if (!order) return;
 	SUF(columns)(rows, order, 1, n, a, n);
 	SUF(reflect)(p, v, n - 1, n - 1, tau, a + n, n, n, more);
 	for (int64_t i = 0; i < n; i++) w[i] = (REAL)ldexp(d[order[i]], shift);
@@ -133,7 +134,7 @@ static void SUF(eigh)(la_place *p, REAL *a, int64_t n, REAL *w, REAL *room) {
 static void SUF(bidiagonal)(la_place *p, REAL *a, int64_t m, int64_t n, double *d, double *e, REAL *left, REAL *right,
 	REAL *tau, REAL *w) {
 	const tl_isa_table *t = tl_isa_tables(p->isa);
-	for (int64_t k = 0; k < n; k++) {
+	for (int64_t k = 0; k < n && !tl_stop_asked(p->pool); k++) {
 		REAL *v = left + k * m, *u = right + k * (n - 1), alpha, f;
 		int64_t r = n - k - 1;
 		memset(v, 0, (size_t)k * sizeof(REAL));
@@ -179,6 +180,7 @@ static void SUF(svd)(la_place *p, REAL *a, int64_t m, int64_t n, REAL *u, int64_
 	if (n == 0) return;
 	SUF(bidiagonal)(p, a, rows, n, d, e, left, right, tau, more);
 	const int64_t *order = diagonal(p, d, e, n, EPSILON, ur, vr, vr + n * n);
+	if (!order) return;
 	REAL *basis = tall ? tmp : u;
 	int64_t width = tall ? n : q;
 	memset(basis, 0, (size_t)(rows * width) * sizeof(REAL));

@@ -2,6 +2,7 @@ package cpu_test
 
 import (
 	"cmp"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -120,8 +121,23 @@ func (c *factorCase) params() []uint64 {
 
 // onDevice runs the step and returns its results and data error.
 func (c *factorCase) onDevice(t *testing.T, d *cpu.Device) ([][]byte, device.Fault, bool) {
-	step, bind := device.Step{Op: &c.f, Event: 7}, device.Binding{}
-	out := c.results()
+	out, _ := c.stoppedAt(t, d, 0)
+	f, found, err := d.TakeFault()
+	require.NoError(t, err)
+	return out, f, found
+}
+
+// stoppedAt runs the step with a request to stop at poll number `at`, if that is not 0, and then what is left of it. It
+// reports whether the run stopped. The memory of the results holds large numbers before.
+func (c *factorCase) stoppedAt(t *testing.T, d *cpu.Device, at int32) (out [][]byte, stopped bool) {
+	stop := new(device.Stop)
+	step, bind := device.Step{Op: &c.f, Event: 7}, device.Binding{Stop: stop}
+	out = c.results()
+	for _, b := range out {
+		for i := range b {
+			b[i] = 0x7f
+		}
+	}
 	all := append(append([][]byte{}, c.in...), out...)
 	for i, b := range all {
 		x, err := d.Alloc(max(int64(len(b)), 1))
@@ -136,14 +152,44 @@ func (c *factorCase) onDevice(t *testing.T, d *cpu.Device) ([][]byte, device.Fau
 	p, err := d.Build([]device.Step{step}, len(all))
 	require.NoError(t, err)
 	defer p.Release()
-	_, err = d.Run(p, &bind)
+	if at > 0 {
+		stop.AskAt(at)
+	}
+	if _, err = d.Run(p, &bind); errors.Is(err, device.ErrStopped) {
+		stopped = true
+		stop.Clear()
+		_, err = d.Run(p, &bind)
+	}
 	require.NoError(t, err)
 	for i, b := range out {
 		require.NoError(t, d.Read(bind.Bufs[len(c.in)+i], ir.Bool, 0, b))
 	}
-	f, found, err := d.TakeFault()
-	require.NoError(t, err)
-	return out, f, found
+	return out, stopped
+}
+
+// TestFactorsStoppedAnywhereGiveTheSameBits: what a stopped factorisation has left unset leads nowhere.
+func TestFactorsStoppedAnywhereGiveTheSameBits(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	var cases []*factorCase
+	for _, o := range []launch.FactorOp{launch.FactorCholesky, launch.FactorLU, launch.FactorSolve, launch.FactorQR,
+		launch.FactorEigh, launch.FactorSVD, launch.FactorPinv, launch.FactorExp, launch.FactorLDL} {
+		cases = append(cases, newFactor(r, launch.Factor{Op: o, Type: ir.F64}, 1, 150, 150, 3, 500))
+	}
+	each(t, func(t *testing.T, d *cpu.Device) {
+		for _, c := range cases {
+			want, _ := c.stoppedAt(t, d, 0)
+			stops := 0
+			for at := int32(1); ; at += max(1, at/4) {
+				got, stopped := c.stoppedAt(t, d, at)
+				require.Equal(t, want, got, "%v, stopped at poll %d", c.f.Op, at)
+				if !stopped {
+					break
+				}
+				stops++
+			}
+			require.Greater(t, stops, 2, "%v: there are few points to stop at", c.f.Op)
+		}
+	})
 }
 
 // closeTo compares elements relative to the largest one; signs do not count where they are free.
