@@ -191,10 +191,11 @@ func (w *writer) rounded(n *gpuir.Node, a string) string {
 	t := ir.DType(n.Imm)
 	if t == ir.F16 && w.o.F16 {
 		w.halves = true
+		name := "round_half"
 		if n.Width == 4 {
-			return fmt.Sprintf("vec4<f32>(vec4<f16>(%s))", a)
+			name = "round_halves"
 		}
-		return fmt.Sprintf("f32(f16(%s))", a)
+		return fmt.Sprintf("%s(%s)", w.helper(name, ir.F32, n.Width), a)
 	}
 	if n.Width == 4 {
 		lane := func(c string) string { return w.roundedLane(t, a+"."+c) }

@@ -81,6 +81,16 @@ func functions() *loopir.Kernel {
 	return b.Kernel()
 }
 
+// narrowed rounds as stores in both half types do.
+func narrowed() *loopir.Kernel {
+	b := loopir.NewBuilder("narrowed", 1, 0)
+	x := b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1))
+	out := b.Linear(b.Buf(ir.F32, loopir.Write), -1)
+	b.Map()
+	b.Store(out, b.Narrow(ir.BF16, b.Mul(b.Narrow(ir.F16, x), b.Float(ir.F32, 0.3))))
+	return b.Kernel()
+}
+
 func scan() *loopir.Kernel {
 	b := loopir.NewBuilder("cumsum", 1, 1)
 	x := b.Load(b.Access(b.Buf(ir.F32, loopir.Read), -1, b.Stride(), loopir.Unit))
@@ -143,6 +153,8 @@ func TestGolden(t *testing.T) {
 		{"argmax_parts", argmax(), parts, Options{I64: true}},
 		{"argmax_columns", argmax(), columns, Options{I64: true}},
 		{"rand", draw(), plain, Options{}},
+		{"narrowed", narrowed(), plain, Options{F16: true}},
+		{"narrowed_vec4", narrowed(), vec, Options{F16: true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p, err := gpucode.FromKernel(tc.k, tc.tile)

@@ -1,0 +1,28 @@
+enable f16;
+@group(0) @binding(0) var<storage, read> b0: array<f32>;
+@group(0) @binding(1) var<storage, read_write> b1: array<f32>;
+struct Params {
+  p0: i32,
+}
+@group(0) @binding(2) var<uniform> P: Params;
+fn round_half(x: f32) -> f32 {
+  return unpack2x16float(bitcast<u32>(vec2<f16>(f16(x), f16(0)))).x;
+}
+fn brain_bits(x: f32) -> u32 {
+  let b = bitcast<u32>(x);
+  if ((b & 0x7fffffffu) > 0x7f800000u) { return (b >> 16u) | 0x40u; }
+  return (b + 0x7fffu + ((b >> 16u) & 1u)) >> 16u;
+}
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+  let gid = i32(wg.y * 32768u + wg.x);
+  let lid = i32(local);
+  let v0 = ((gid * 64i) + lid);
+  if ((v0 < P.p0)) {
+    let v1 = b0[v0];
+    let v2 = round_half(v1);
+    let v3 = (v2 * 0.3f);
+    let v4 = bitcast<f32>(brain_bits(v3) << 16u);
+    b1[v0] = v4;
+  }
+}

@@ -1,0 +1,29 @@
+enable f16;
+@group(0) @binding(0) var<storage, read> b0: array<vec4<f32>>;
+@group(0) @binding(1) var<storage, read_write> b1: array<vec4<f32>>;
+struct Params {
+  p0: i32,
+}
+@group(0) @binding(2) var<uniform> P: Params;
+fn round_halves_f32x4(x: vec4<f32>) -> vec4<f32> {
+  let h = bitcast<vec2<u32>>(vec4<f16>(x));
+  return vec4<f32>(unpack2x16float(h.x), unpack2x16float(h.y));
+}
+fn brain_bits(x: f32) -> u32 {
+  let b = bitcast<u32>(x);
+  if ((b & 0x7fffffffu) > 0x7f800000u) { return (b >> 16u) | 0x40u; }
+  return (b + 0x7fffu + ((b >> 16u) & 1u)) >> 16u;
+}
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+  let gid = i32(wg.y * 32768u + wg.x);
+  let lid = i32(local);
+  let v0 = ((gid * 256i) + lid);
+  if ((v0 < i32(u32(P.p0) / u32(4i)))) {
+    let v1 = b0[v0];
+    let v2 = round_halves_f32x4(v1);
+    let v3 = (v2 * vec4<f32>(0.3f));
+    let v4 = vec4<f32>(bitcast<f32>(brain_bits(v3.x) << 16u), bitcast<f32>(brain_bits(v3.y) << 16u), bitcast<f32>(brain_bits(v3.z) << 16u), bitcast<f32>(brain_bits(v3.w) << 16u));
+    b1[v0] = v4;
+  }
+}
