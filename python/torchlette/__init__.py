@@ -83,6 +83,7 @@ _LAZY_MODULES = (
     "distributions",
     "fft",
     "func",
+    "functional",
     "futures",
     "fx",
     "hub",
@@ -127,6 +128,8 @@ _LAZY_NAMES = {
         "is_autocast_cache_enabled is_autocast_cpu_enabled set_autocast_cache_enabled set_autocast_cpu_dtype "
         "set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype",
         "compiler": "compile",
+        "futures": "Future",
+        "types": "SymBool SymFloat SymInt",
         "func": "vmap",
         "io.torch_archive": "PyTorchFileReader",
         "jit": "ScriptFunction ScriptModule",

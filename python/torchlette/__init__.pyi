@@ -514,6 +514,7 @@ from torchlette._C import zeros as zeros
 from torchlette._C import zeros_like as zeros_like
 from torchlette._compat import ao as ao
 from torchlette._compat import compiler as compiler
+from torchlette._compat import functional as functional
 from torchlette._compat import futures as futures
 from torchlette._compat import fx as fx
 from torchlette._compat import hub as hub
@@ -537,6 +538,7 @@ from torchlette._compat.deprecated import imag as imag
 from torchlette._compat.deprecated import poisson as poisson
 from torchlette._compat.deprecated import range as range
 from torchlette._compat.deprecated import real as real
+from torchlette._compat.futures import Future as Future
 from torchlette._compat.jit import ScriptFunction as ScriptFunction
 from torchlette._compat.jit import ScriptModule as ScriptModule
 from torchlette._compat.library import ops as ops
@@ -546,6 +548,9 @@ from torchlette._compat.native_names import grid_sampler_3d as grid_sampler_3d
 from torchlette._compat.native_names import native_batch_norm as native_batch_norm
 from torchlette._compat.native_names import native_group_norm as native_group_norm
 from torchlette._compat.native_names import native_layer_norm as native_layer_norm
+from torchlette._compat.types import SymBool as SymBool
+from torchlette._compat.types import SymFloat as SymFloat
+from torchlette._compat.types import SymInt as SymInt
 from torchlette._ops.einsum import einsum as einsum
 from torchlette._ops.histogram import gradient as gradient
 from torchlette._ops.histogram import histogram as histogram
@@ -553,12 +558,6 @@ from torchlette._ops.histogram import histogramdd as histogramdd
 from torchlette._ops.histogram import unravel_index as unravel_index
 from torchlette._ops.indexing import argwhere as argwhere
 from torchlette._ops.indexing import bincount as bincount
-from torchlette._ops.indexing import masked_select as masked_select
-from torchlette._ops.indexing import nonzero as nonzero
-from torchlette._ops.indexing import nonzero_static as nonzero_static
-from torchlette._ops.indexing import unique as unique
-from torchlette._ops.indexing import unique_consecutive as unique_consecutive
-from torchlette._ops.indexing import where as where
 from torchlette._ops.linear_algebra import block_diag as block_diag
 from torchlette._ops.linear_algebra import chain_matmul as chain_matmul
 from torchlette._ops.linear_algebra import lu as lu
@@ -582,11 +581,6 @@ from torchlette._ops.memory_format import strided as strided
 from torchlette._ops.segment import segment_reduce as segment_reduce
 from torchlette._ops.shapes import broadcast_shapes as broadcast_shapes
 from torchlette._ops.shapes import combinations as combinations
-from torchlette._ops.shapes import index_put as index_put
-from torchlette._ops.shapes import index_put_ as index_put_
-from torchlette._ops.shapes import repeat_interleave as repeat_interleave
-from torchlette._ops.shapes import resize_as_ as resize_as_
-from torchlette._ops.shapes import tensor_split as tensor_split
 from torchlette._ops.storage import UntypedStorage as UntypedStorage
 from torchlette._ops.windows import bartlett_window as bartlett_window
 from torchlette._ops.windows import blackman_window as blackman_window
@@ -614,16 +608,11 @@ from torchlette._runtime.api import inference_mode as inference_mode
 from torchlette._runtime.api import initial_seed as initial_seed
 from torchlette._runtime.api import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from torchlette._runtime.api import is_anomaly_enabled as is_anomaly_enabled
-from torchlette._runtime.api import is_complex as is_complex
-from torchlette._runtime.api import is_floating_point as is_floating_point
-from torchlette._runtime.api import is_nonzero as is_nonzero
-from torchlette._runtime.api import is_signed as is_signed
 from torchlette._runtime.api import is_tensor as is_tensor
 from torchlette._runtime.api import keep as keep
 from torchlette._runtime.api import manual_seed as manual_seed
 from torchlette._runtime.api import memory_stats as memory_stats
 from torchlette._runtime.api import no_grad as no_grad
-from torchlette._runtime.api import numel as numel
 from torchlette._runtime.api import promote_types as promote_types
 from torchlette._runtime.api import realize as realize
 from torchlette._runtime.api import reset as reset
@@ -677,7 +666,6 @@ from torchlette._runtime.settings import get_float32_matmul_precision as get_flo
 from torchlette._runtime.settings import get_num_interop_threads as get_num_interop_threads
 from torchlette._runtime.settings import inf as inf
 from torchlette._runtime.settings import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
-from torchlette._runtime.settings import is_same_size as is_same_size
 from torchlette._runtime.settings import is_storage as is_storage
 from torchlette._runtime.settings import is_warn_always_enabled as is_warn_always_enabled
 from torchlette._runtime.settings import nan as nan
@@ -846,14 +834,27 @@ float8_e5m2: dtype
 float8_e5m2fnuz: dtype
 def from_numpy(ndarray: Any) -> Tensor: ...
 half: dtype
+index_put: Callable[..., Any]
+index_put_: Callable[..., Any]
 int: dtype
 int16: dtype
 int32: dtype
 int64: dtype
 int8: dtype
+is_complex: Callable[..., Any]
+is_floating_point: Callable[..., Any]
+is_nonzero: Callable[..., Any]
+is_same_size: Callable[..., Any]
+is_signed: Callable[..., Any]
 long: dtype
+masked_select: Callable[..., Any]
 narrow_copy: Callable[..., Any]
+nonzero: Callable[..., Any]
+nonzero_static: Callable[..., Any]
+numel: Callable[..., Any]
 permute_copy: Callable[..., Any]
+repeat_interleave: Callable[..., Any]
+resize_as_: Callable[..., Any]
 select_copy: Callable[..., Any]
 short: dtype
 slice_copy: Callable[..., Any]
@@ -862,6 +863,7 @@ split_with_sizes_copy: Callable[..., Any]
 squeeze_copy: Callable[..., Any]
 t_copy: Callable[..., Any]
 def tensor(data: Any, *, dtype: dtype | None = None, device: device | str | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor: ...
+tensor_split: Callable[..., Any]
 transpose_copy: Callable[..., Any]
 uint16: dtype
 uint32: dtype
@@ -869,5 +871,8 @@ uint64: dtype
 uint8: dtype
 unbind_copy: Callable[..., Any]
 unfold_copy: Callable[..., Any]
+unique: Callable[..., Any]
+unique_consecutive: Callable[..., Any]
 unsqueeze_copy: Callable[..., Any]
 view_copy: Callable[..., Any]
+where: Callable[..., Any]

@@ -77,7 +77,9 @@ class TorchFinder:
     @staticmethod
     def exec_module(module: ModuleType) -> None:
         """Put the module of ``torchlette.torch`` under PyTorch's name."""
-        sys.modules[module.__name__] = importlib.import_module(_FACADE + module.__name__.removeprefix("torch"))
+        found = importlib.import_module(_FACADE + module.__name__.removeprefix("torch"))
+        found.__name__ = module.__name__  # packages compare it
+        sys.modules[module.__name__] = found
 
     @staticmethod
     def find_distributions(context: Any = None) -> Iterator[Any]:
@@ -93,7 +95,7 @@ def activate() -> None:
         ImportError: PyTorch itself was imported before.
     """
     known = sys.modules.get("torch")
-    if known is not None and known.__name__ != _FACADE and getattr(known, "_C", None) is not None:
+    if known is not None and known is not sys.modules.get(_FACADE) and getattr(known, "_C", None) is not None:
         raise ImportError(
             f"torchlette.as_torch: PyTorch was imported before, from {known.__file__}: call activate() before any "
             f"'import torch'"
@@ -176,6 +178,7 @@ def main() -> None:
     program = arguments[wanted:]
     if not program or program[0] in ("-h", "--help"):
         raise SystemExit("usage: python -m torchlette.as_torch [--report] (script.py | -m module) [args]")
+    os.environ["TORCHLETTE_AS_TORCH"] = "1"  # for the processes that the program starts
     activate()
     report = Report() if wanted else None
     if report is not None:

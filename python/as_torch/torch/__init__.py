@@ -1,7 +1,6 @@
 """The package ``torch``: importing it gives ``torchlette.torch``, under PyTorch's name."""
 
 import sys
-from importlib import import_module
 from pathlib import Path
 
 _beside = [p.name for p in Path(__file__).parent.iterdir() if p.name in ("lib", "_tensor.py", "_C")]
@@ -15,4 +14,4 @@ from torchlette import as_torch  # noqa: E402
 
 as_torch.activate()
 # The import system gives what is in sys.modules after this file has run.
-sys.modules["torch"] = import_module("torchlette.torch")
+as_torch.TorchFinder.exec_module(sys.modules["torch"])

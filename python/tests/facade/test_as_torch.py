@@ -27,6 +27,7 @@ from torch.utils.data import DataLoader
 import torchlette.torch as own
 
 assert torch is own and F is own.nn.functional and sys.modules["torch.nn"] is own.nn
+assert (torch.__name__, F.__name__) == ("torch", "torch.nn.functional")
 assert torch.__version__ == importlib.metadata.version("torch") and "+torchlette" in torch.__version__
 assert importlib.util.find_spec("torch") and importlib.util.find_spec("torch.nn")
 assert importlib.util.find_spec("torch.nothing") is None

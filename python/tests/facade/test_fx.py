@@ -118,7 +118,7 @@ def test_graphs_are_changed_and_recompiled():
     assert traced.graph.eliminate_dead_code() and unused not in list(traced.graph.nodes)
     traced.recompile()
     assert traced(facade.tensor([2.0]), facade.tensor([3.0])).tolist() == [-6.0]
-    assert "operator_mul(x, y)" in traced.code and "mul" in str(traced.graph)
+    assert "mul = x * y" in traced.code and "mul" in str(traced.graph)
     with pytest.raises(RuntimeError, match="before it has been defined"):
         next(iter(traced.graph.nodes)).prepend(product)
         traced.graph.lint()
@@ -163,3 +163,55 @@ def test_tracers_choose_leaves_and_constants():
     constant = fx.symbolic_trace(Outer(), concrete_args={"negate": False})
     assert [n.op for n in constant.graph.nodes] == ["placeholder", "get_attr", "call_function", "output"]
     assert constant(facade.ones(2)).tolist() == [1.0, 1.0]
+
+
+def _chain(lib):
+    return lib.fx.symbolic_trace(lambda x: lib.neg(lib.neg(lib.neg(x))))
+
+
+def _model(lib):
+    class Model(lib.nn.Module):
+        def forward(self, x, v, w):
+            first, second = lib.cat([v, w]).sum(), lib.cat([v, w]).sum()
+            return x + lib.max(first) + lib.max(second)
+
+    return lib.fx.symbolic_trace(Model())
+
+
+_REPLACEMENTS = {
+    "twice": (_model, lambda lib: lambda v, w: lib.cat([v, w]).sum(), lambda lib: lambda v, w: lib.stack([v, w])),
+    "overlap": (_chain, lambda lib: lambda x: lib.neg(lib.neg(x)), lambda lib: lambda x: x),
+    "nested": (_chain, lambda lib: lambda x: lib.neg(x), lambda lib: lambda x: lib.sigmoid(x) * 2 - 1),
+    "results": (
+        lambda lib: lib.fx.symbolic_trace(lambda x: lib.sin(x) * 2 + lib.cos(x)),
+        lambda lib: lambda x: (lib.sin(x), lib.cos(x)),
+        lambda lib: lambda x: (lib.cos(x), lib.sin(x)),
+    ),
+    "used outside": (
+        lambda lib: lib.fx.symbolic_trace(lambda x: lib.relu(lib.neg(x)) + lib.neg(x)),
+        lambda lib: lambda x: lib.relu(lib.neg(x)),
+        lambda lib: lambda x: lib.abs(x),
+    ),
+    "shared": (
+        lambda lib: lib.fx.symbolic_trace(lambda x: (lambda y: lib.relu(y) + y)(lib.neg(x))),
+        lambda lib: lambda x: lib.relu(lib.neg(x)),
+        lambda lib: lambda x: lib.abs(x),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _REPLACEMENTS)
+def test_replace_pattern_gives_pytorchs_code(name):
+    traced, pattern, replacement = _REPLACEMENTS[name]
+    codes = []
+    for lib in (facade, torch):
+        module = traced(lib)
+        matches = lib.fx.replace_pattern(module, pattern(lib), replacement(lib))
+        codes.append((len(matches), module.code))
+    assert codes[0] == codes[1]
+
+
+def test_replace_pattern_wants_as_many_arguments_and_results():
+    module = _chain(facade)
+    with pytest.raises(AssertionError, match="has 2 arguments and 1 results, the pattern 1 and 1"):
+        fx.replace_pattern(module, lambda x: facade.neg(x), lambda x, y: x + y)

@@ -283,3 +283,34 @@ def test_torchlette_functions_are_heard_by_their_own_names():
 
     assert type(torchlette.add(torchlette.ones(1).as_subclass(Sub), 1)) is Sub
     assert heard == [torchlette.add]
+
+
+@pytest.mark.parametrize("t", LIBS)
+def test_functions_that_are_written_in_python_ask_too(t):
+    class Names(t.overrides.TorchFunctionMode):
+        def __init__(self):
+            super().__init__()
+            self.heard = []
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            self.heard.append(func.__name__)
+            return func(*args, **(kwargs or {}))
+
+    a, f = t.ones(1, 2, 4), t.nn.functional
+    with Names() as names:
+        f.max_pool1d(f.relu(a), 2)
+        t.einsum("bij,bij->b", [a, a])
+        t.tensordot(a, a, 3)
+        f.softmax(a, 1)
+    assert [name for name in names.heard if name != "einsum"] == ["relu", "max_pool1d", "tensordot", "softmax"]
+    assert "einsum" in names.heard
+
+
+def test_a_proxy_outside_of_a_trace_answers_functions_written_in_python():
+    for t in LIBS:
+        graph = t.fx.Graph()
+        x = t.fx.Proxy(graph.placeholder("x"))
+        graph.output(t.nn.functional.silu(t.einsum("ij,kj->ik", x, x)).node)
+        module = t.fx.GraphModule(t.nn.Module(), graph)
+        assert [node.name for node in graph.nodes] == ["x", "einsum", "silu", "output"]
+        assert module(t.ones(2, 2)).shape == (2, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections import OrderedDict, namedtuple
 
@@ -152,3 +153,34 @@ def test_files_are_read_by_records(tmp_path):
         )
         assert reader.has_record("data/0") and not reader.has_record("data/1")
         assert reader.get_record("data/0") == b"\0\0\x80?" * 2
+
+
+def test_a_module_has_the_signature_of_a_call():
+    for t in (torch, facade):
+        assert str(inspect.signature(t.nn.Sequential(t.nn.ReLU()))) == "(*args, **kwargs)"
+        assert next(iter(inspect.signature(t.nn.Linear).parameters)) == "in_features"
+
+
+def test_results_of_one_device_are_gathered_as_in_pytorch():
+    from torchlette.torch.nn.parallel.scatter_gather import gather, scatter_kwargs
+
+    assert scatter_kwargs((1, 2), {"k": 3}, [0]) == (((1, 2),), ({"k": 3},))
+    joined = gather([{"a": [facade.ones(2)], "b": None}, {"a": [facade.zeros(1)], "b": None}], "cpu")
+    assert joined["a"][0].tolist() == [1.0, 1.0, 0.0] and joined["b"] is None
+
+
+def test_names_of_what_there_is_not_are_there():
+    from torchlette.torch._subclasses.fake_tensor import FakeTensorMode, is_fake
+    from torchlette.torch.distributed.optim import ZeroRedundancyOptimizer
+    from torchlette.torch.functional import einsum
+    from torchlette.torch.fx.experimental.proxy_tensor import get_proxy_mode
+    from torchlette.torch.fx.experimental.symbolic_shapes import free_symbols, guard_or_false, sym_eq
+    from torchlette.torch.serialization import DEFAULT_PROTOCOL, MAP_LOCATION
+
+    assert not is_fake(facade.ones(1)) and get_proxy_mode() is None and free_symbols(3) == set()
+    assert guard_or_false(1 < 2) and sym_eq((2, 3), (2, 3)) and DEFAULT_PROTOCOL == 2 and MAP_LOCATION
+    assert einsum is facade.einsum and not isinstance(3, (facade.SymInt, facade.SymFloat, facade.SymBool))
+    with pytest.raises(NotImplementedError, match="meta"):
+        FakeTensorMode()
+    with pytest.raises(NotImplementedError, match="use SGD itself"):
+        ZeroRedundancyOptimizer([facade.ones(1)], facade.optim.SGD)

@@ -1,11 +1,11 @@
 """``__torch_function__``: classes that answer calls of their objects, and modes that answer all calls of a thread.
 
-A class with ``__torch_function__(func, types, args, kwargs)`` answers the calls of operators, as functions, methods and
-Python operators, that get one of its objects. Results of a subclass of Tensor without its own are objects of the
-subclass. :class:`TorchFunctionMode` answers every call. Functions of ``nn.functional`` and others that are written in
-Python are no operators: the classes answer the calls within.
+A class with ``__torch_function__(func, types, args, kwargs)`` answers the calls of operators and of functions that are
+written in Python, as functions, methods and Python operators, that get one of its objects. Results of a subclass of
+Tensor without its own are objects of the subclass. :class:`TorchFunctionMode` answers every call.
 
-Until a program makes such a class or mode, calls ask for neither.
+Until a program makes such a class or mode, or uses ``torch.fx``, calls ask for neither, and functions that are written
+in Python have no code for it: :func:`enable` replaces them in their modules.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class TorchFunctionMode:
         raise NotImplementedError
 
     def __enter__(self) -> TorchFunctionMode:
+        enable()
         _modes.stack.append(self)
         _C._count_modes(len(_modes.stack))
         return self
@@ -263,15 +264,36 @@ _PYTHON_METHODS = """
 """.split()
 
 
-def _answered(method: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
-        relevant = (self, *args, *kwargs.values())
+def _answered(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        relevant = (*args, *kwargs.values())
         if has_torch_function(relevant):
-            return handle_torch_function(wrapped, relevant, self, *args, **kwargs)
-        return method(self, *args, **kwargs)
+            return handle_torch_function(wrapped, relevant, *args, **kwargs)
+        return function(*args, **kwargs)
 
     return wrapped
+
+
+def _answer_python_functions() -> None:
+    """Replace the functions that are written in Python in the modules where programs find them."""
+    import torchlette
+    import torchlette.torch as facade
+
+    later = [name for name, module in vars(torchlette)["_LAZY_NAMES"].items() if module.startswith("_ops.")]
+    made: dict[Any, Callable[..., Any]] = {}
+    for package in (torchlette, facade):
+        for space in (package, package.nn.functional, package.linalg, package.special):
+            for name in {*vars(space), *(later if space is package else ())}:
+                value = getattr(space, name)
+                if name.startswith("_") or not isinstance(value, types.FunctionType) or value in made.values():
+                    continue
+                if value in made or _takes_tensors(value):
+                    setattr(space, name, made.setdefault(value, _answered(value)))
+
+
+def _takes_tensors(function: types.FunctionType) -> bool:
+    return any("Tensor" in str(annotation) for annotation in function.__annotations__.values())
 
 
 @functools.cache
@@ -282,6 +304,7 @@ def enable() -> None:
         method = getattr(Tensor, name)
         if isinstance(method, types.FunctionType):
             setattr(Tensor, name, _answered(method))
+    _answer_python_functions()
 
 
 # What there is -------------------------------------------------------------------------------------------------------

@@ -2,7 +2,20 @@
 
 from torchlette import _C
 
-__all__ = ["Device", "Number"]
+__all__ = ["Device", "Number", "SymBool", "SymFloat", "SymInt"]
+
+
+class SymInt:
+    """The class of unknown sizes, of which there are none: for ``isinstance``."""
+
+
+class SymFloat:
+    """The class of unknown numbers, of which there are none: for ``isinstance``."""
+
+
+class SymBool:
+    """The class of unknown conditions, of which there are none: for ``isinstance``."""
+
 
 Number = int | float | bool
 Device = _C.device | str | int | None

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import torchlette
 from torchlette import _C
 from torchlette._runtime.casts import autocast_inputs
 
@@ -167,7 +168,7 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     if not isinstance(equation, str):
         equation, operands = _sublists((equation, *operands))
     elif len(operands) == 1 and isinstance(operands[0], (list, tuple)):
-        operands = operands[0]
+        return torchlette.einsum(equation, *operands[0])  # by its public name, so that classes may answer the call
     tensors = list(operands)
     if not tensors:
         raise ValueError("einsum(): must provide at least one operand")

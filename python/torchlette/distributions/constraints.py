@@ -5,7 +5,7 @@ A constraint's ``check(value)`` returns a bool tensor of ``value``'s shape witho
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchlette import _C
@@ -13,7 +13,9 @@ from torchlette._runtime.dtypes import finfo
 
 __all__ = [
     "Constraint",
+    "MixtureSameFamilyConstraint",
     "boolean",
+    "cat",
     "corr_cholesky",
     "dependent",
     "dependent_property",
@@ -26,6 +28,7 @@ __all__ = [
     "is_dependent",
     "less_than",
     "lower_cholesky",
+    "lower_triangular",
     "multinomial",
     "nonnegative",
     "nonnegative_integer",
@@ -33,9 +36,12 @@ __all__ = [
     "positive",
     "positive_definite",
     "positive_integer",
+    "positive_semidefinite",
     "real",
     "real_vector",
     "simplex",
+    "square",
+    "stack",
     "symmetric",
     "unit_interval",
 ]
@@ -144,12 +150,14 @@ class Bounds(Constraint):
     lower: str | None = None
     upper: str | None = None
 
-    def __init__(self, *bounds: Any) -> None:
-        """Take the lower bound, if there is one, and the upper bound, if there is one."""
+    def __init__(self, *bounds: Any, **named: Any) -> None:
+        """Take ``lower_bound``, if there is one, and ``upper_bound``, if there is one."""
         names = [name for name, rule in (("lower_bound", self.lower), ("upper_bound", self.upper)) if rule]
-        if len(bounds) != len(names):
-            raise TypeError(f"{type(self).__name__}: bounds: got {len(bounds)}, want {len(names)}")
-        self.bounds = dict(zip(names, bounds, strict=True))
+        given = dict(zip(names, bounds, strict=False)) | named
+        if given.keys() != set(names) or len(bounds) + len(named) != len(names):
+            got = [*map(str, bounds), *(f"{name}={value}" for name, value in named.items())]
+            raise TypeError(f"{type(self).__name__}: got ({', '.join(got)}), want ({', '.join(names)})")
+        self.bounds = {name: given[name] for name in names}
         self.__dict__.update(self.bounds)
 
     def check(self, value: Tensor) -> Tensor:
@@ -243,6 +251,16 @@ class Multinomial(Constraint):
         return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
 
 
+class LowerTriangular(Constraint):
+    """Lower triangular matrices."""
+
+    event_dim = 2
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether each matrix is lower triangular."""
+        return (value.tril() == value).flatten(-2).all(-1)
+
+
 class LowerCholesky(Constraint):
     """Lower triangular matrices with a positive diagonal."""
 
@@ -264,16 +282,35 @@ class CorrCholesky(Constraint):
         return ((value.square().sum(-1) - 1).abs() < tolerance).all(-1) & lower_cholesky.check(value)
 
 
-class Symmetric(Constraint):
-    """Symmetric matrices, to 1e-6."""
+class Square(Constraint):
+    """Square matrices."""
 
     event_dim = 2
 
     def check(self, value: Tensor) -> Tensor:
+        """Return whether each matrix is square: all are, or none."""
+        return _C.full(value.shape[:-2], value.shape[-2] == value.shape[-1], dtype=_C.bool, device=value.device)
+
+
+class Symmetric(Square):
+    """Symmetric matrices, to 1e-6."""
+
+    def check(self, value: Tensor) -> Tensor:
         """Return whether each matrix is symmetric."""
         if value.dim() < 2 or value.shape[-1] != value.shape[-2]:
-            raise ValueError(f"symmetric: value is wrong: got shape {tuple(value.shape)}, want square matrices")
+            return super().check(value)
         return _C.isclose(value, value.mT, atol=1e-6).flatten(-2).all(-1)
+
+
+class PositiveSemidefinite(Symmetric):
+    """Symmetric matrices without negative eigenvalues."""
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether each matrix has no negative eigenvalue."""
+        from torchlette import linalg
+
+        symmetric = super().check(value)
+        return symmetric if value.shape[-1] != value.shape[-2] else symmetric & (linalg.eigvalsh(value) >= 0).all(-1)
 
 
 class PositiveDefinite(Symmetric):
@@ -283,7 +320,95 @@ class PositiveDefinite(Symmetric):
         """Return whether each matrix has a Cholesky factor."""
         from torchlette import linalg
 
-        return super().check(value) & (linalg.cholesky_ex(value).info == 0)
+        symmetric = super().check(value)
+        if value.shape[-1] != value.shape[-2]:
+            return symmetric
+        return symmetric & (linalg.cholesky_ex(value).info == 0)
+
+
+class _Parts(Constraint):
+    """Regions of the parts of a tensor along a dim."""
+
+    def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
+        """Store a constraint for each part."""
+        if not all(isinstance(c, Constraint) for c in cseq):
+            raise AssertionError(f"{type(self).__name__}: cseq is wrong: want constraints")
+        self.cseq, self.dim = list(cseq), dim
+
+    @property
+    def is_discrete(self) -> bool:  # type: ignore[override]
+        """Whether a part is of integers."""
+        return any(c.is_discrete for c in self.cseq)
+
+    def _in_range(self, value: Tensor) -> None:
+        if not -value.dim() <= self.dim < value.dim():
+            raise AssertionError(f"{type(self).__name__}: got shape {tuple(value.shape)}, want a dim {self.dim}")
+
+
+class Cat(_Parts):
+    """Parts that :func:`torch.cat` joins, each in its region.
+
+    Args:
+        cseq: A constraint for each part.
+        dim: The dim along which the parts lie.
+        lengths: The sizes of the parts; None: 1 each.
+    """
+
+    def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
+        """Check the lengths."""
+        super().__init__(cseq, dim)
+        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
+        if len(self.lengths) != len(self.cseq):
+            raise AssertionError(f"lengths ({len(self.lengths)}) must match cseq ({len(self.cseq)})")
+
+    event_dim = property(lambda self: max(c.event_dim for c in self.cseq), doc="The most of a part.")
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether each value of each part lies in the part's region."""
+        self._in_range(value)
+        parts = value.split(self.lengths, self.dim)
+        return _C.cat([c.check(part) for c, part in zip(self.cseq, parts, strict=True)], self.dim)
+
+
+class Stack(_Parts):
+    """Slices that :func:`torch.stack` joins, each in its region."""
+
+    @property
+    def event_dim(self) -> int:  # type: ignore[override]
+        """The most of a slice, and one more if the slices lie among event dims."""
+        most = max(c.event_dim for c in self.cseq)
+        return most + (self.dim + most < 0)
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether each value of each slice lies in the slice's region."""
+        self._in_range(value)
+        slices = value.unbind(self.dim)
+        return _C.stack([c.check(part) for c, part in zip(self.cseq, slices, strict=False)], self.dim)
+
+
+class MixtureSameFamilyConstraint(Constraint):
+    """The region of a mixture's values: each must lie in the regions of all components.
+
+    Args:
+        base_constraint: The components' constraint; their batch has one dim more than the mixture's.
+    """
+
+    def __init__(self, base_constraint: Constraint) -> None:
+        """Take the properties of the components' constraint."""
+        if not isinstance(base_constraint, Constraint):
+            raise AssertionError(f"base_constraint must be a Constraint, got {type(base_constraint).__name__}")
+        self.base_constraint = base_constraint
+        self.is_discrete, self.event_dim = base_constraint.is_discrete, base_constraint.event_dim
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether each value lies in the regions of all components."""
+        if value.dim() < self.event_dim:
+            raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
+        held = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
+        return held.flatten(value.dim() - self.event_dim).all(-1) if held.dim() > value.dim() - self.event_dim else held
+
+    def __repr__(self) -> str:
+        return f"MixtureSameFamilyConstraint({self.base_constraint!r})"
 
 
 dependent = Dependent()
@@ -297,9 +422,7 @@ unit_interval = Interval(0.0, 1.0)
 greater_than, greater_than_eq, less_than = GreaterThan, GreaterThanEq, LessThan
 interval, half_open_interval, integer_interval = Interval, HalfOpenInterval, IntegerInterval
 multinomial = Multinomial
-lower_cholesky, corr_cholesky, symmetric, positive_definite = (
-    LowerCholesky(),
-    CorrCholesky(),
-    Symmetric(),
-    PositiveDefinite(),
-)
+lower_triangular, lower_cholesky, corr_cholesky = LowerTriangular(), LowerCholesky(), CorrCholesky()
+square, symmetric = Square(), Symmetric()
+positive_semidefinite, positive_definite = PositiveSemidefinite(), PositiveDefinite()
+cat, stack = Cat, Stack

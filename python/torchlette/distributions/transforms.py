@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from torchlette import _C
 from torchlette._runtime.dtypes import finfo
 from torchlette.distributions import constraints
+from torchlette.distributions.composed_transforms import (
+    CatTransform,
+    ComposeTransform,
+    IndependentTransform,
+    StackTransform,
+    Transform,
+    identity_transform,
+)
 from torchlette.distributions.distribution import Distribution
 from torchlette.distributions.utils import sum_rightmost
 from torchlette.nn import functional as F
@@ -16,16 +23,20 @@ from torchlette.nn import functional as F
 __all__ = [
     "AbsTransform",
     "AffineTransform",
+    "CatTransform",
     "ComposeTransform",
+    "CorrCholeskyTransform",
     "CumulativeDistributionTransform",
     "ExpTransform",
     "IndependentTransform",
     "LowerCholeskyTransform",
+    "PositiveDefiniteTransform",
     "PowerTransform",
     "ReshapeTransform",
     "SigmoidTransform",
     "SoftmaxTransform",
     "SoftplusTransform",
+    "StackTransform",
     "StickBreakingTransform",
     "TanhTransform",
     "Transform",
@@ -33,260 +44,6 @@ __all__ = [
 ]
 
 Tensor, Size = _C.Tensor, _C.Size
-
-
-class Transform:
-    """A function with an inverse. ``domain`` and ``codomain`` are constraints; their event dims may differ.
-
-    Args:
-        cache_size: 1: the last argument and its result are kept, so that neither is computed again. 0: they are not.
-    """
-
-    bijective = False
-    sign: Any = None
-    domain: Any = constraints.real
-    codomain: Any = constraints.real
-
-    def __init__(self, cache_size: int = 0) -> None:
-        """Check the cache size; ValueError unless it is 0 or 1."""
-        if cache_size not in (0, 1):
-            raise ValueError("cache_size must be 0 or 1")
-        self._cache_size = cache_size
-        self._cached: tuple[Any, Any] = (None, None)
-
-    @property
-    def event_dim(self) -> int:
-        """The event dims of domain and codomain; ValueError if they differ."""
-        if self.domain.event_dim == self.codomain.event_dim:
-            return self.domain.event_dim
-        raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
-
-    @property
-    def inv(self) -> Transform:
-        """The inverse function."""
-        return _InverseTransform(self)
-
-    def with_cache(self, cache_size: int = 1) -> Transform:
-        """Return a copy of the transform with a cache of that size."""
-        import copy
-
-        new = copy.copy(self)
-        Transform.__init__(new, cache_size)
-        return new
-
-    def __call__(self, x: Tensor) -> Tensor:
-        if self._cache_size == 0:
-            return self._call(x)
-        if x is not self._cached[0]:
-            self._cached = x, self._call(x)
-        return self._cached[1]
-
-    def _inv_call(self, y: Tensor) -> Tensor:
-        if self._cache_size == 0:
-            return self._inverse(y)
-        if y is not self._cached[1]:
-            self._cached = self._inverse(y), y
-        return self._cached[0]
-
-    def _call(self, x: Tensor) -> Tensor:
-        raise NotImplementedError(f"{type(self).__name__} does not implement the function")
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        raise NotImplementedError(f"{type(self).__name__} has no inverse")
-
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return log \\|det dy/dx\\| without the event dims, given ``x`` and its image ``y``."""
-        raise NotImplementedError(f"{type(self).__name__} has no log_abs_det_jacobian")
-
-    def forward_shape(self, shape: Any) -> Any:
-        """Return the result's shape for an argument of ``shape``."""
-        return shape
-
-    def inverse_shape(self, shape: Any) -> Any:
-        """Return the argument's shape for a result of ``shape``."""
-        return shape
-
-    def __repr__(self) -> str:
-        return type(self).__name__ + "()"
-
-
-class _InverseTransform(Transform):
-    """The inverse of a transform."""
-
-    def __init__(self, transform: Transform) -> None:
-        super().__init__()
-        self._inv = transform
-
-    bijective = property(lambda self: self._inv.bijective)
-    sign = property(lambda self: self._inv.sign)
-    domain = property(lambda self: self._inv.codomain)
-    codomain = property(lambda self: self._inv.domain)
-    inv = property(lambda self: self._inv)
-
-    def with_cache(self, cache_size: int = 1) -> Transform:
-        return self._inv.with_cache(cache_size).inv
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _InverseTransform) and self._inv == other._inv
-
-    def __hash__(self) -> int:
-        return hash((_InverseTransform, self._inv))
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return self._inv._inv_call(x)
-
-    def _inv_call(self, y: Tensor) -> Tensor:
-        return self._inv(y)
-
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return -self._inv.log_abs_det_jacobian(y, x)
-
-    def forward_shape(self, shape: Any) -> Any:
-        return self._inv.inverse_shape(shape)
-
-    def inverse_shape(self, shape: Any) -> Any:
-        return self._inv.forward_shape(shape)
-
-    def __repr__(self) -> str:
-        return f"_InverseTransform({self._inv!r})"
-
-
-class ComposeTransform(Transform):
-    """The composition of transforms.
-
-    Args:
-        parts: The transforms, in the order in which they are applied.
-        cache_size: See :class:`Transform`.
-    """
-
-    def __init__(self, parts: Sequence[Transform], cache_size: int = 0) -> None:
-        """Give each part a cache of that size."""
-        super().__init__(cache_size)
-        self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else list(parts)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ComposeTransform) and self.parts == other.parts
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.parts))
-
-    def _event_dims(self) -> tuple[int, int]:
-        """Return the event dims of arguments and of results: the fewest that suffice for all parts."""
-        if not self.parts:
-            return 0, 0
-        into = self.parts[-1].codomain.event_dim
-        for part in reversed(self.parts):
-            into = max(into + part.domain.event_dim - part.codomain.event_dim, part.domain.event_dim)
-        return into, into + sum(part.codomain.event_dim - part.domain.event_dim for part in self.parts)
-
-    @constraints.dependent_property
-    def domain(self) -> Any:
-        """Where arguments lie."""
-        base = self.parts[0].domain if self.parts else constraints.real
-        extra = self._event_dims()[0] - base.event_dim
-        return constraints.independent(base, extra) if extra else base
-
-    @constraints.dependent_property
-    def codomain(self) -> Any:
-        """Where results lie."""
-        base = self.parts[-1].codomain if self.parts else constraints.real
-        extra = self._event_dims()[1] - base.event_dim
-        return constraints.independent(base, extra) if extra else base
-
-    bijective = property(
-        lambda self: all(part.bijective for part in self.parts), doc="Whether every part has an inverse."
-    )
-    sign = property(lambda self: math.prod(part.sign for part in self.parts), doc="1 if it grows, -1 if it falls.")
-    inv = property(lambda self: ComposeTransform([part.inv for part in reversed(self.parts)]), doc="The inverse.")
-
-    def with_cache(self, cache_size: int = 1) -> Transform:
-        """Return a copy of the transform with a cache of that size."""
-        return ComposeTransform(self.parts, cache_size)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        for part in self.parts:
-            x = part(x)
-        return x
-
-    def _inv_call(self, y: Tensor) -> Tensor:
-        for part in reversed(self.parts):
-            y = part._inv_call(y)
-        return y
-
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the sum over the parts."""
-        if not self.parts:
-            return _C.zeros_like(x)
-        terms, event_dim = [], self._event_dims()[0]
-        for i, part in enumerate(self.parts):
-            # The last result is the given object y, for which a cache may hold the inverse.
-            out = y if i == len(self.parts) - 1 else part(x)
-            terms.append(sum_rightmost(part.log_abs_det_jacobian(x, out), event_dim - part.domain.event_dim))
-            event_dim += part.codomain.event_dim - part.domain.event_dim
-            x = out
-        return sum(terms[1:], terms[0])
-
-    def forward_shape(self, shape: Any) -> Any:
-        """Return the result's shape for an argument of ``shape``."""
-        for part in self.parts:
-            shape = part.forward_shape(shape)
-        return shape
-
-    def inverse_shape(self, shape: Any) -> Any:
-        """Return the argument's shape for a result of ``shape``."""
-        for part in reversed(self.parts):
-            shape = part.inverse_shape(shape)
-        return shape
-
-    def __repr__(self) -> str:
-        return "ComposeTransform(\n    " + ",\n    ".join(map(repr, self.parts)) + "\n)"
-
-
-identity_transform = ComposeTransform([])
-
-
-class IndependentTransform(Transform):
-    """A transform that treats some batch dims as event dims, so that log determinants are summed over them.
-
-    Args:
-        base_transform: The transform.
-        reinterpreted_batch_ndims: The number of additional event dims.
-        cache_size: See :class:`Transform`.
-    """
-
-    def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
-        """Store the base transform."""
-        super().__init__(cache_size)
-        self.base_transform, self.reinterpreted_batch_ndims = (
-            base_transform.with_cache(cache_size),
-            reinterpreted_batch_ndims,
-        )
-
-    @constraints.dependent_property
-    def domain(self) -> Any:
-        """Where arguments lie."""
-        return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
-
-    @constraints.dependent_property
-    def codomain(self) -> Any:
-        """Where results lie."""
-        return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
-
-    bijective = property(lambda self: self.base_transform.bijective, doc="The base's.")
-    sign = property(lambda self: self.base_transform.sign, doc="The base's.")
-
-    def _call(self, x: Tensor) -> Tensor:
-        return self.base_transform(x)
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        return self.base_transform._inv_call(y)
-
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the base transform's value, summed over the additional event dims."""
-        return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
-
-    def __repr__(self) -> str:
-        return f"IndependentTransform({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
 
 
 class ReshapeTransform(Transform):
@@ -566,6 +323,72 @@ class LowerCholeskyTransform(_Elementwise):
 
     def _inverse(self, y: Tensor) -> Tensor:
         return y.tril(-1) + y.diagonal(dim1=-2, dim2=-1).log().diag_embed()
+
+
+class PositiveDefiniteTransform(_Elementwise):
+    """Maps square matrices to positive definite ones: L L' of what :class:`LowerCholeskyTransform` gives."""
+
+    bijective = False
+    sign = None
+    domain, codomain = constraints.independent(constraints.real, 2), constraints.positive_definite
+
+    def _call(self, x: Tensor) -> Tensor:
+        factor = LowerCholeskyTransform()(x)
+        return factor @ factor.mT
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return LowerCholeskyTransform().inv(_C.linalg_cholesky(y))
+
+
+class CorrCholeskyTransform(_Elementwise):
+    """Maps vectors of n (n - 1) / 2 numbers to Cholesky factors [n, n] of correlation matrices.
+
+    With r = tanh(x), element j < i of row i is r_ij sqrt(1 - sum of the squares before it), and the diagonal makes the
+    row's norm 1 (Stan Reference Manual, Cholesky factors of correlation matrices).
+    """
+
+    sign = None
+    domain, codomain = constraints.real_vector, constraints.corr_cholesky
+
+    @staticmethod
+    def _below(like: Tensor, n: int, diagonal: int = -1) -> tuple[Tensor, Tensor]:
+        """Return the rows and columns of the elements below the diagonal, row by row."""
+        rows, columns = _C.tril_indices(n, n, diagonal, device=like.device).unbind(0)
+        return rows, columns
+
+    def _call(self, x: Tensor) -> Tensor:
+        eps = finfo(x.dtype).eps
+        n = self.forward_shape(x.shape)[-1]
+        r = x.tanh().clamp(-1 + eps, 1 - eps)
+        full = r.new_zeros((*x.shape[:-1], n, n))
+        full[(..., *self._below(x, n))] = r
+        left = (1 - full * full).sqrt().cumprod(-1)
+        full = full + _C.eye(n, dtype=r.dtype, device=r.device)
+        return full * F.pad(left[..., :-1], [1, 0], value=1)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        below = self._below(y, y.shape[-1])
+        left = F.pad((1 - (y * y).cumsum(-1))[..., :-1], [1, 0], value=1)
+        return (y[(..., *below)] / left[(..., *below)].sqrt()).atanh()
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return the sum of the logarithms of dr/dx and of dy/dr: the Jacobian is triangular."""
+        left = (1 - (y * y).cumsum(-1))[(..., *self._below(y, y.shape[-1], -2))]
+        tanh = -2 * (x + F.softplus(-2 * x) - math.log(2.0))
+        return left.log().sum(-1) / 2 + tanh.sum(-1)
+
+    def forward_shape(self, shape: Any) -> Any:
+        """Return the factor's shape; ValueError unless the last size is n (n - 1) / 2."""
+        n = round((0.25 + 2 * shape[-1]) ** 0.5 + 0.5) if len(shape) else 0
+        if n * (n - 1) // 2 != (shape[-1] if len(shape) else -1):
+            raise ValueError("Input is not a flattened lower-diagonal number")
+        return Size((*shape[:-1], n, n))
+
+    def inverse_shape(self, shape: Any) -> Any:
+        """Return the vector's shape; ValueError unless the matrix is square."""
+        if len(shape) < 2 or shape[-2] != shape[-1]:
+            raise ValueError("Input is not square")
+        return Size((*shape[:-2], shape[-1] * (shape[-1] - 1) // 2))
 
 
 class CumulativeDistributionTransform(Transform):

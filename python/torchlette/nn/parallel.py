@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from torchlette import Tensor, cat
 from torchlette.nn.modules.module import Module
 
-__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
+__all__ = [
+    "DataParallel",
+    "DistributedDataParallel",
+    "data_parallel",
+    "gather",
+    "replicate",
+    "scatter",
+    "scatter_kwargs",
+]
 
 
 class DataParallel(Module):
@@ -50,6 +59,40 @@ def data_parallel(
         module_kwargs: Its keyword arguments.
     """
     return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))
+
+
+def scatter(inputs: Any, target_gpus: Any, dim: int = 0) -> list[Any]:
+    """Return a list of the inputs for each device, of which there is one: ``[inputs]``."""
+    return [inputs]
+
+
+def scatter_kwargs(inputs: Any, kwargs: Any, target_gpus: Any, dim: int = 0) -> tuple[Any, Any]:
+    """Return the positional arguments for each device, a tuple, and the keyword arguments, a tuple."""
+    return (tuple(inputs),), (dict(kwargs or {}),)
+
+
+def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
+    """Join what the devices have computed: tensors along ``dim``, and the tensors of nests with each other.
+
+    Args:
+        outputs: Results of the same structure, one for each device.
+        target_device: Accepted for compatibility.
+        dim: The dimension to join.
+    """
+    first = outputs[0]
+    if isinstance(first, Tensor):
+        return first if len(outputs) == 1 else cat([o if o.dim() else o.unsqueeze(0) for o in outputs], dim)
+    if first is None:
+        return None
+    if isinstance(first, dict):
+        return type(first)((key, gather([o[key] for o in outputs], target_device, dim)) for key in first)
+    parts = (gather(part, target_device, dim) for part in zip(*outputs, strict=True))
+    return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
+
+
+def replicate(network: Module, devices: Any, detach: bool = False) -> list[Module]:
+    """Return the module for each device, of which there is one: ``[network]``."""
+    return [network]
 
 
 class DistributedDataParallel(Module):

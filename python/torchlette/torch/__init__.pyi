@@ -28,6 +28,7 @@ from torchlette import DisposedTensorError as DisposedTensorError
 from torchlette import DtypeError as DtypeError
 from torchlette import EngineBusyError as EngineBusyError
 from torchlette import ExecutionError as ExecutionError
+from torchlette import Future as Future
 from torchlette import Generator as Generator
 from torchlette import GradScaler as GradScaler
 from torchlette import GradcheckError as GradcheckError
@@ -51,6 +52,9 @@ from torchlette import SavedTensorModifiedError as SavedTensorModifiedError
 from torchlette import ScriptFunction as ScriptFunction
 from torchlette import ScriptModule as ScriptModule
 from torchlette import Size as Size
+from torchlette import SymBool as SymBool
+from torchlette import SymFloat as SymFloat
+from torchlette import SymInt as SymInt
 from torchlette import Tensor as Tensor
 from torchlette import TensorHostCoercionError as TensorHostCoercionError
 from torchlette import TorchletteError as TorchletteError
@@ -428,6 +432,7 @@ from torchlette import frombuffer as frombuffer
 from torchlette import full as full
 from torchlette import full_like as full_like
 from torchlette import func as func
+from torchlette import functional as functional
 from torchlette import futures as futures
 from torchlette import fx as fx
 from torchlette import gather as gather

@@ -83,6 +83,7 @@ MOVED = {
     "nn.modules.instancenorm": "nn.modules.batchnorm",
     "nn.modules.pixelshuffle": "nn.modules.shuffle",
     "nn.parallel.distributed": "nn.parallel",
+    "nn.parallel.scatter_gather": "nn.parallel",
     "optim.adamw": "optim.adam",
     "utils.data._utils": "utils.data",
     "utils.data._utils.collate": "utils.data.collate",
@@ -129,10 +130,12 @@ def mirror(facade: ModuleType, core: ModuleType) -> None:
     if "__all__" in names:
         facade.__dict__["__all__"] = list(names["__all__"])
 
+    path = facade.__name__  # torchlette.as_torch gives the module another name
+
     def module_attribute(name: str) -> Any:
-        relative = f"{facade.__name__}.{name}".removeprefix(_FACADE + ".")
+        relative = f"{path}.{name}".removeprefix(_FACADE + ".")
         if relative in MOVED or relative in OWN:
-            return importlib.import_module(f"{facade.__name__}.{name}")
+            return importlib.import_module(f"{path}.{name}")
         if relative in OWN_NAMES:
             value = getattr(importlib.import_module(f"{_FACADE}.{OWN_NAMES[relative]}"), name)
             facade.__dict__[name] = value
@@ -141,12 +144,12 @@ def mirror(facade: ModuleType, core: ModuleType) -> None:
             value = getattr(core, name)  # imports it if need be
         except AttributeError:
             if not name.startswith("__") and name in submodules(core):
-                return importlib.import_module(f"{facade.__name__}.{name}")
+                return importlib.import_module(f"{path}.{name}")
             if on_missing is not None and not name.startswith("__"):
                 on_missing(f"torch.{relative}")
             raise
         if _is_core_module(value) and value.__name__ == f"{core.__name__}.{name}" and value.__name__ != _FACADE:
-            value = importlib.import_module(f"{facade.__name__}.{name}")
+            value = importlib.import_module(f"{path}.{name}")
         facade.__dict__[name] = value
         return value
 

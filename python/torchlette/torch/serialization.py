@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from torchlette import device
 from torchlette.io.serialization import (
     File,
     add_safe_globals,
@@ -15,14 +17,35 @@ from torchlette.io.serialization import (
     safe_globals,
 )
 
-__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
+__all__ = [
+    "DEFAULT_PROTOCOL",
+    "FILE_LIKE",
+    "MAP_LOCATION",
+    "SourceChangeWarning",
+    "add_safe_globals",
+    "clear_safe_globals",
+    "get_safe_globals",
+    "load",
+    "safe_globals",
+    "save",
+]
+
+#: The protocol of pickle that files have.
+DEFAULT_PROTOCOL = 2
+#: For annotations: what may be a file, and what may be map_location.
+FILE_LIKE = File
+MAP_LOCATION = Callable[[Any, str], Any] | device | str | dict[str, str] | None
+
+
+class SourceChangeWarning(Warning):
+    """The source of a pickled module has changed. Nothing raises it: sources are not written. For filters."""
 
 
 def save(
     obj: Any,
     f: File,
     pickle_module: Any = None,
-    pickle_protocol: int = 2,
+    pickle_protocol: int = DEFAULT_PROTOCOL,
     _use_new_zipfile_serialization: bool = True,
 ) -> None:
     """Write any object that can be pickled to a file of PyTorch's format, which PyTorch loads too.

@@ -19,6 +19,7 @@ from torchlette._compat.fx.graph_module import GraphModule
 from torchlette._compat.fx.interpreter import Interpreter, Transformer
 from torchlette._compat.fx.node import Node, has_side_effect, map_arg
 from torchlette._compat.fx.proxy import Proxy
+from torchlette._compat.fx.subgraph_rewriter import replace_pattern
 
 __all__ = [
     "PH",
@@ -34,6 +35,7 @@ __all__ = [
     "Transformer",
     "has_side_effect",
     "map_arg",
+    "replace_pattern",
     "symbolic_trace",
     "wrap",
 ]

@@ -93,29 +93,6 @@ def _replaced(place: dict[str, Any], name: str, value: Any) -> Iterator[None]:
             place[name] = before
 
 
-@functools.cache
-def _python_functions() -> dict[Any, Callable[..., Any]]:
-    """Return the functions of ``torch`` that are written in Python, with what records a call of each."""
-    import torchlette.torch as facade
-
-    found = {}
-    for space in (facade, facade.nn.functional, facade.linalg, facade.special):
-        for name in dir(space):
-            value = getattr(space, name)
-            if isinstance(value, types.FunctionType) and not name.startswith("_") and name != "vmap":
-                found[value] = _recording(value)
-    return found
-
-
-def _function_tables(module_globals: dict[str, Any]) -> list[dict[str, Any]]:
-    import torchlette
-    import torchlette.torch as facade
-
-    spaces = (torchlette, facade)
-    tables = [vars(s) for s in (*spaces, *(getattr(s, n) for s in spaces for n in ("linalg", "special")))]
-    return [*tables, vars(torchlette.nn.functional), vars(facade.nn.functional), module_globals]
-
-
 class Tracer(TracerBase):
     """Traces modules. Submodules of ``torch.nn`` are leaves: one node each. Subclasses change what is a leaf."""
 
@@ -282,10 +259,6 @@ class Tracer(TracerBase):
         for name, value in (("__call__", traced_call), ("__getattribute__", traced_attribute)):
             patches.callback(_restore_attribute(Module, name))
             setattr(Module, name, value)
-        for table in _function_tables(module_globals):
-            for name, value in list(table.items()):
-                if isinstance(value, types.FunctionType) and value in _python_functions():
-                    patches.enter_context(_replaced(table, name, _python_functions()[value]))
         for (_, name), table in list(_wrapped.items()):
             found = table.get(name, getattr(builtins, name, None))
             if found is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import keyword
+import operator
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -87,13 +88,13 @@ class CodeGen:
         last_use = {user_of: node for node in graph.nodes for user_of in node.all_input_nodes}
         for node in graph.nodes:
             line = self._line(node, root_module, names, parameters)
-            freed = [n for n, user in last_use.items() if user is node and node.op != "output"]
+            freed = [n for n in node.all_input_nodes if last_use[n] is node and node.op != "output"]
             if line:
-                body.append(line + ("".join(f";  {_repr(n)} = None" for n in freed)))
+                body.append(line + (";  " + " = ".join([*map(_repr, freed), "None"]) if freed else ""))
         if not any(node.op == "output" for node in graph.nodes):
             body.append("pass")
         text = "\n".join(f"    {line}" for line in body)
-        return PythonCode(f"def forward({', '.join(parameters)}):\n{text}\n", names)
+        return PythonCode(f"\n\n\ndef forward({', '.join(parameters)}):\n{text}\n    ", names)
 
     def _line(self, node: Node, root: str, names: dict[str, Any], parameters: list[str]) -> str:
         def written(value: Any) -> str:
@@ -118,7 +119,24 @@ class CodeGen:
             return f"{node.name} = {self_text}.{node.target}({arguments(node.args[1:], node.kwargs)})"
         if node.target is getattr and len(node.args) == 2 and isinstance(node.args[1], str):
             return f"{node.name} = {written(node.args[0])}.{node.args[1]}"
+        form = _OPERATORS.get(node.target)
+        if form is not None and not node.kwargs:
+            return f"{node.name} = " + form.format(*map(written, node.args))
         return f"{node.name} = {_global(node.target, names)}({arguments(node.args, node.kwargs)})"
+
+
+#: Functions of :mod:`operator` that code writes as operators.
+_OPERATORS: dict[Any, str] = {
+    **{
+        getattr(operator, name): f"{{}} {sign} {{}}"
+        for name, sign in {
+            "add": "+", "sub": "-", "mul": "*", "floordiv": "//", "truediv": "/", "mod": "%", "pow": "**",
+            "matmul": "@", "lshift": "<<", "rshift": ">>", "and_": "&", "or_": "|", "xor": "^",
+            "eq": "==", "ne": "!=", "lt": "<", "gt": ">", "le": "<=", "ge": ">=",
+        }.items()
+    },
+    operator.neg: "-{}", operator.pos: "+{}", operator.invert: "~{}", operator.getitem: "{}[{}]",
+}  # fmt: skip
 
 
 def _repr(node: Node) -> str:

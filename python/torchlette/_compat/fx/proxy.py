@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchlette import _C
 from torchlette._compat.fx.node import Argument, Node, Target, map_aggregate
+from torchlette._compat.overrides import enable
 
 if TYPE_CHECKING:
     from torchlette._compat.fx.graph import Graph
@@ -258,3 +259,4 @@ def _install() -> None:
 
 
 _install()
+enable()  # Proxy answers calls of functions that are written in Python too

@@ -98,7 +98,7 @@ def export(fn: Any) -> Any:
     return fn
 
 
-unused = script_if_tracing = _script_if_tracing = _overload = _overload_method = export
+unused = script_if_tracing = _script_if_tracing = _overload = _overload_method = interface = export
 
 
 class ScriptFunction:

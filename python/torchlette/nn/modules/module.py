@@ -35,6 +35,18 @@ def _forward_missing(self: Module, *args: Any) -> Any:
     raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
 
+class _AnyArguments:
+    """The signature of a module as a callable, for :func:`inspect.signature`; that of the class is another one."""
+
+    def __get__(self, module: object | None, cls: type) -> Any:
+        if module is None:
+            return None
+        import inspect
+
+        kinds = (("args", inspect.Parameter.VAR_POSITIONAL), ("kwargs", inspect.Parameter.VAR_KEYWORD))
+        return inspect.Signature([inspect.Parameter(name, kind) for name, kind in kinds])
+
+
 class Module(_C._ModuleBase, PathMixin, StateDictMixin):
     """Base class of neural network modules, with the semantics of ``torch.nn.Module``.
 
@@ -81,6 +93,8 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
     # Calls -------------------------------------------------------------------------------
 
     # _ModuleBase defines __call__: it calls forward if there are no hooks, else the method below.
+    __signature__ = _AnyArguments()
+
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         called: set[int] = set()
         try:

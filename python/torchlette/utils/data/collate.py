@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 from torchlette import _C
 
 __all__ = ["default_collate", "default_convert"]
+
+#: The types of NumPy's arrays of text and of objects, as packages test for them.
+np_str_obj_array_pattern = re.compile(r"[SaUO]")
 
 
 def _is_numpy(x: Any, kind: str) -> bool:

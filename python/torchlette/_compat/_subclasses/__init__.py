@@ -1,0 +1,1 @@
+"""``torch._subclasses``: names of PyTorch's tensors without values. Here the device ``meta`` has such tensors."""
