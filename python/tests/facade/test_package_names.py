@@ -175,6 +175,7 @@ def test_names_of_what_there_is_not_are_there():
     from torchlette.torch.functional import einsum
     from torchlette.torch.fx.experimental.proxy_tensor import get_proxy_mode
     from torchlette.torch.fx.experimental.symbolic_shapes import free_symbols, guard_or_false, sym_eq
+
     from torchlette.torch.serialization import DEFAULT_PROTOCOL, MAP_LOCATION
 
     assert not is_fake(facade.ones(1)) and get_proxy_mode() is None and free_symbols(3) == set()
