@@ -185,3 +185,15 @@ def test_names_of_what_there_is_not_are_there():
         FakeTensorMode()
     with pytest.raises(NotImplementedError, match="use SGD itself"):
         ZeroRedundancyOptimizer([facade.ones(1)], facade.optim.SGD)
+
+
+def test_numpy_of_a_tensor_with_a_gradient_needs_no_grad():
+    for t in (torch, facade):
+        x = t.ones(2, requires_grad=True)
+        with pytest.raises(RuntimeError, match="requires grad"):
+            x.numpy()
+        with t.no_grad():
+            assert x.numpy().tolist() == [1.0, 1.0]
+        with t.autograd.graph.saved_tensors_hooks(lambda a: a.numpy(), lambda a: t.from_numpy(a.copy())):
+            (x * x).sum().backward()
+        assert x.grad.tolist() == [2.0, 2.0]

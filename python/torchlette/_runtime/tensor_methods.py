@@ -231,11 +231,11 @@ def _numpy(self: Tensor, *, force: bool = False) -> Any:
         raise DtypeError(
             "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
         )
-    if self.requires_grad:
+    if self.requires_grad and _C.is_grad_enabled():
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if self.dtype is _C.bfloat16:
         raise TypeError("Got unsupported ScalarType BFloat16")
-    return numpy.asarray(memoryview(self))
+    return numpy.asarray(memoryview(self.detach() if self.requires_grad else self))
 
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:

@@ -26,6 +26,8 @@ __all__ = [
     "list_backends",
     "mark_dynamic",
     "mark_static",
+    "mark_static_address",
+    "mark_unbacked",
     "maybe_mark_dynamic",
     "reset",
 ]
@@ -37,8 +39,12 @@ def graph_break(msg: str = "") -> None:
         raise Unsupported(f"Call to `torch._dynamo.graph_break()`: {msg or 'the function was compiled as one graph'}")
 
 
-def mark_dynamic(t: _C.Tensor, index: int | list[int] | tuple[int, ...], **bounds: Any) -> None:
+def mark_dynamic(t: _C.Tensor, index: int | list[int] | tuple[int, ...] | None = None, **bounds: Any) -> None:
     """Do nothing: a size that was not met before costs one more plan."""
 
 
-maybe_mark_dynamic = mark_static = mark_dynamic
+maybe_mark_dynamic = mark_static = mark_unbacked = mark_dynamic
+
+
+def mark_static_address(t: _C.Tensor, guard: bool = False) -> None:
+    """Do nothing: no plan holds an address of a tensor."""
