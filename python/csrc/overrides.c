@@ -17,6 +17,17 @@ static _Thread_local struct {
 
 enum { SUBCLASSES = 1, EVERYTHING = 2 };
 
+/* Whether an object is a tensor of PyTorch itself: its class would give each call back to us. */
+static bool is_pytorchs(PyObject *o) {
+    PyObject *modules = PyImport_GetModuleDict(); /* PyTorch may be there without our import */
+    PyObject *module = modules != NULL ? PyDict_GetItemString(modules, "torch._C") : NULL;
+    PyObject *base = module != NULL ? PyObject_GetAttrString(module, "TensorBase") : NULL;
+    int is = base != NULL && base != (PyObject *)TensorType ? PyObject_IsInstance(o, base) : 0;
+    PyErr_Clear();
+    Py_XDECREF(base);
+    return is > 0;
+}
+
 /* Whether the class of an object answers calls: asked once for each of the last classes. A weak reference tells whether
  * the class at an address is still the same. */
 static bool answers(PyObject *o) {
@@ -40,7 +51,7 @@ static bool answers(PyObject *o) {
             PyErr_Clear();
         }
         known[at].type = known[at].reference != NULL ? type : NULL;
-        known[at].answers = f != NULL && f != disabled_impl && !PyType_Check(o);
+        known[at].answers = f != NULL && f != disabled_impl && !PyType_Check(o) && !is_pytorchs(o);
         Py_XDECREF(f);
     }
     return known[at].answers;

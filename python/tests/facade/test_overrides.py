@@ -314,3 +314,14 @@ def test_a_proxy_outside_of_a_trace_answers_functions_written_in_python():
         module = t.fx.GraphModule(t.nn.Module(), graph)
         assert [node.name for node in graph.nodes] == ["x", "einsum", "silu", "output"]
         assert module(t.ones(2, 2)).shape == (2, 2)
+
+
+def test_a_tensor_of_pytorch_is_refused_and_not_asked():
+    class Sub(facade.Tensor):
+        pass
+
+    for theirs in (torch.ones(2), torch.nn.Parameter(torch.ones(2))):
+        with pytest.raises(TypeError):
+            facade.add(facade.ones(2).as_subclass(Sub), theirs)
+        with pytest.raises(TypeError):
+            facade.nn.functional.relu(theirs)
