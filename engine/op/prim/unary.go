@@ -89,12 +89,22 @@ func registerTrigonometric() {
 	})
 }
 
+// flat is 0 for each element of x. Where the gradient of a gradient is recorded it depends on x, with derivative 0: so
+// the second derivative of a piecewise linear network is 0, as in PyTorch, rather than a missing path.
+func flat(b op.Builder, x op.Val) op.Val {
+	if !b.NeedsGrad(x) {
+		return num(0)
+	}
+	sign := Sign(b, x)
+	return Sub(b, sign, b.Detach(sign))
+}
+
 func registerActivations() {
 	pSigmoid = unary("sigmoid", "1/(1+exp(-x))", floats, 0, 1, func(b op.Builder, g, _, y op.Val) op.Val {
 		return Mul(b, g, Mul(b, Sub(b, num(1), y), y))
 	})
 	pRelu = unary("relu", "max(x, 0); its derivative at 0 is 0", numbers, 0, 1, func(b op.Builder, g, _, y op.Val) op.Val {
-		return Where(b, Le(b, y, num(0)), num(0), g)
+		return Where(b, Le(b, y, num(0)), flat(b, y), g)
 	})
 	pSilu = unary("silu", "x*sigmoid(x)", floats, saveX, 0, func(b op.Builder, g, x, _ op.Val) op.Val {
 		s := Sigmoid(b, x)

@@ -127,3 +127,11 @@ def test_a_history_changes_no_value(p: float) -> None:
     for q in (1.0, 3.0, math.inf):
         taped = torchlette.cdist(y.clone().requires_grad_(), y, q).detach().numpy()
         np.testing.assert_array_equal(torchlette.cdist(y, y, q).numpy(), taped)
+
+
+def test_the_second_derivative_of_relu_is_zero_and_not_a_missing_path() -> None:
+    for lib in (torch, torchlette):
+        x = lib.tensor([-1.0, 0.0, 0.5, 2.0], requires_grad=True)
+        (slope,) = lib.autograd.grad(lib.relu(x).sum(), x, create_graph=True)
+        (second,) = lib.autograd.grad(slope.sum(), x)
+        assert (slope.tolist(), second.tolist()) == ([0.0, 0.0, 1.0, 1.0], [0.0] * 4)
