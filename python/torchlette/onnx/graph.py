@@ -333,9 +333,6 @@ class OnnxModule(Module):
             raise unsupported(f"operators that are not supported: {', '.join(sorted(context.missing))}")
         if body.outer:
             raise damaged(f"the values {body.outer[:5]} are read, and no node gives them")
-        for info in inputs:
-            if info.kind != "tensor":
-                raise unsupported(f"the input {info.name!r} is a {info.kind}")
         self._body, self._places = body, context.places
         self.inputs = inputs
         self.output_names = list(body.results)
@@ -343,6 +340,8 @@ class OnnxModule(Module):
     def input_specs(self) -> Iterable[tuple[str, _C.dtype, list[int | str]]]:
         """Give the name, dtype and sizes of each input; a str is the name of a dim."""
         for info in self.inputs:
+            if info.kind != "tensor":
+                raise unsupported(f"the input {info.name!r} is a {info.kind}")
             if info.shape is None:
                 raise unsupported(f"the file does not tell the number of dims of the input {info.name!r}")
             sizes = [f"{info.name}_{d}" if n is None else n for d, n in enumerate(info.shape)]

@@ -59,7 +59,7 @@ _LETTERS = {
 
 def dtype_of(code: Any) -> _C.dtype:
     """Return the dtype of a number of the file format."""
-    found = DTYPES.get(code) or _HALVES.get(code)
+    found = DTYPES.get(code)
     if found is None:
         raise unsupported(f"tensors of dtype {_NAMES.get(code, code)} are not supported")
     return found

@@ -89,16 +89,9 @@ def _explicit(
 ) -> tuple[Tensor, Tensor]:
     root = math.sqrt(1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     scores = (q * root) @ (k * root).transpose(-1, -2)
-    kept = scores
-    masked = scores if added is None else scores + added
-    kept = masked if mode == 1 else kept
-    if softcap:
-        masked = softcap * _C.tanh((scores if added is None else scores) / softcap)
-        kept = masked if mode == 2 else kept
-        masked = masked if added is None else masked + added
-        kept = masked if mode == 1 else kept
-    elif mode == 2:
-        kept = masked
+    capped = softcap * _C.tanh(scores / softcap) if softcap else scores
+    masked = capped if added is None else capped + added
+    kept = (scores, capped, masked)[min(mode, 2)]
     work = masked if precision is None else masked.to(dtype_of(precision))
     weights = _C.softmax(work, -1).to(q.dtype)
     weights = _C.where(_C.isnan(weights), _C.zeros_like(weights), weights)

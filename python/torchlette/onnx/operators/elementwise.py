@@ -155,6 +155,12 @@ def cast(x: Tensor, *, to: int, saturate: int = 1, round_mode: str = "up") -> Te
     return x.to(dtype)
 
 
+@operator("BitCast")
+def bit_cast(x: Tensor, *, to: int) -> Tensor:
+    """Read the bits as elements of another dtype."""
+    return x.view(dtype_of(to))
+
+
 @operator("CastLike", note="as Cast")
 def cast_like(x: Tensor, like: Tensor, *, saturate: int = 1, round_mode: str = "up") -> Tensor:
     """Change the dtype to another tensor's."""

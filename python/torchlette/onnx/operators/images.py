@@ -17,7 +17,7 @@ def _coordinate(i: int, scale: float, old: int, new: float, mode: str, roi: tupl
     if mode == "half_pixel":
         return (i + 0.5) / scale - 0.5
     if mode == "half_pixel_symmetric":
-        adjusted = round(new) / new if new else 1.0
+        adjusted = math.floor(new) / new if new else 1.0
         return old / 2 * (1 - adjusted) + (i + 0.5) / scale - 0.5
     if mode == "pytorch_half_pixel":
         return (i + 0.5) / scale - 0.5 if new > 1 else 0.0
@@ -64,7 +64,7 @@ def _taps(at: float, scale: float, old: int, options: dict[str, Any]) -> dict[in
         t = (at - j) / stretch
         weight = max(0.0, 1 - abs(t)) if mode == "linear" else _cubic(t, options["cubic_coeff_a"])
         outside = not 0 <= j < old
-        if outside and (options["exclude_outside"] or stretch != 1.0 and mode == "linear" and options["antialias"]):
+        if outside and options["exclude_outside"]:
             continue
         total += weight
         k = min(max(j, 0), old - 1)
@@ -218,8 +218,15 @@ def col2im(
     return y[:, :, ends[0] : sizes[0] - ends[2], ends[1] : sizes[1] - ends[3]]
 
 
-def _bilinear(images: Tensor, y: Tensor, x: Tensor) -> Tensor:
-    """Return images [k, c, h, w] at places [k, n]: [k, c, n], zero further than one pixel outside."""
+def _bilinear(images: Tensor, y: Tensor, x: Tensor, greatest: bool = False) -> Tensor:
+    """Return images [k, c, h, w] at places [k, n]: [k, c, n], zero further than one pixel outside.
+
+    Args:
+        images: The images.
+        y: Rows.
+        x: Columns.
+        greatest: Whether the four weighted neighbours give their greatest number, as RoiAlign wants, and not their sum.
+    """
     h, w = images.shape[-2:]
     inside = (y >= -1) & (y <= h) & (x >= -1) & (x <= w)
     y, x = y.clamp(0, h - 1), x.clamp(0, w - 1)
@@ -232,9 +239,12 @@ def _bilinear(images: Tensor, y: Tensor, x: Tensor) -> Tensor:
         places = (row * w + column).long().unsqueeze(1).expand(-1, flat.shape[1], -1)
         return flat.gather(2, places)
 
-    top = at(y0, x0) * (1 - fx).unsqueeze(1) + at(y0, x1) * fx.unsqueeze(1)
-    low = at(y1, x0) * (1 - fx).unsqueeze(1) + at(y1, x1) * fx.unsqueeze(1)
-    value = top * (1 - fy).unsqueeze(1) + low * fy.unsqueeze(1)
+    corners = [
+        at(row, column) * (wy * wx).unsqueeze(1)
+        for row, wy in ((y0, 1 - fy), (y1, fy))
+        for column, wx in ((x0, 1 - fx), (x1, fx))
+    ]
+    value = _C.stack(corners).amax(0) if greatest else corners[0] + corners[1] + corners[2] + corners[3]
     return _C.where(inside.unsqueeze(1), value, _C.zeros_like(value))  # type: ignore[no-any-return]
 
 
@@ -268,7 +278,7 @@ def roi_align(
         xs = x0 + (_C.arange(output_width * columns, device=x.device).float() + 0.5) / columns * wide
         grid_y = ys.unsqueeze(1).expand(-1, xs.shape[0]).reshape(1, -1)
         grid_x = xs.unsqueeze(0).expand(ys.shape[0], -1).reshape(1, -1)
-        values = _bilinear(images[k : k + 1], grid_y, grid_x)
+        values = _bilinear(images[k : k + 1], grid_y, grid_x, mode == "max")
         cells = values.reshape(x.shape[1], output_height, rows, output_width, columns)
         parts.append(cells.mean([2, 4]) if mode == "avg" else cells.amax([2, 4]))
     if not parts:

@@ -17,7 +17,7 @@ def _logsumexp(x: Tensor, dims: list[int], keep: bool) -> Tensor:
 def _extremum(call: Any) -> Any:
     def apply(x: Tensor, dims: list[int], keep: bool) -> Tensor:
         if x.dtype is _C.bool:
-            return call(x.to(_C.uint8), dims, keep).to(_C.bool)  # type: ignore[no-any-return]
+            return apply(x.to(_C.uint8), dims, keep).to(_C.bool)
         if any(x.shape[d] == 0 for d in dims):
             return _empty_extremum(x, dims, keep, call is _C.amax)
         return call(x, dims, keep)  # type: ignore[no-any-return]

@@ -11,6 +11,11 @@ from torchlette.onnx.tensors import Host
 Tensor = _C.Tensor
 
 
+def _one(place: Any) -> int:
+    """Return a number that may be alone in a list."""
+    return int(place[0] if isinstance(place, list) else place)
+
+
 @operator("SequenceConstruct", raw=(-1,))
 def construct(*parts: Any) -> list[list[Any]]:
     """Return a sequence of the inputs."""
@@ -30,24 +35,24 @@ def length(sequence: list[Any]) -> Host:
 
 
 @operator("SequenceAt", host=(1,), raw=(-1,))
-def at(sequence: list[Any], place: int) -> Any:
+def at(sequence: list[Any], place: Any) -> list[Any]:
     """Return the tensor at a place."""
-    return sequence[place]
+    return [sequence[_one(place)]]
 
 
 @operator("SequenceInsert", host=(2,), raw=(-1,))
-def insert(sequence: list[Any], value: Any, place: int | None = None) -> list[list[Any]]:
+def insert(sequence: list[Any], value: Any, place: Any = None) -> list[list[Any]]:
     """Return the sequence with one more tensor."""
     made = list(sequence)
-    made.insert(len(made) if place is None else place, value)
+    made.insert(len(made) if place is None else _one(place), value)
     return [made]
 
 
 @operator("SequenceErase", host=(1,), raw=(-1,))
-def erase(sequence: list[Any], place: int | None = None) -> list[list[Any]]:
+def erase(sequence: list[Any], place: Any = None) -> list[list[Any]]:
     """Return the sequence without a tensor."""
     made = list(sequence)
-    del made[-1 if place is None else place]
+    del made[-1 if place is None else _one(place)]
     return [made]
 
 

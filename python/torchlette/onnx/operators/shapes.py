@@ -54,11 +54,12 @@ def transpose(x: Tensor, *, perm: list[int] | None = None) -> Tensor:
 
 
 @operator("Squeeze", host=(1,))
-def squeeze(x: Tensor, dims: list[int] | None = None, *, axes: list[int] | None = None) -> Tensor:
+def squeeze(x: Tensor, dims: Any = None, *, axes: list[int] | None = None) -> Tensor:
     """Take dims of size 1 away."""
     wanted = dims if dims is not None else axes
     if wanted is None:
         return x.squeeze()
+    wanted = wanted if isinstance(wanted, list) else [wanted]
     if any(x.shape[d] != 1 for d in wanted):
         raise ValueError(f"Squeeze: axes are {wanted}, the sizes {list(x.shape)}")
     return x.squeeze(tuple(wanted)) if wanted else x
@@ -75,9 +76,10 @@ def unsqueezed(sizes: Sequence[int], axes: Sequence[int]) -> list[int]:
 
 
 @operator("Unsqueeze", host=(1,))
-def unsqueeze(x: Tensor, dims: list[int] | None = None, *, axes: list[int] | None = None) -> Tensor:
+def unsqueeze(x: Tensor, dims: Any = None, *, axes: list[int] | None = None) -> Tensor:
     """Add dims of size 1."""
-    return x.reshape(unsqueezed(x.shape, (dims if dims is not None else axes) or []))
+    wanted = dims if dims is not None else axes
+    return x.reshape(unsqueezed(x.shape, wanted if isinstance(wanted, list) else [wanted or 0]))
 
 
 @operator("Concat")

@@ -63,15 +63,23 @@ def transformed(x: Tensor, length: int, inverse: int, onesided: int) -> Tensor:
 
 @operator("DFT", host=(1, 2), note="in quadratic time")
 def dft(
-    x: Tensor, length: Any = None, where: Any = None, *, axis: int | None = None, inverse: int = 0, onesided: int = 0,
+    x: Tensor,
+    length: Any = None,
+    where: Any = None,
+    *,
+    axis: int | None = None,
+    inverse: int = 0,
+    onesided: int = 0,
     opset: int = 20,
 ) -> Tensor:
     """Return the discrete Fourier transform along an axis."""
     place = where if where is not None else axis if axis is not None else (1 if opset < 20 else -2)
     place += x.dim() if place < 0 else 0
     moved = x.movedim(place, -2)
-    size = moved.shape[-2] if length is None else length
+    usual = 2 * (moved.shape[-2] - 1) if inverse and onesided else moved.shape[-2]
+    size = usual if length is None else length
     if inverse and onesided:
+        moved = moved.narrow(-2, 0, min(moved.shape[-2], size // 2 + 1))
         rest = moved[..., 1 : (size + 1) // 2, :].flip(-2)
         moved = _C.cat([moved, _C.stack([rest[..., 0], -rest[..., 1]], -1)], -2)
         y = transformed(moved, size, 1, 0)[..., :1]
