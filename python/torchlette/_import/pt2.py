@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -27,10 +28,11 @@ from torchlette._import.files import Archive, damaged, explained, unsupported
 from torchlette._import.module import Ref, check_order, place, run_steps, with_last_uses
 from torchlette._import.nests import Nest
 from torchlette._import.pt2_graph import DEVICE, Nodes, dtype_of
+from torchlette._import.recording import recording
 from torchlette.autograd.grad_mode import no_grad
 from torchlette.nn.modules.module import Module
 
-__all__ = ["Pt2Module", "read_module"]
+__all__ = ["Pt2Module", "load", "read_module"]
 
 Tensor = _C.Tensor
 
@@ -148,6 +150,7 @@ class Pt2Module(Module):
         }
         entry = module["module_call_graph"][0]["signature"]
         self._in, self._out = Nest.parse(entry["in_spec"]), Nest.parse(entry["out_spec"])
+        self._argument_names = entry.get("forward_arg_names")
         for nest, wanted in ((self._in, self._inputs), (self._out, self._results)):
             if sum(1 for _ in nest.leaves()) != len(wanted):
                 raise damaged(f"the signature has {len(wanted)} arguments or results, its nest another number")
@@ -197,7 +200,45 @@ class Pt2Module(Module):
         """Return the names of the tensors among the results."""
         return [str(ref) for ref in self._results if type(ref) is Ref and ref not in self._numbers]
 
-    def call_flat(self, *tensors: Tensor) -> list[Tensor]:
+    def program(self) -> Any:
+        """Record the graph as an :class:`torchlette.export.ExportedProgram`."""
+        from torchlette.export import Dim, InputSpec, from_callable
+
+        dims = {name: Dim(name, min=low, max=high) for name, (low, high) in self._bounds().items()}
+        specs = [
+            InputSpec(name, dtype, [dims.get(n, n) if isinstance(n, str) else n for n in shape])
+            for name, dtype, shape in self.input_specs()
+        ]
+        if any(type(ref) is Ref and ref in self._numbers for ref in self._results):
+            raise unsupported("a result of the graph is a number that depends on sizes")
+        with recording():
+            program = from_callable(self, specs, self.output_names())
+        places = {spec.name: i for i, spec in enumerate(specs)}
+        leaves = [
+            {"tensor": places[name]} if name in places else {"plain": constant} for name, constant in self._inputs
+        ]
+        arguments = self._in.described(iter(leaves))["tuple"]
+        positional, named = arguments[0]["tuple"], arguments[1]["dict"]
+        count = iter(range(len(self._results)))
+        results = [{"tensor": next(count)} if type(ref) is Ref else {"plain": ref} for ref in self._results]
+        known = self._argument_names or []
+        program.spec["python"].update(
+            names=[known[i] if i < len(known) else f"args_{i}" for i in range(len(positional))],
+            args=positional,
+            kwargs=named,
+            result=self._out.described(iter(results)),
+        )
+        return program
+
+    def _bounds(self) -> dict[str, tuple[int | None, int | None]]:
+        """Return the ranges of the names that inputs have; PyTorch writes numbers near 2**63 for no bound."""
+        used = {size for _, _, shape in self.input_specs() for size in shape}
+        found = {name: pair for name, pair in self.ranges.items() if name in used}
+        return {
+            name: (low, None if high is None or high >= 1 << 40 else high) for name, (low, high) in found.items()
+        }
+
+    def forward(self, *tensors: Tensor) -> list[Tensor]:
         """Return the tensors among the results.
 
         Args:
@@ -205,10 +246,9 @@ class Pt2Module(Module):
         """
         given = iter(tensors)
         values = [next(given) if name in self._values else constant for name, constant in self._inputs]
-        results = self._run(values)
-        return [value for value in results if isinstance(value, Tensor)]
+        return [value for value in self._run(values) if isinstance(value, Tensor)]
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def nested(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the exported module returns, for its arguments.
 
         Raises:
@@ -268,3 +308,25 @@ def read_module(file: BinaryIO) -> Pt2Module:
         if version["major"] not in MAJORS:
             raise unsupported(f"the schema's version is {version['major']}.{version['minor']}, want {MAJORS}")
         return Pt2Module(program, weights, constants)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Return the program of a ``.pt2`` file that ``torch.export.save`` wrote.
+
+    Inputs have the names of ``graph_signature.user_inputs``. Dims have the names and ranges of the file.
+
+    Args:
+        path: Of the file. Nothing in it is executed.
+
+    Returns:
+        A :class:`torchlette.export.ExportedProgram`.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: The file is damaged, or of another kind.
+        NotImplementedError: The graph has operators that are not supported; the text lists them.
+    """
+    with open(path, "rb") as file:
+        module = read_module(file)
+    with explained("load"):
+        return module.program()

@@ -9,6 +9,7 @@ from torchlette import _C
 from torchlette._import import aten
 from torchlette._import.files import damaged, unsupported
 from torchlette._import.module import Ref, Step, run_steps, with_last_uses
+from torchlette._import.recording import choose
 
 __all__ = ["DEVICE", "Nodes", "dtype_of"]
 
@@ -187,13 +188,11 @@ class Subgraph:
 
 
 def _cond(parts: list[Subgraph], device: Any, pred: Any, *rest: Any) -> Any:
-    from torchlette import lax
-
     yes, no = parts
     operands = rest[2] if len(rest) > 2 else []
     if not isinstance(pred, Tensor):
         return (yes if pred else no)(device, *operands)
-    return lax.cond(pred, lambda *xs: yes(device, *xs), lambda *xs: no(device, *xs), *operands)
+    return choose(pred, lambda: yes(device, *operands), lambda: no(device, *operands))
 
 
 def _inlined(parts: list[Subgraph], device: Any, *args: Any) -> Any:

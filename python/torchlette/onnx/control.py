@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchlette import _C, lax
+from torchlette._import.files import unsupported
+from torchlette._import.recording import choose, is_recording
 from torchlette.onnx.tensors import Host
 
 __all__ = ["CONTROL"]
@@ -14,6 +16,8 @@ Tensor = _C.Tensor
 
 #: Steps of a loop that is written out: more become a loop of the engine.
 WRITTEN_OUT = 128
+#: Iterations of a loop in a program.
+UNROLLED = 256
 #: Iterations of a loop that only Python can run.
 ITERATIONS = 100_000
 
@@ -48,7 +52,7 @@ def _if(
         return lambda: [_tensor(v, device) for v in body.run(device, scope, [])]
 
     try:
-        return list(lax.cond(condition.reshape(()), call(branches[0]), call(branches[1])))
+        return choose(condition, call(branches[0]), call(branches[1]))
     except TypeError:  # results of different sizes: the condition must be read
         return branches[0 if condition.item() else 1].run(device, scope, [])[:count]
 
@@ -78,6 +82,8 @@ def _loop(
     scans = len(body.results) - 1 - len(carry)
     endless = condition is None or first is not None and bool(first.values[0])
     counted = most is not None and endless and _always(body)
+    if is_recording():
+        return _unrolled(run, most, counted, condition, carry, scans, device)
     if counted and most.values[0] * max(1, len(body.steps)) > WRITTEN_OUT and not _has_lists(carry):
         try:
             return _counted(run, most.values[0], [_tensor(v, device) for v in carry], device)
@@ -158,6 +164,32 @@ def _written_out(
     return [*state, *stacked]
 
 
+def _unrolled(
+    run: Any, most: Host | None, counted: bool, condition: Any, carry: Any, scans: int, device: Any
+) -> list[Any]:
+    """Write out a loop for a program. A condition on values keeps the carried values of the iterations after its end."""
+    if most is None or most.values[0] > UNROLLED or scans and not counted:
+        raise unsupported(
+            f"a program holds loops of at most {UNROLLED} iterations, which the file must tell, and whose number of results "
+            "does not depend on values: run the module of torchlette.onnx.files.read_module"
+        )
+    state, rows = list(carry), [[] for _ in range(scans)]
+    more = Host([True], [], _C.bool) if condition is None else condition
+    for i in range(most.values[0]):
+        if isinstance(more, Host) and not more.values[0]:
+            break
+        found = run(Host([i], [], _C.int64), more, state)
+        for row, value in zip(rows, found[1 + len(state) :], strict=True):
+            row.append(_tensor(value, device))
+        new, after = found[1 : 1 + len(state)], found[0]
+        if isinstance(more, Tensor):
+            flag = more.reshape(())
+            new = [_C.where(flag, _tensor(a, device), _tensor(b, device)) for a, b in zip(new, state, strict=True)]
+            after = flag & _tensor(after, device).reshape(())
+        state, more = new, Host([True], [], _C.bool) if counted else after
+    return [*state, *(_C.stack(row) if row else _C.zeros([0], device=device) for row in rows)]
+
+
 def _truth(flag: Any) -> bool:
     if isinstance(flag, Host):
         return bool(flag.values[0])
@@ -192,9 +224,24 @@ def _scan(
         found = [_tensor(v, device) for v in body.run(device, scope, [*state, *elements])]
         return tuple(found[:n]), tuple(found[n:])
 
-    last, ys = lax.scan(step, tuple(carry), tuple(xs))
+    if is_recording():
+        last, ys = _unrolled_scan(step, carry, xs, outputs)
+    else:
+        last, ys = lax.scan(step, tuple(carry), tuple(xs))
     ys = [y.flip(0) if back else y for y, back in zip(ys, out_turned, strict=True)]
     return [*last, *(y.movedim(0, axis) for y, axis in zip(ys, out_axes, strict=True))]
+
+
+def _unrolled_scan(step: Any, state: Any, xs: Sequence[Tensor], outputs: int) -> tuple[Any, list[Tensor]]:
+    count = xs[0].shape[0]
+    if not 0 < count <= UNROLLED:
+        raise unsupported(f"a program holds scans of 1 to {UNROLLED} steps, got {count}")
+    rows: list[Any] = [[] for _ in range(outputs)]
+    for i in range(count):
+        state, ys = step(state, [x[i] for x in xs])
+        for row, y in zip(rows, ys, strict=True):
+            row.append(y)
+    return state, [_C.stack(row) for row in rows]
 
 
 def _sequence_map(

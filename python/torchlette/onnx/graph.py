@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from torchlette import _C
 from torchlette._import.files import damaged, unsupported
 from torchlette._import.module import Ref, Step, check_order, place, run_steps, with_last_uses
+from torchlette._import.recording import recording
 from torchlette.nn.modules.module import Module
 from torchlette.onnx import operators as _operators
 from torchlette.onnx.control import CONTROL
@@ -347,29 +349,42 @@ class OnnxModule(Module):
             sizes = [f"{info.name}_{d}" if n is None else n for d, n in enumerate(info.shape)]
             yield info.name, dtype_of(info.dtype), sizes
 
-    def call_flat(self, *values: Tensor) -> list[Any]:
+    def forward(self, *values: Tensor) -> list[Any]:
         """Return the list of results for the inputs in order; results that are no tensors are as they are."""
         tensors = {key: getattr(owner, leaf) for key, (owner, leaf) in self._places.items()}
         device = next((v.device for v in (*values, *tensors.values()) if isinstance(v, Tensor)), _C.device("cpu"))
         found = self._body.run(device, {"#tensors": tensors}, values)
         return [as_tensor(value, device) for value in found]
 
-    def forward(self, *args: Tensor, **named: Tensor) -> Any:
-        """Return the result, or a tuple of the results.
+    def program(self) -> Any:
+        """Record the graph as an :class:`torchlette.export.ExportedProgram`."""
+        from torchlette.export import InputSpec, from_callable
 
-        Args:
-            args: The inputs in the file's order.
-            named: Inputs by name.
+        names: dict[str, str] = {}
+        specs = [
+            InputSpec(name, dtype, [_dim_name(n, names) if isinstance(n, str) else n for n in shape])
+            for name, dtype, shape in self.input_specs()
+        ]
+        with recording():
+            program = from_callable(self, specs, self.output_names)
+        python = program.spec["python"]
+        python["names"] = [spec.name for spec in specs]
+        if len(self.output_names) == 1:
+            (python["result"],) = python["result"]["list"]
+        else:
+            python["result"] = {"tuple": python["result"]["list"]}
+        return program
 
-        Raises:
-            ValueError: An input is missing, or unknown.
-        """
-        names = [info.name for info in self.inputs]
-        given = {**dict(zip(names, args, strict=False)), **named}
-        if len(args) > len(names) or len(args) + len(named) != len(names) or set(given) != set(names):
-            raise ValueError(f"expected the inputs {names}, got {len(args)} and {sorted(named)}")
-        found = self.call_flat(*(given[name] for name in names))
-        return found[0] if len(found) == 1 else tuple(found)
+
+def _dim_name(name: str, names: dict[str, str]) -> str:
+    """Return an identifier for the name of a dim, the same for the same name."""
+    if name not in names:
+        made = re.sub(r"[^A-Za-z0-9_]", "_", name[:64])
+        made = made if made[:1].isalpha() or made[:1] == "_" else f"d{made}"
+        while made in names.values() or made == "sqrt":
+            made += "_"
+        names[name] = made
+    return names[name]
 
 
 assert _operators
