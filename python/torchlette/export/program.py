@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -354,7 +355,9 @@ def _exported(
     points, traces = probes(dims.dims, dims.sizes, trace)
     _check_constants(found, points)
     recorded = merged(traces, points)
-    extra = [(f"constant_{i}", "tensor", t) for i, t in enumerate(found[0])]
+    taken = {name for name, _, _ in module_state}
+    free = (name for i in itertools.count() if (name := f"constant_{i}") not in taken)
+    extra = [(next(free), "tensor", t) for t in found[0]]
     listed = [*module_state, *extra]
     labels = _unique(labels)
     outputs = output_names if output_names is not None else _unique(results)

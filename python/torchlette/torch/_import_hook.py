@@ -67,6 +67,7 @@ OWN = (
     "backends",
     "cuda",
     "mps",
+    "onnx",
     "serialization",
     "tensor_types",
     "version",
