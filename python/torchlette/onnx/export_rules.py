@@ -244,7 +244,7 @@ def _to_dtype(x: Exporter, s: Step) -> str:
     return x.as_type(s.operand, s.dtype)
 
 
-@rule("copy_", "fill_", "zero_")
+@rule("copy_", "fill_", "zero_", "_setitem_")
 def _filled(x: Exporter, s: Step) -> str:
     given = s.get("src", s.get("value", 0))
     return x.node("Expand", [x.as_type(given, s.dtype), x.sizes(s.shape)])

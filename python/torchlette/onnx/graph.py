@@ -264,6 +264,7 @@ class _Call:
         if "opset" in entry.wants:
             self.extra["opset"] = opset
         self.outputs = outputs
+        self.reads_floats = name == "Range"
 
     def __call__(self, device: Any, *values: Any) -> Any:
         if self.host is not None and (found := self._on_host(values)) is not None:
@@ -272,7 +273,9 @@ class _Call:
         for i, value in enumerate(values):
             if i in entry.host:
                 args.append(self._numbers(i, value))
-            elif isinstance(value, Host) and i not in entry.raw and -1 not in entry.raw:
+            elif i in entry.raw or -1 in entry.raw:
+                args.append(self._as_host(i, value))
+            elif isinstance(value, Host):
                 args.append(value.tensor(device))
             else:
                 args.append(value)
@@ -296,6 +299,13 @@ class _Call:
         except TooLarge:
             return None
         return found if isinstance(found, list) else [found]
+
+    def _as_host(self, i: int, value: Any) -> Any:
+        """Return a value as Python's numbers where they are known; floats may be parameters, which stay tensors."""
+        known = self.known[i]
+        if known is None or not isinstance(value, Tensor) or known.dtype.is_floating_point and not self.reads_floats:
+            return value
+        return known
 
     def _numbers(self, i: int, value: Any) -> Any:
         """Return the numbers of an input: a list, or a number of a tensor without dims."""

@@ -41,6 +41,12 @@ def _made(values: Sequence[Any], shape: Ints, dtype: _C.dtype, *of: Host) -> Hos
     return Host(values, shape, dtype, any(v.moving for v in of))
 
 
+def _fixed(*values: Host | None) -> None:
+    """Leave an operator to tensors where the number of its results depends on the sizes of inputs."""
+    if any(v is not None and v.moving for v in values):
+        raise TooLarge
+
+
 def _steps(shape: Ints) -> list[int]:
     return [math.prod(shape[d + 1 :]) for d in range(len(shape))]
 
@@ -244,6 +250,7 @@ def _gather(x: Host, indices: Host, *, axis: int = 0) -> Host:
 
 @_host("Slice")
 def _slice(x: Host, starts: Host, ends: Host, axes: Host | None = None, steps: Host | None = None) -> Host:
+    _fixed(starts, ends)
     dims = list(range(len(starts.values))) if axes is None else [d % len(x.shape) for d in axes.values]
     walk = [1] * len(dims) if steps is None else steps.values
     for d, start, end, step in zip(dims, starts.values, ends.values, walk, strict=True):
@@ -255,6 +262,7 @@ def _slice(x: Host, starts: Host, ends: Host, axes: Host | None = None, steps: H
 
 @_host("Split")
 def _split(x: Host, sizes: Host | None = None, *, axis: int = 0, num_outputs: int = 0, n_outputs: int = 0) -> list[Host]:
+    _fixed(sizes)
     axis += len(x.shape) if axis < 0 else 0
     total, count = x.shape[axis], num_outputs or n_outputs
     each = -(-total // max(count, 1))
@@ -269,12 +277,14 @@ def _split(x: Host, sizes: Host | None = None, *, axis: int = 0, num_outputs: in
 
 @_host("Expand")
 def _expand(x: Host, sizes: Host) -> Host:
+    _fixed(sizes)
     shape = _joined([x.shape, sizes.values])
     return _made(_expanded(x, shape), shape, x.dtype, x, sizes)
 
 
 @_host("Tile")
 def _tile(x: Host, repeats: Host) -> Host:
+    _fixed(repeats)
     if len(x.shape) != 1 or len(repeats.values) != 1 or len(x.values) * repeats.values[0] > HOST_LIMIT:
         raise TooLarge
     return _made(x.values * repeats.values[0], [len(x.values) * repeats.values[0]], x.dtype, x, repeats)
@@ -282,6 +292,7 @@ def _tile(x: Host, repeats: Host) -> Host:
 
 @_host("ConstantOfShape")
 def _constant_of_shape(sizes: Host, *, value: Any = None) -> Host:
+    _fixed(sizes)
     count = math.prod(sizes.values)
     if count > HOST_LIMIT or not isinstance(value, Host) or value.dtype.is_floating_point or min(sizes.values, default=0) < 0:
         raise TooLarge
@@ -291,9 +302,8 @@ def _constant_of_shape(sizes: Host, *, value: Any = None) -> Host:
 @_host("Range")
 def _range(start: Host, limit: Host, delta: Host) -> Host:
     first, last, step = start.values[0], limit.values[0], delta.values[0]
-    moving = start.moving or limit.moving or delta.moving
-    # A range up to a size of an input is a tensor: its number of elements differs from call to call.
-    if moving or not all(isinstance(v, int) for v in (first, last, step)) or abs(last - first) > HOST_LIMIT * abs(step):
+    _fixed(start, limit, delta)
+    if not all(isinstance(v, int) for v in (first, last, step)) or abs(last - first) > HOST_LIMIT * abs(step):
         raise TooLarge
     values = list(range(first, last, step))
     return _made(values, [len(values)], start.dtype)
@@ -317,8 +327,7 @@ HOST["ReduceMax"], HOST["ReduceMin"] = _reduction(max), _reduction(min)
 
 @_host("NonZero")
 def _nonzero(x: Host) -> Host:
-    if x.moving:
-        raise TooLarge
+    _fixed(x)
     found = [place for place, v in zip(_places(x.shape), x.values, strict=True) if v]
     rank = len(x.shape)
     return _made([place[d] for d in range(rank) for place in found], [rank, len(found)], _C.int64, x)
@@ -344,6 +353,7 @@ def _cumsum(x: Host, axis: Host, *, exclusive: int = 0, reverse: int = 0) -> Hos
 
 @_host("Pad")
 def _pad(x: Host, pads: Host, value: Host | None = None, axes: Host | None = None, *, mode: str = "constant") -> Host:
+    _fixed(pads)
     if len(x.shape) != 1 or mode != "constant" or len(pads.values) != 2 or sum(map(abs, pads.values)) > HOST_LIMIT:
         raise TooLarge
     before, after = pads.values
