@@ -154,6 +154,8 @@ class ExportedModule(Module):
     def __init__(self, program: ExportedProgram) -> None:
         """Take over the program's tensors."""
         super().__init__()
+        if FORWARD not in program.spec["functions"]:
+            raise ValueError("module(): the program was not exported for inference: a TrainingSession runs it")
         self._program, self._places = program, []
         self.training = bool(program.spec["python"].get("training"))
         for entry, t in zip(program.spec["constants"], program.constants, strict=True):

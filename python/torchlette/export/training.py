@@ -365,8 +365,12 @@ class TrainingSession:
         """
         nests, leaves = self._program.spec["python"], list[Any]()
         matched({"tuple": nests["args"]}, tuple(self._tensor(n, v) for n, v in _zipped(nests, args)), leaves, "args")
-        if not training:
-            return run(self._program, EVALUATE, leaves, self._tensors)[0]
+        loss = self._train(leaves) if training else run(self._program, EVALUATE, leaves, self._tensors)[0]
+        loss._door = True  # a number for whoever asks, as in PyTorch
+        return loss
+
+    def _train(self, leaves: list[_C.Tensor]) -> _C.Tensor:
+        """Run the step that fits the optimizer's numbers."""
         before = list(self.numbers.values())
         for name in self._steps:
             found = _C._program_numbers(self._program.number, name, before, 1 << 16)
@@ -427,8 +431,8 @@ class TrainingSession:
         with no_grad():
             for name, t in zip(self._names, self._tensors, strict=True):
                 t.copy_(given[name])
-        self.numbers = {name: float(given[name]) for name in self.numbers}
-        _C._set_rng_state([w % (1 << 64) for w in given["generator"].tolist()])
+        self.numbers = {name: given[name].item() for name in self.numbers}
+        _C._set_rng_state(tuple(w % (1 << 64) for w in given["generator"].tolist()))
 
 
 def _zipped(nests: dict[str, Any], args: tuple[Any, ...]) -> list[tuple[Any, Any]]:
