@@ -96,7 +96,7 @@ class ExportedProgram:
     @property
     def graph_signature(self) -> ExportGraphSignature:
         """The names of inputs, outputs, parameters and buffers."""
-        f, named = self.spec["functions"][FORWARD], self.spec["constants"]
+        f, named = next(iter(self.spec["functions"].values())), self.spec["constants"]
         return ExportGraphSignature(
             tuple(v["name"] for v in f["inputs"]),
             tuple(v["name"] for v in f["outputs"]),
@@ -155,6 +155,8 @@ class ExportedModule(Module):
     def __init__(self, program: ExportedProgram) -> None:
         """Take over the program's tensors."""
         super().__init__()
+        if FORWARD not in program.spec["functions"]:
+            raise ValueError("module(): the program was not exported for inference: a TrainingSession runs it")
         self._program, self._places = program, []
         self.training = bool(program.spec["python"].get("training"))
         for entry, t in zip(program.spec["constants"], program.constants, strict=True):
@@ -224,7 +226,7 @@ def _stand_in(t: _C.Tensor, shape: Sequence[int]) -> _C.Tensor:
     return out.requires_grad_() if t.requires_grad else out
 
 
-def _named(module: Any) -> list[tuple[str, str, _C.Tensor]]:
+def named_tensors(module: Any) -> list[tuple[str, str, _C.Tensor]]:
     """Return name, kind and tensor of a module's parameters and buffers."""
     if not isinstance(module, Module):
         return []
@@ -330,7 +332,7 @@ def _exported(
         "args": [flattened(v, leaves, labels, n) for n, v in zip(names, args, strict=True)],
         "kwargs": [[key, flattened(v, leaves, labels, key)] for key, v in kwargs.items()],
     }
-    module_state = _named(mod)
+    module_state = named_tensors(mod)
     known = [t for _, _, t in module_state]
     results: list[str] = []
     found: list[list[_C.Tensor]] = []
