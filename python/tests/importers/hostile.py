@@ -84,7 +84,9 @@ def mutated_json(value: object, rng: random.Random) -> object:
         elif kind == 1:
             owner[path[-1]] = rng.choice(NUMBERS)
         elif kind == 2:
-            owner[path[-1]] = rng.choice((None, [], {}, "", "x", True, "../../etc/passwd", "torch.ops.aten.load.default"))
+            owner[path[-1]] = rng.choice(
+                (None, [], {}, "", "x", True, "../../etc/passwd", "torch.ops.aten.load.default")
+            )
         elif kind == 3 and path != other[: len(path)]:
             owner[path[-1]] = json.loads(json.dumps(source))
         elif kind == 4 and isinstance(owner[path[-1]], int):

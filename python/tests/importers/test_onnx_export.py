@@ -29,9 +29,16 @@ def _attention(self, x):
     b, t, d = x.shape
     q, k, v = self.qkv(x).view(b, t, 3, 2, d // 2).permute(2, 0, 3, 1, 4).unbind(0)
     mask = torchlette.ones(t, t, device="cpu").tril() > 0
-    y = F.scaled_dot_product_attention(q, k, v, is_causal=True) + F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    y = F.scaled_dot_product_attention(q, k, v, is_causal=True) + F.scaled_dot_product_attention(
+        q, k, v, attn_mask=mask
+    )
     places = torchlette.arange(t, device="cpu")
-    return self.norm(y.transpose(1, 2).reshape(b, t, d) + self.places(places)), y.mean(-1), x[:, -1, ::2], x[..., None, 0]
+    return (
+        self.norm(y.transpose(1, 2).reshape(b, t, d) + self.places(places)),
+        y.mean(-1),
+        x[:, -1, ::2],
+        x[..., None, 0],
+    )
 
 
 def _writes(self, x):
@@ -158,4 +165,6 @@ def test_what_onnx_has_no_form_for_is_named(function, text, tmp_path):
 
 def test_wrong_numbers_of_names_are_refused(tmp_path):
     with pytest.raises(ValueError, match="2 inputs|1 inputs"):
-        torchlette.onnx.export(lambda x: x + 1, (torchlette.ones(3, device="cpu"),), tmp_path / "m.onnx", input_names=["a", "b"])
+        torchlette.onnx.export(
+            lambda x: x + 1, (torchlette.ones(3, device="cpu"),), tmp_path / "m.onnx", input_names=["a", "b"]
+        )

@@ -1,4 +1,4 @@
-"""Whole ONNX models: programs beside onnxruntime, with dynamic sizes, control flow, tensors in other files, gradients."""
+"""ONNX models as programs, beside onnxruntime: dynamic sizes, control flow, tensors in other files, gradients."""
 
 from __future__ import annotations
 
@@ -197,7 +197,10 @@ def test_parameters_have_the_file_s_names_and_train(tmp_path):
     tensors = {"layer.weight": f(5, 4), "layer.bias": f(5)}
     path = written(tmp_path / "m.onnx", nodes, [info("x", ["n", 4])], [info("y", ["n", 5])], tensors)
     module = torchlette.onnx.load(path).module()
-    assert {name: tuple(p.shape) for name, p in module.named_parameters()} == {"layer.weight": (5, 4), "layer.bias": (5,)}
+    assert {name: tuple(p.shape) for name, p in module.named_parameters()} == {
+        "layer.weight": (5, 4),
+        "layer.bias": (5,),
+    }
     x, optimizer = torchlette.tensor(f(6, 4), device="cpu"), torchlette.optim.SGD(module.parameters(), lr=0.1)
     losses = []
     for _ in range(3):
@@ -212,7 +215,11 @@ def test_parameters_have_the_file_s_names_and_train(tmp_path):
 def test_tensors_in_other_files_of_the_folder(tmp_path):
     weight = f(64, 64)
     path = written(
-        tmp_path / "m.onnx", [node("MatMul", ["x", "w"], ["y"])], [info("x", [2, 64])], [info("y", [2, 64])], {"w": weight}
+        tmp_path / "m.onnx",
+        [node("MatMul", ["x", "w"], ["y"])],
+        [info("x", [2, 64])],
+        [info("y", [2, 64])],
+        {"w": weight},
     )
     model = onnx.load(path)
     (tmp_path / "sub").mkdir()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
-import zipfile
 
 import pytest
 import torch
@@ -171,7 +169,11 @@ def floats(value):
     return [leaf for item in value for leaf in floats(item)] if isinstance(value, (tuple, list)) else []
 
 
-FORMS = {"as_exported": lambda p: p, "whole": lambda p: p.run_decompositions({}), "core": lambda p: p.run_decompositions()}
+FORMS = {
+    "as_exported": lambda p: p,
+    "whole": lambda p: p.run_decompositions({}),
+    "core": lambda p: p.run_decompositions(),
+}
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -1,1 +1,1 @@
-"""Readers of other libraries' model files. Each makes a :class:`torchlette.nn.Module` that interprets the file's graph."""
+"""Readers of other libraries' model files. Each makes a module that interprets the file's graph."""

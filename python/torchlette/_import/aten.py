@@ -13,6 +13,7 @@ from typing import Any
 
 import torchlette
 from torchlette import _C
+from torchlette._import import aten_layers as layers
 from torchlette._import.recurrent import aten_layers
 from torchlette.nn import functional as F
 
@@ -24,7 +25,8 @@ Call = Callable[..., Any]
 #: Functions of torchlette in Python with ATen's arguments.
 _MODULE = frozenset(
     "_shape_as_tensor alias_copy allclose argwhere as_strided_copy bartlett_window bilinear bincount blackman_window "
-    "block_diag chain_matmul channel_shuffle combinations detach_copy diagonal_copy einsum equal expand_copy grid_sampler "
+    "block_diag chain_matmul channel_shuffle combinations detach_copy diagonal_copy einsum equal expand_copy "
+    "grid_sampler "
     "grid_sampler_2d grid_sampler_3d gru_cell hamming_window hann_window kaiser_window lstm_cell masked_select "
     "narrow_copy native_batch_norm native_group_norm native_layer_norm nonzero nonzero_static numel permute_copy "
     "pixel_shuffle pixel_unshuffle rnn_relu_cell rnn_tanh_cell segment_reduce select_copy split_copy "
@@ -41,7 +43,6 @@ _METHODS = frozenset(
     "as_strided_ fill_diagonal_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_ is_contiguous stride "
     "size storage_offset".split()
 )
-_REDUCTIONS = "none", "mean", "sum"
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
@@ -52,28 +53,7 @@ def _embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, *rest: An
     return F.embedding(indices, weight, padding_idx if padding_idx >= 0 else None)
 
 
-def _convolution(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    transposed: bool,
-    output_padding: Sequence[int],
-    groups: int,
-    *rest: Any,
-) -> Tensor:
-    dims = weight.dim() - 2
-    if transposed:
-        call = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[dims - 1]
-        return call(x, weight, bias, stride, padding, output_padding, groups, dilation)
-    return (F.conv1d, F.conv2d, F.conv3d)[dims - 1](x, weight, bias, stride, padding, dilation, groups)
-
-
-def _slice(
-    x: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
-) -> Tensor:
+def _slice(x: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     index: list[Any] = [slice(None)] * (dim % x.dim())
     return x[(*index, slice(start, end, step))]
 
@@ -120,207 +100,13 @@ def _to_copy(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return made.clone() if made is x else made
 
 
-def _softmax(x: Tensor, dim: int, half_to_float: bool = False) -> Tensor:
-    return _C.softmax(x, dim, dtype=_C.float32 if half_to_float else None)
-
-
-def _log_softmax(x: Tensor, dim: int, half_to_float: bool = False) -> Tensor:
-    return _C.log_softmax(x, dim, dtype=_C.float32 if half_to_float else None)
-
-
-def _layer_norm(
-    x: Tensor,
-    shape: Sequence[int],
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-    *rest: Any,
-) -> Tensor:
-    return F.layer_norm(x, shape, weight, bias, eps)
-
-
-def _group_norm(
-    x: Tensor, groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, *rest: Any
-) -> Tensor:
-    return F.group_norm(x, groups, weight, bias, eps)
-
-
-def _batch_norm(
-    x: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    mean: Tensor | None,
-    var: Tensor | None,
-    training: bool,
-    momentum: float,
-    eps: float,
-    *rest: Any,
-) -> Tensor:
-    return F.batch_norm(x, mean, var, weight, bias, training, momentum, eps)
-
-
-def _instance_norm(
-    x: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    mean: Tensor | None,
-    var: Tensor | None,
-    use_input_stats: bool,
-    momentum: float,
-    eps: float,
-    *rest: Any,
-) -> Tensor:
-    return F.instance_norm(x, mean, var, weight, bias, use_input_stats, momentum, eps)
-
-
-def _norm_no_training(
-    x: Tensor, weight: Any, bias: Any, mean: Tensor, var: Tensor, momentum: float, eps: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    empty = x.new_empty(0)
-    return F.batch_norm(x, mean, var, weight, bias, False, momentum, eps), empty, empty
-
-
-def _norm_functional(
-    x: Tensor, weight: Any, bias: Any, mean: Tensor, var: Tensor, training: bool, momentum: float, eps: float
-) -> tuple[Tensor, ...]:
-    """Batch norm that returns the new running statistics in place of writing them."""
-    new_mean, new_var = mean.clone(), var.clone()
-    out, saved, inverse = torchlette.native_batch_norm(x, weight, bias, new_mean, new_var, training, momentum, eps)
-    return out, saved, inverse, new_mean, new_var
-
-
-def _norm_legit(x: Tensor, weight: Any, bias: Any, *rest: Any) -> tuple[Tensor, ...]:
-    if len(rest) == 3:  # overload no_stats: training, momentum, eps
-        return tuple(torchlette.native_batch_norm(x, weight, bias, None, None, *rest))
-    return tuple(torchlette.native_batch_norm(x, weight, bias, *rest))
-
-
 def _dropout(x: Tensor, p: float, train: bool) -> Tensor:
     return F.dropout(x, p, train)
-
-
-def _native_dropout(x: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
-    if not train:
-        return x, _C.ones_like(x, dtype=_C.bool)
-    mask = _C.rand_like(x) >= p
-    return x * mask / (1.0 - p) if p < 1 else x * 0, mask
-
-
-def _attention(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-    """The kernels behind ``scaled_dot_product_attention``: results after the first are for their gradients."""
-    query, key, value, *rest = args
-    p, causal = (*rest, 0.0, False)[:2]
-    out = F.scaled_dot_product_attention(
-        query, key, value, kwargs.get("attn_mask"), p, causal, scale=kwargs.get("scale")
-    )
-    empty = query.new_empty(0)
-    return (out, *[empty] * 8)
-
-
-def _flash(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-    return _attention(*args, **kwargs)[:2]
-
-
-def _efficient(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    log_sum: bool = False,
-    p: float = 0.0,
-    causal: bool = False,
-    *,
-    scale: float | None = None,
-) -> tuple[Tensor, ...]:
-    out = F.scaled_dot_product_attention(query, key, value, mask, p, causal, scale=scale)
-    empty = query.new_empty(0)
-    return out, empty, empty, empty
 
 
 def _padding(mode: str) -> Call:
     def call(x: Tensor, pad: Sequence[int]) -> Tensor:
         return F.pad(x, pad, mode)
-
-    return call
-
-
-def _upsample(mode: str, dims: int) -> Call:
-    """Return ``aten::upsample_*``: with sizes (default) or factors (vec)."""
-    aligned = mode in ("linear", "bilinear", "bicubic", "trilinear")
-
-    def call(x: Tensor, size: Any = None, *args: Any, **kwargs: Any) -> Tensor:
-        align, scales = (args[0], args[1:]) if aligned else (None, args)
-        if len(scales) == 1 and isinstance(scales[0], list):
-            scales = tuple(scales[0])
-        factors = [s for s in scales if s is not None] or kwargs.get("scale_factors")
-        if size is not None:
-            return F.interpolate(x, size, None, mode, align)
-        return F.interpolate(x, None, list(factors), mode, align)
-
-    return call
-
-
-def _loss(name: str, weighted: int) -> Call:
-    """Return a loss whose reduction is a number in ATen.
-
-    Args:
-        name: Of nn.functional.
-        weighted: The place of the reduction among ATen's arguments.
-    """
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        values = list(args)
-        if len(values) > weighted:
-            values[weighted] = _REDUCTIONS[values[weighted]]
-        names = _LOSSES[name]
-        return getattr(F, name)(**dict(zip(names, values, strict=False)), **kwargs)
-
-    return call
-
-
-_LOSSES = {
-    "mse_loss": ("input", "target", "reduction"),
-    "l1_loss": ("input", "target", "reduction"),
-    "smooth_l1_loss": ("input", "target", "reduction", "beta"),
-    "huber_loss": ("input", "target", "reduction", "delta"),
-    "binary_cross_entropy": ("input", "target", "weight", "reduction"),
-    "binary_cross_entropy_with_logits": ("input", "target", "weight", "pos_weight", "reduction"),
-    "soft_margin_loss": ("input", "target", "reduction"),
-    "cross_entropy": ("input", "target", "weight", "reduction", "ignore_index", "label_smoothing"),
-    "nll_loss": ("input", "target", "weight", "reduction", "ignore_index"),
-    "kl_div": ("input", "target", "reduction", "log_target"),
-    "cosine_embedding_loss": ("input1", "input2", "target", "margin", "reduction"),
-    "hinge_embedding_loss": ("input", "target", "margin", "reduction"),
-    "margin_ranking_loss": ("input1", "input2", "target", "margin", "reduction"),
-}
-
-
-def _nll_forward(x: Tensor, target: Tensor, weight: Any, reduction: int, ignore: int) -> tuple[Tensor, Tensor]:
-    loss = F.nll_loss(x, target, weight, ignore_index=ignore, reduction=_REDUCTIONS[reduction])
-    counted = (target != ignore).to(x.dtype)
-    if weight is not None:
-        counted = counted * weight[target.clamp(min=0)]
-    return loss, counted.sum()
-
-
-def _max_pool_with_indices(dims: int) -> Call:
-    def call(x: Tensor, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil: bool = False) -> Any:
-        pool = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[dims - 1]
-        return pool(x, kernel, stride or None, padding, dilation, ceil, return_indices=True)
-
-    return call
-
-
-def _pool(name: str) -> Call:
-    def call(x: Tensor, kernel: Any, stride: Any = (), *args: Any, **kwargs: Any) -> Any:
-        return getattr(F, name)(x, kernel, stride or None, *args, **kwargs)
-
-    return call
-
-
-def _adaptive_max(dims: int) -> Call:
-    def call(x: Tensor, size: Any) -> Any:
-        return (F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d)[dims - 1](x, size, True)
 
     return call
 
@@ -367,58 +153,10 @@ def _scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Any, reduce: str | 
     return x.scatter_reduce(dim, index, src, reduce, **kwargs)
 
 
-def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Any:
-    dims = [d for d in range(v.dim()) if d != dim % v.dim()] if dim != -1 else list(range(v.dim()))
-    norm = v.square().sum(dims, keepdim=True).sqrt()
-    return v * (g / norm)
-
-
-def _weight_norm_interface(v: Tensor, g: Tensor, dim: int = 0) -> tuple[Tensor, Tensor]:
-    dims = [d for d in range(v.dim()) if d != dim]
-    norm = v.square().sum(dims, keepdim=True).sqrt()
-    return v * (g / norm), norm
-
-
-def _embedding_bag(
-    weight: Tensor,
-    indices: Tensor,
-    offsets: Tensor,
-    scale: bool = False,
-    mode: int = 0,
-    sparse: bool = False,
-    weights: Tensor | None = None,
-    last: bool = False,
-    padding: int | None = -1,
-) -> tuple[Tensor, ...]:
-    starts = offsets[:-1] if last else offsets
-    bags = starts.shape[0]
-    # The bag of an index: the last one that begins at its place or before.
-    at = _C.arange(indices.shape[0], device=indices.device).unsqueeze(1)
-    bag = (at >= starts).sum(1) - 1
-    rows = F.embedding(indices, weight)
-    if weights is not None:
-        rows = rows * weights.unsqueeze(1)
-    counted = _C.ones_like(indices, dtype=rows.dtype)
-    if padding is not None and padding >= 0:
-        counted = (indices != padding).to(rows.dtype)
-    zeros = rows.new_zeros([bags, rows.shape[1]])
-    if mode == 2:
-        if padding is not None and padding >= 0:
-            rows = rows.masked_fill((indices == padding).unsqueeze(1), -math.inf)
-        whole = bag.unsqueeze(1).expand(rows.shape)
-        out = zeros.scatter_reduce(0, whole, rows, "amax", include_self=False)
-        out = _C.where(out == -math.inf, zeros, out)
-    else:
-        out = zeros.index_add(0, bag, rows * counted.unsqueeze(1))
-        if mode == 1:
-            sizes = counted.new_zeros([bags]).index_add(0, bag, counted)
-            out = out / sizes.clamp(min=1).unsqueeze(1)
-    empty = indices.new_empty(0)
-    return out, empty, empty, empty
-
-
 def _multi_head(*args: Any, **kwargs: Any) -> Any:
-    raise NotImplementedError("PyTorch's fused layer for inference: export the module in training mode, or decompose it")
+    raise NotImplementedError(
+        "PyTorch's fused layer for inference: export the module in training mode, or decompose it"
+    )
 
 
 #: Operators that differ, by name; an entry "name.overload" counts before "name".
@@ -435,8 +173,8 @@ SPECIAL: dict[str, Call] = {
     "view": _view,
     "detach_": lambda x: x.detach(),
     "embedding": _embedding,
-    "convolution": _convolution,
-    "_convolution": _convolution,
+    "convolution": layers.convolution,
+    "_convolution": layers.convolution,
     "slice": _slice,
     "slice_copy": lambda *args, **kwargs: _slice(*args, **kwargs).clone(),
     "slice_scatter": _slice_scatter,
@@ -449,57 +187,57 @@ SPECIAL: dict[str, Call] = {
     "to": _to,
     "type_as": lambda x, other: x.to(other.dtype),
     "_to_copy": _to_copy,
-    "_softmax": _softmax,
+    "_softmax": layers.softmax,
     "_safe_softmax": lambda x, dim, dtype=None: _C.softmax(x, dim, dtype=dtype).nan_to_num(0.0),
-    "_log_softmax": _log_softmax,
-    "layer_norm": _layer_norm,
-    "group_norm": _group_norm,
-    "batch_norm": _batch_norm,
-    "instance_norm": _instance_norm,
-    "_native_batch_norm_legit_no_training": _norm_no_training,
-    "_native_batch_norm_legit_functional": _norm_functional,
-    "_native_batch_norm_legit": _norm_legit,
+    "_log_softmax": layers.log_softmax,
+    "layer_norm": layers.layer_norm,
+    "group_norm": layers.group_norm,
+    "batch_norm": layers.batch_norm,
+    "instance_norm": layers.instance_norm,
+    "_native_batch_norm_legit_no_training": layers.norm_no_training,
+    "_native_batch_norm_legit_functional": layers.norm_functional,
+    "_native_batch_norm_legit": layers.norm_legit,
     "dropout": _dropout,
     "dropout_": lambda x, p, train: x.copy_(F.dropout(x, p, train)),
     "feature_dropout": lambda x, p, train: F.dropout2d(x, p, train) if x.dim() == 4 else F.dropout1d(x, p, train),
-    "native_dropout": _native_dropout,
+    "native_dropout": layers.native_dropout,
     "alpha_dropout": lambda x, p, train: F.alpha_dropout(x, p, train),
-    "_scaled_dot_product_flash_attention_for_cpu": _flash,
-    "_scaled_dot_product_flash_attention": _attention,
-    "_scaled_dot_product_efficient_attention": _efficient,
+    "_scaled_dot_product_flash_attention_for_cpu": layers.flash,
+    "_scaled_dot_product_flash_attention": layers.attention,
+    "_scaled_dot_product_efficient_attention": layers.efficient,
     "constant_pad_nd": lambda x, pad, value=0: F.pad(x, pad, "constant", value),
     **{f"reflection_pad{n}d": _padding("reflect") for n in (1, 2, 3)},
     **{f"replication_pad{n}d": _padding("replicate") for n in (1, 2, 3)},
-    "upsample_nearest1d": _upsample("nearest", 1),
-    "upsample_nearest2d": _upsample("nearest", 2),
-    "upsample_nearest3d": _upsample("nearest", 3),
-    "_upsample_nearest_exact1d": _upsample("nearest-exact", 1),
-    "_upsample_nearest_exact2d": _upsample("nearest-exact", 2),
-    "_upsample_nearest_exact3d": _upsample("nearest-exact", 3),
-    "upsample_linear1d": _upsample("linear", 1),
-    "upsample_bilinear2d": _upsample("bilinear", 2),
-    "upsample_trilinear3d": _upsample("trilinear", 3),
-    "upsample_bicubic2d": _upsample("bicubic", 2),
-    "cross_entropy_loss": _loss("cross_entropy", 3),
-    "nll_loss": _loss("nll_loss", 3),
-    "nll_loss_nd": _loss("nll_loss", 3),
-    "nll_loss2d": _loss("nll_loss", 3),
-    "nll_loss_forward": _nll_forward,
-    "nll_loss2d_forward": _nll_forward,
-    "mse_loss": _loss("mse_loss", 2),
-    "l1_loss": _loss("l1_loss", 2),
-    "smooth_l1_loss": _loss("smooth_l1_loss", 2),
-    "huber_loss": _loss("huber_loss", 2),
-    "soft_margin_loss": _loss("soft_margin_loss", 2),
-    "kl_div": _loss("kl_div", 2),
-    "binary_cross_entropy": _loss("binary_cross_entropy", 3),
-    "binary_cross_entropy_with_logits": _loss("binary_cross_entropy_with_logits", 4),
-    "cosine_embedding_loss": _loss("cosine_embedding_loss", 4),
-    "hinge_embedding_loss": _loss("hinge_embedding_loss", 3),
-    "margin_ranking_loss": _loss("margin_ranking_loss", 4),
-    **{f"max_pool{n}d_with_indices": _max_pool_with_indices(n) for n in (1, 2, 3)},
-    **{f"{kind}_pool{n}d": _pool(f"{kind}_pool{n}d") for kind in ("max", "avg") for n in (1, 2, 3)},
-    **{f"adaptive_max_pool{n}d": _adaptive_max(n) for n in (1, 2, 3)},
+    "upsample_nearest1d": layers.upsample("nearest", 1),
+    "upsample_nearest2d": layers.upsample("nearest", 2),
+    "upsample_nearest3d": layers.upsample("nearest", 3),
+    "_upsample_nearest_exact1d": layers.upsample("nearest-exact", 1),
+    "_upsample_nearest_exact2d": layers.upsample("nearest-exact", 2),
+    "_upsample_nearest_exact3d": layers.upsample("nearest-exact", 3),
+    "upsample_linear1d": layers.upsample("linear", 1),
+    "upsample_bilinear2d": layers.upsample("bilinear", 2),
+    "upsample_trilinear3d": layers.upsample("trilinear", 3),
+    "upsample_bicubic2d": layers.upsample("bicubic", 2),
+    "cross_entropy_loss": layers.loss("cross_entropy", 3),
+    "nll_loss": layers.loss("nll_loss", 3),
+    "nll_loss_nd": layers.loss("nll_loss", 3),
+    "nll_loss2d": layers.loss("nll_loss", 3),
+    "nll_loss_forward": layers.nll_forward,
+    "nll_loss2d_forward": layers.nll_forward,
+    "mse_loss": layers.loss("mse_loss", 2),
+    "l1_loss": layers.loss("l1_loss", 2),
+    "smooth_l1_loss": layers.loss("smooth_l1_loss", 2),
+    "huber_loss": layers.loss("huber_loss", 2),
+    "soft_margin_loss": layers.loss("soft_margin_loss", 2),
+    "kl_div": layers.loss("kl_div", 2),
+    "binary_cross_entropy": layers.loss("binary_cross_entropy", 3),
+    "binary_cross_entropy_with_logits": layers.loss("binary_cross_entropy_with_logits", 4),
+    "cosine_embedding_loss": layers.loss("cosine_embedding_loss", 4),
+    "hinge_embedding_loss": layers.loss("hinge_embedding_loss", 3),
+    "margin_ranking_loss": layers.loss("margin_ranking_loss", 4),
+    **{f"max_pool{n}d_with_indices": layers.max_pool_with_indices(n) for n in (1, 2, 3)},
+    **{f"{kind}layers.pool{n}d": layers.pool(f"{kind}layers.pool{n}d") for kind in ("max", "avg") for n in (1, 2, 3)},
+    **{f"adaptive_max_pool{n}d": layers.adaptive_max(n) for n in (1, 2, 3)},
     "_adaptive_avg_pool2d": F.adaptive_avg_pool2d,
     "_adaptive_avg_pool3d": F.adaptive_avg_pool3d,
     "col2im": lambda x, size, kernel, dilation, padding, stride: F.fold(x, size, kernel, dilation, padding, stride),
@@ -516,11 +254,11 @@ SPECIAL: dict[str, Call] = {
     "prelu": F.prelu,
     "_prelu_kernel": lambda x, w: _C.where(x > 0, x, x * w),
     "rrelu": lambda x, lower=0.125, upper=1 / 3, training=False, *g: F.rrelu(x, lower, upper, training),
-    "_weight_norm": _weight_norm,
-    "_weight_norm_interface": _weight_norm_interface,
-    "embedding_bag": _embedding_bag,
-    "_embedding_bag": _embedding_bag,
-    "_embedding_bag_forward_only": _embedding_bag,
+    "_weight_norm": layers.weight_norm,
+    "_weight_norm_interface": layers.weight_norm_interface,
+    "embedding_bag": layers.embedding_bag,
+    "_embedding_bag": layers.embedding_bag,
+    "_embedding_bag_forward_only": layers.embedding_bag,
     "lstm": aten_layers("LSTM", 2),
     "gru": aten_layers("GRU", 1),
     "rnn_tanh": aten_layers("RNN_TANH", 1),
@@ -577,18 +315,18 @@ def _engine(name: str) -> Call:
     function = getattr(_C, name, None)
     if function is None:
         function = getattr(Tensor, name)
-    return function  # type: ignore[no-any-return]
+    return function
 
 
 def _resolve(name: str) -> Call | None:
     if name in _C._where:
         return _engine(name)
     if name in _MODULE:
-        return getattr(torchlette, name)  # type: ignore[no-any-return]
+        return getattr(torchlette, name)
     if name in _FUNCTIONAL:
-        return getattr(F, name)  # type: ignore[no-any-return]
+        return getattr(F, name)
     if name in _METHODS:
-        return getattr(Tensor, name)  # type: ignore[no-any-return]
+        return getattr(Tensor, name)
     if name.endswith("_copy") and (base := find_name(name[:-5])) is not None:
         return base
     return None

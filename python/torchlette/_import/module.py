@@ -129,7 +129,9 @@ def _named(step: Step, exc: Exception) -> TorchletteError:
     return InvalidValueError(text)
 
 
-def place(module: Module, name: str, value: _C.Tensor, *, parameter: bool, persistent: bool = True) -> tuple[Module, str]:
+def place(
+    module: Module, name: str, value: _C.Tensor, *, parameter: bool, persistent: bool = True
+) -> tuple[Module, str]:
     """Make a tensor a parameter or buffer under a name with dots, as in a ``state_dict``.
 
     Args:

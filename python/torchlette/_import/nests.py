@@ -75,11 +75,13 @@ class Nest:
     def described(self, leaves: Iterator[Any]) -> dict[str, Any]:
         """Return the nest as saved programs describe it, with these descriptions of the leaves."""
         if self.kind == "leaf":
-            return next(leaves)  # type: ignore[no-any-return]
+            return next(leaves)
         if self.kind == "none":
             return {"plain": None}
         items = [child.described(leaves) for child in self.children]
-        return {"dict": list(map(list, zip(self.keys, items, strict=True)))} if self.kind == "dict" else {self.kind: items}
+        return (
+            {"dict": list(map(list, zip(self.keys, items, strict=True)))} if self.kind == "dict" else {self.kind: items}
+        )
 
     def flatten(self, value: Any) -> list[Any]:
         """Return the leaves of a value of this structure.

@@ -69,9 +69,7 @@ class _Tensors:
         if (path, dtype) not in self._flat:
             data = self._archive.read(path)
             count = len(data) // dtype.itemsize
-            self._flat[path, dtype] = _C._frombytes(
-                data[: count * dtype.itemsize], dtype, [count], _C.device("cpu")
-            )
+            self._flat[path, dtype] = _C._frombytes(data[: count * dtype.itemsize], dtype, [count], _C.device("cpu"))
         return self._flat[path, dtype]
 
 
@@ -234,9 +232,7 @@ class Pt2Module(Module):
         """Return the ranges of the names that inputs have; PyTorch writes numbers near 2**63 for no bound."""
         used = {size for _, _, shape in self.input_specs() for size in shape}
         found = {name: pair for name, pair in self.ranges.items() if name in used}
-        return {
-            name: (low, None if high is None or high >= 1 << 40 else high) for name, (low, high) in found.items()
-        }
+        return {name: (low, None if high is None or high >= 1 << 40 else high) for name, (low, high) in found.items()}
 
     def forward(self, *tensors: Tensor) -> list[Tensor]:
         """Return the tensors among the results.

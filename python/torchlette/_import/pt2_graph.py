@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torchlette import _C
@@ -37,7 +37,7 @@ _CREATORS = frozenset(
 )
 #: Keyword arguments that do not change values.
 _IGNORED = frozenset(("device", "layout", "pin_memory", "memory_format", "non_blocking", "generator"))
-_STEPS, _DEPTH = 1_000_000, 32
+_STEPS, _DEPTH = 100_000, 32
 
 
 def dtype_of(number: Any) -> _C.dtype:
@@ -206,9 +206,7 @@ def _while_loop(parts: list[Subgraph], device: Any, cond: Any, body: Any, carry:
 
     start = tuple(x if isinstance(x, Tensor) else _C.tensor(x, device=device) for x in carry)
     return list(
-        lax.while_loop(
-            lambda xs: cond(device, *xs, *consts)[0], lambda xs: tuple(body(device, *xs, *consts)), start
-        )
+        lax.while_loop(lambda xs: cond(device, *xs, *consts)[0], lambda xs: tuple(body(device, *xs, *consts)), start)
     )
 
 

@@ -14,8 +14,8 @@ __all__ = ["export", "is_in_onnx_export", "load", "register_custom_op_symbolic",
 def load(path: str | os.PathLike[str]) -> Any:
     """Return the program of an ONNX file with operators of version 13 to 23.
 
-    Inputs and outputs have the file's names. Tensors of floats are parameters under their names, others buffers. Nothing
-    in the file is executed, and of other files only those in its folder are read, for tensors.
+    Inputs and outputs have the file's names. Tensors of floats are parameters under their names, others buffers.
+    Nothing in the file is executed, and of other files only those in its folder are read, for tensors.
 
     Args:
         path: Of the file.

@@ -77,7 +77,7 @@ def _loop(
         raise ValueError(f"Loop: the body has {len(body.inputs)} inputs for {len(carry)} carried values")
 
     def run(i: Any, flag: Any, state: Sequence[Any]) -> list[Any]:
-        return body.run(device, scope, [i, flag, *state])  # type: ignore[no-any-return]
+        return body.run(device, scope, [i, flag, *state])
 
     scans = len(body.results) - 1 - len(carry)
     endless = condition is None or first is not None and bool(first.values[0])
@@ -167,11 +167,11 @@ def _written_out(
 def _unrolled(
     run: Any, most: Host | None, counted: bool, condition: Any, carry: Any, scans: int, device: Any
 ) -> list[Any]:
-    """Write out a loop for a program. A condition on values keeps the carried values of the iterations after its end."""
+    """Write out a loop for a program. After the end that a condition on values sets, carried values stay."""
     if most is None or most.values[0] > UNROLLED or scans and not counted:
         raise unsupported(
-            f"a program holds loops of at most {UNROLLED} iterations, which the file must tell, and whose number of results "
-            "does not depend on values: run the module of torchlette.onnx.files.read_module"
+            f"a program holds loops of at most {UNROLLED} iterations, which the file must tell, and whose number of "
+            "results does not depend on values: run the module of torchlette.onnx.files.read_module"
         )
     state, rows = list(carry), [[] for _ in range(scans)]
     more = Host([True], [], _C.bool) if condition is None else condition
@@ -212,10 +212,11 @@ def _scan(
         raise ValueError(f"Scan: {inputs} inputs are scanned, there are {len(given)}")
     n = len(given) - inputs
     outputs = len(body.results) - n
-    axes, turned = attributes.get("scan_input_axes") or [0] * inputs, attributes.get("scan_input_directions") or [0] * inputs
-    out_axes, out_turned = (
-        attributes.get(f"scan_output_{kind}") or [0] * outputs for kind in ("axes", "directions")
+    axes, turned = (
+        attributes.get("scan_input_axes") or [0] * inputs,
+        attributes.get("scan_input_directions") or [0] * inputs,
     )
+    out_axes, out_turned = (attributes.get(f"scan_output_{kind}") or [0] * outputs for kind in ("axes", "directions"))
     carry, xs = [_tensor(v, device) for v in given[:n]], [_tensor(v, device) for v in given[n:]]
     xs = [x.movedim(axis, 0) for x, axis in zip(xs, axes, strict=True)]
     xs = [x.flip(0) if back else x for x, back in zip(xs, turned, strict=True)]

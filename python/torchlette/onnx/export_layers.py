@@ -133,7 +133,9 @@ def _batch_norm_stats(x: Exporter, s: Step) -> list[str]:
             per = x.node("Reshape", [x.value(s[name]), x.constant([-1] + [1] * (rank - 2), I64)])
             y = x.node(kind, [y, per])
     flat = x.constant([-1], I64)
-    count = x.cast(x.node("ReduceProd", [x.sizes([n for d, n in enumerate(x.shape_of(s.operand)) if d != 1])]), I64, s.dtype)
+    count = x.cast(
+        x.node("ReduceProd", [x.sizes([n for d, n in enumerate(x.shape_of(s.operand)) if d != 1])]), I64, s.dtype
+    )
     unbiased = x.node("Div", [count, x.node("Sub", [count, x.constant(1.0, s.dtype)])])
     spread = x.node("Mul", [x.node("Reshape", [var, flat]), unbiased])
     return [y, x.node("Reshape", [mean, flat]), spread]
@@ -143,8 +145,10 @@ def _batch_norm_stats(x: Exporter, s: Step) -> list[str]:
 def _layer_norm(x: Exporter, s: Step) -> str:
     dims = len(s["normalized_shape"])
     weight = s.get("weight")
-    scale = x.value(weight) if weight is not None else x.node(
-        "Expand", [x.constant(1.0, s.dtype), x.sizes(s["normalized_shape"])]
+    scale = (
+        x.value(weight)
+        if weight is not None
+        else x.node("Expand", [x.constant(1.0, s.dtype), x.sizes(s["normalized_shape"])])
     )
     bias = [] if s.get("bias") is None else [x.value(s["bias"])]
     return x.node("LayerNormalization", [x.value(s.operand), scale, *bias], axis=-dims, epsilon=float(s["eps"]))
@@ -226,7 +230,9 @@ def _recurrence(x: Exporter, s: Step) -> Any:
     size = x.static(x.shape_of(s["hx"])[-1], "the size of a state")[0]
     gates = size * len(order)
     places = x.constant([g * size + j for g in order for j in range(size)], I64)
-    unit = [[float(places_i == j) for j in range(gates)] for places_i in [g * size + k for g in order for k in range(size)]]
+    unit = [
+        [float(places_i == j) for j in range(gates)] for places_i in [g * size + k for g in order for k in range(size)]
+    ]
     flat = x.constant([v for row in unit for v in row], s.dtype)
     w = x.node("Reshape", [flat, x.constant([1, gates, gates], I64)])
     first = x.constant([0], I64)

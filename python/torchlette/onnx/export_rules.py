@@ -10,7 +10,6 @@ from torchlette._runtime.errors import NotSupportedError
 from torchlette.onnx import export_layers  # noqa: F401
 from torchlette.onnx.exporter import Exporter, Step, rule
 
-
 F32, I64, BOOL = _C.float32, _C.int64, _C.bool
 
 _UNARY = {
@@ -182,7 +181,14 @@ def _remainder(x: Exporter, s: Step) -> str:
     return x.node("Sub", [a, x.node("Mul", [b, x.node("Floor", [x.node("Div", [a, b])])])])
 
 
-_COMPARISONS = {"eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual", "ne": "Equal"}
+_COMPARISONS = {
+    "eq": "Equal",
+    "lt": "Less",
+    "le": "LessOrEqual",
+    "gt": "Greater",
+    "ge": "GreaterOrEqual",
+    "ne": "Equal",
+}
 
 
 def _common(x: Exporter, a: Any, b: Any) -> _C.dtype:
@@ -218,7 +224,9 @@ def _logical(x: Exporter, s: Step) -> str:
     kind, _, word = s.op.partition(".")[0].partition("_")
     logical = kind == "logical" or s.dtype is BOOL
     dtype = BOOL if logical else s.dtype
-    return x.node(("" if logical else "Bitwise") + word.title(), [x.as_type(s.operand, dtype), x.as_type(s["other"], dtype)])
+    return x.node(
+        ("" if logical else "Bitwise") + word.title(), [x.as_type(s.operand, dtype), x.as_type(s["other"], dtype)]
+    )
 
 
 @rule("where")
@@ -350,7 +358,9 @@ def _softmax(x: Exporter, s: Step) -> str:
     return x.node(kind, [x.as_type(s.operand, s.dtype)], axis=s["dim"])
 
 
-@rule("promoted_zeros", "zeros", "ones", "full", "empty", "new_zeros", "new_ones", "new_full", "new_empty", "zeros_like")
+@rule(
+    "promoted_zeros", "zeros", "ones", "full", "empty", "new_zeros", "new_ones", "new_full", "new_empty", "zeros_like"
+)
 @rule("ones_like", "full_like", "empty_like")
 def _full(x: Exporter, s: Step) -> str:
     base = s.op.partition(".")[0]

@@ -40,7 +40,7 @@ def rule(*names: str) -> Callable[[Any], Any]:
 
 def dtype_named(name: str) -> _C.dtype:
     """Return the dtype of a name in a program."""
-    return getattr(_C, name)  # type: ignore[no-any-return]
+    return getattr(_C, name)
 
 
 class Step:
@@ -63,7 +63,7 @@ class Step:
     @property
     def operand(self) -> str:
         """The first operand."""
-        return self.args.get("self", self.args.get("input"))  # type: ignore[no-any-return]
+        return self.args.get("self", self.args.get("input"))
 
     @property
     def dtype(self) -> _C.dtype:
@@ -128,14 +128,14 @@ class Exporter:
         """Add a node with names for its results."""
         w = Writer()
         for name in inputs:
-            w.text(1, name or "")
+            w.add_text(1, name or "")
         for name in outputs:
-            w.text(2, name)
-        w.text(3, f"{kind}_{len(self.nodes)}")
-        w.text(4, kind)
+            w.add_text(2, name)
+        w.add_text(3, f"{kind}_{len(self.nodes)}")
+        w.add_text(4, kind)
         for key, value in attributes.items():
             if value is not None:
-                w.message(5, _attribute(key, value))
+                w.add_message(5, _attribute(key, value))
         self.nodes.append(w)
 
     def constant(self, values: Sequence[Any] | Any, dtype: _C.dtype) -> str:
@@ -147,10 +147,10 @@ class Exporter:
             name = self._constants[key] = f"{self.prefix}constant_{len(self._constants)}"
             w = Writer()
             for n in shape:
-                w.int(1, n)
-            w.int(2, CODES[dtype])
-            w.text(8, name)
-            w.bytes(9, _bytes(flat, dtype))
+                w.add_int(1, n)
+            w.add_int(2, CODES[dtype])
+            w.add_text(8, name)
+            w.add_bytes(9, _bytes(flat, dtype))
             self.tensors.append(w)
         return self._constants[key]
 
@@ -202,14 +202,19 @@ class Exporter:
 
     def size(self, size: Any) -> str:
         """Return a size as a number."""
-        return self.constant(size, _C.int64) if isinstance(size, int) else self.expression(size.removeprefix("="), False)
+        return (
+            self.constant(size, _C.int64) if isinstance(size, int) else self.expression(size.removeprefix("="), False)
+        )
 
     def sizes(self, sizes: Sequence[Any]) -> str:
         """Return sizes as a vector."""
         if all(isinstance(n, int) for n in sizes):
             return self.constant(list(sizes), _C.int64)
         one = self.constant([1], _C.int64)
-        parts = [self.constant([n], _C.int64) if isinstance(n, int) else self.node("Reshape", [self.size(n), one]) for n in sizes]
+        parts = [
+            self.constant([n], _C.int64) if isinstance(n, int) else self.node("Reshape", [self.size(n), one])
+            for n in sizes
+        ]
         return self.node("Concat", parts, axis=0)
 
     def static(self, sizes: Any, what: str) -> list[int]:
@@ -291,8 +296,8 @@ class Exporter:
         copies = [v for v in chain[:-1] if self._views[v][1].op in ("reshape", "flatten") and self._views[v][0] != root]
         if write is None or root < len(self.function["inputs"]) or copies:
             raise NotSupportedError(
-                f"onnx.export: {step.op} writes in place to an input, or through a reshaped view: use the operator that "
-                f"returns its result {step.at}"
+                f"onnx.export: {step.op} writes in place to an input, or through a reshaped view: use the operator "
+                f"that returns its result {step.at}"
             )
         step.out = [self.types[target]]
         value = write(self, step)
@@ -313,7 +318,7 @@ class Exporter:
     def _view(self, i: int) -> str:
         _, step, place = self._views[i]
         found = (RULES.get(step.op) or RULES[step.op.partition(".")[0]])(self, step)
-        return found if isinstance(found, str) else found[place]  # type: ignore[no-any-return]
+        return found if isinstance(found, str) else found[place]
 
     def _written(self, chain: list[int], value: str) -> str:
         """Return the base of a chain of views with other elements at the places of the first view."""
@@ -335,8 +340,8 @@ class Exporter:
 
 #: Operators whose results may be views of their first operand.
 VIEWS = frozenset(
-    "_index alias as_strided chunk detach diagonal expand flatten movedim narrow permute reshape select slice split squeeze "
-    "split_with_sizes swapaxes t transpose unbind unflatten unfold unsqueeze view".split()
+    "_index alias as_strided chunk detach diagonal expand flatten movedim narrow permute reshape select slice split "
+    "squeeze split_with_sizes swapaxes t transpose unbind unflatten unfold unsqueeze view".split()
 )
 
 
@@ -348,7 +353,16 @@ def _plain(value: Any, dtype: _C.dtype) -> Any:
     return bool(value) if dtype is _C.bool else int(value)
 
 
-_LETTERS = {_C.float32: "f", _C.float64: "d", _C.int64: "q", _C.int32: "i", _C.int16: "h", _C.int8: "b", _C.uint8: "B"}
+_LETTERS: dict[Any, str] = {
+    _C.float32: "f",
+    _C.float64: "d",
+    _C.int64: "q",
+    _C.int32: "i",
+    _C.int16: "h",
+    _C.int8: "b",
+    _C.uint8: "B",
+    _C.uint32: "I",
+}
 
 
 def _bytes(values: Sequence[Any], dtype: _C.dtype) -> bytes:
@@ -358,27 +372,24 @@ def _bytes(values: Sequence[Any], dtype: _C.dtype) -> bytes:
         return b"".join(struct.pack("<f", v)[2:] for v in values)
     if dtype is _C.bool:
         return bytes(map(bool, values))
-    return array({**_LETTERS, _C.uint32: "I"}[dtype], values).tobytes()
+    return array(_LETTERS[dtype], values).tobytes()
 
 
 def _attribute(name: str, value: Any) -> Writer:
     w = Writer()
-    w.text(1, name)
+    w.add_text(1, name)
     items = value if isinstance(value, (list, tuple)) else [value]
     first = items[0] if items else 0
-    if isinstance(first, str):
-        kind, add = 3, lambda v: w.text(4, v)
-        kinds, adds = 8, lambda v: w.text(9, v)
-    elif isinstance(first, float):
-        kind, add = 1, lambda v: w.float(2, v)
-        kinds, adds = 6, lambda v: w.float(7, v)
-    else:
-        kind, add = 2, lambda v: w.int(3, int(v))
-        kinds, adds = 7, lambda v: w.int(8, int(v))
     several = isinstance(value, (list, tuple))
+    if isinstance(first, str):
+        kind, number, add = (8, 9, w.add_text) if several else (3, 4, w.add_text)
+    elif isinstance(first, float):
+        kind, number, add = (6, 7, w.add_float) if several else (1, 2, w.add_float)
+    else:
+        kind, number, add = (7, 8, w.add_int) if several else (2, 3, w.add_int)
     for item in items:
-        (adds if several else add)(item)
-    w.int(20, kinds if several else kind)
+        add(number, int(item) if isinstance(item, bool) else item)
+    w.add_int(20, kind)
     return w
 
 
@@ -387,16 +398,16 @@ def _value_info(name: str, dtype: _C.dtype, shape: Sequence[Any]) -> Writer:
     for n in shape:
         dim = Writer()
         if isinstance(n, int):
-            dim.int(1, n)
+            dim.add_int(1, n)
         elif n.removeprefix("=").isidentifier():
-            dim.text(2, n.removeprefix("="))
-        dims.message(1, dim)
+            dim.add_text(2, n.removeprefix("="))
+        dims.add_message(1, dim)
     tensor, kind, info = Writer(), Writer(), Writer()
-    tensor.int(1, CODES[dtype])
-    tensor.message(2, dims)
-    kind.message(1, tensor)
-    info.text(1, name)
-    info.message(2, kind)
+    tensor.add_int(1, CODES[dtype])
+    tensor.add_message(2, dims)
+    kind.add_message(1, tensor)
+    info.add_text(1, name)
+    info.add_message(2, kind)
     return info
 
 
@@ -434,36 +445,36 @@ def write_program(
         x.named_node("Identity", [x.value(out["value"])], [name])
         outputs.append(_value_info(name, *x.types[int(out["value"][1:])]))
     for node in x.nodes:
-        graph.message(1, node)
-    graph.text(2, "torchlette")
+        graph.add_message(1, node)
+    graph.add_text(2, "torchlette")
     inputs = len(x.function["inputs"])
     total = 0
     for k, t in enumerate(program.constants):
         if inputs + k in x._used:
             w = Writer()
             for n in t.shape:
-                w.int(1, n)
-            w.int(2, CODES[t.dtype])
-            w.text(8, x.names[inputs + k] if program.spec["constants"][k]["name"] else "")
+                w.add_int(1, n)
+            w.add_int(2, CODES[t.dtype])
+            w.add_text(8, x.names[inputs + k] if program.spec["constants"][k]["name"] else "")
             data = _C._tobytes(t.detach())
             total += len(data)
             if total > LIMIT:
                 raise ValueError("onnx.export: the tensors take more than the 2 GB that a file may have")
-            w.bytes(9, data)
-            graph.message(5, w)
+            w.add_bytes(9, data)
+            graph.add_message(5, w)
     for w in x.tensors:
-        graph.message(5, w)
+        graph.add_message(5, w)
     for v in x.function["inputs"]:
-        graph.message(11, _value_info(v["name"], dtype_named(v["dtype"]), v["shape"]))
+        graph.add_message(11, _value_info(v["name"], dtype_named(v["dtype"]), v["shape"]))
     for info in outputs:
-        graph.message(12, info)
+        graph.add_message(12, info)
     model, opset = Writer(), Writer()
-    opset.text(1, "")
-    opset.int(2, OPSET)
-    model.int(1, IR_VERSION)
-    model.text(2, "torchlette")
-    model.text(3, __version__)
-    model.message(7, graph)
-    model.message(8, opset)
+    opset.add_text(1, "")
+    opset.add_int(2, OPSET)
+    model.add_int(1, IR_VERSION)
+    model.add_text(2, "torchlette")
+    model.add_text(3, __version__)
+    model.add_message(7, graph)
+    model.add_message(8, opset)
     with open(path, "wb") as f:
         f.write(model.data())

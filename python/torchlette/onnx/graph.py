@@ -25,7 +25,7 @@ Tensor = _C.Tensor
 
 DEVICE = Ref("#device")
 #: Nodes of a model with its functions written out.
-NODES, DEPTH = 200_000, 24
+NODES, DEPTH = 60_000, 24
 #: The versions of ONNX's operators that are read; the tables of the documentation are for 13 to 23.
 OPSETS = range(13, 29)
 _DOMAINS = ("", "ai.onnx")
@@ -106,7 +106,9 @@ class Body:
         self.outer = sorted({name for name in reads if name not in given and not name.startswith("#")})
         kept = [name for name in self.results if name]
         check_order(steps, [DEVICE, "#env", *self.inputs, *self.aliases, *self.outer, *context.places], kept)
-        self.steps = with_last_uses(steps, [*kept, *self.inputs, *self.aliases, *self.outer, DEVICE, "#env", *context.places])
+        self.steps = with_last_uses(
+            steps, [*kept, *self.inputs, *self.aliases, *self.outer, DEVICE, "#env", *context.places]
+        )
 
     def _initializer(self, data: TensorData) -> None:
         if not data.name or data.name in self.aliases:
@@ -171,7 +173,12 @@ class Body:
         ((key, attribute),) = node.attributes.items()
         if attribute.refers or key != "value":
             value = self._attribute(attribute)
-            kinds = {"value_int": _C.int64, "value_ints": _C.int64, "value_float": _C.float32, "value_floats": _C.float32}
+            kinds = {
+                "value_int": _C.int64,
+                "value_ints": _C.int64,
+                "value_float": _C.float32,
+                "value_floats": _C.float32,
+            }
             if key in kinds:
                 values = value if isinstance(value, list) else [value]
                 host = Host(values, [len(values)] if isinstance(value, list) else [], kinds[key])

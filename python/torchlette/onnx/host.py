@@ -261,7 +261,9 @@ def _slice(x: Host, starts: Host, ends: Host, axes: Host | None = None, steps: H
 
 
 @_host("Split")
-def _split(x: Host, sizes: Host | None = None, *, axis: int = 0, num_outputs: int = 0, n_outputs: int = 0) -> list[Host]:
+def _split(
+    x: Host, sizes: Host | None = None, *, axis: int = 0, num_outputs: int = 0, n_outputs: int = 0
+) -> list[Host]:
     _fixed(sizes)
     axis += len(x.shape) if axis < 0 else 0
     total, count = x.shape[axis], num_outputs or n_outputs
@@ -294,7 +296,12 @@ def _tile(x: Host, repeats: Host) -> Host:
 def _constant_of_shape(sizes: Host, *, value: Any = None) -> Host:
     _fixed(sizes)
     count = math.prod(sizes.values)
-    if count > HOST_LIMIT or not isinstance(value, Host) or value.dtype.is_floating_point or min(sizes.values, default=0) < 0:
+    if (
+        count > HOST_LIMIT
+        or not isinstance(value, Host)
+        or value.dtype.is_floating_point
+        or min(sizes.values, default=0) < 0
+    ):
         raise TooLarge
     return _made(value.values * count, sizes.values, value.dtype, sizes)
 

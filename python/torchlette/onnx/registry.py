@@ -34,7 +34,9 @@ OPERATORS: dict[str, Operator] = {}
 _EXTRA = frozenset(("n_outputs", "opset", "device"))
 
 
-def operator(*names: str, host: tuple[int, ...] = (), raw: tuple[int, ...] = (), note: str = "") -> Callable[[Any], Any]:
+def operator(
+    *names: str, host: tuple[int, ...] = (), raw: tuple[int, ...] = (), note: str = ""
+) -> Callable[[Any], Any]:
     """Return a decorator that puts a function in the table.
 
     The function's positional parameters are the inputs, its keyword-only ones the attributes. Those named

@@ -194,8 +194,11 @@ class Files:
         assert self._folder is not None
         parts = location.replace("\\", "/").split("/")
         path = os.path.realpath(os.path.join(self._folder, *parts)) if "\0" not in location else ""
-        if location[:1] in ("", "/", "\\") or ".." in parts or ":" in location or not path.startswith(
-            os.path.join(self._folder, "")
+        if (
+            location[:1] in ("", "/", "\\")
+            or ".." in parts
+            or ":" in location
+            or not path.startswith(os.path.join(self._folder, ""))
         ):
             raise damaged(f"the tensor {name!r} is in the file {location!r}, which is outside the model's folder")
         try:

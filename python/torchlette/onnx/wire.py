@@ -119,28 +119,28 @@ class Writer:
     def _key(self, number: int, kind: int) -> None:
         self._parts.append(_encoded(number << 3 | kind))
 
-    def int(self, number: int, value: int) -> None:
+    def add_int(self, number: int, value: int) -> None:
         """Add a whole number."""
         self._key(number, 0)
         self._parts.append(_encoded(value & 0xFFFFFFFFFFFFFFFF))
 
-    def float(self, number: int, value: float) -> None:
+    def add_float(self, number: int, value: float) -> None:
         """Add a float of 4 bytes."""
         self._key(number, 5)
         self._parts.append(struct.pack("<f", value))
 
-    def bytes(self, number: int, value: bytes) -> None:
+    def add_bytes(self, number: int, value: bytes) -> None:
         """Add bytes."""
         self._key(number, 2)
         self._parts += [_encoded(len(value)), value]
 
-    def text(self, number: int, value: str) -> None:
+    def add_text(self, number: int, value: str) -> None:
         """Add a text."""
-        self.bytes(number, value.encode())
+        self.add_bytes(number, value.encode())
 
-    def message(self, number: int, value: Writer) -> None:
+    def add_message(self, number: int, value: Writer) -> None:
         """Add a message."""
-        self.bytes(number, value.data())
+        self.add_bytes(number, value.data())
 
     def data(self) -> bytes:
         """Return the message."""

@@ -126,9 +126,7 @@ def rotary_embedding(
     return out if x.dim() == 4 else out.transpose(1, 2).reshape(shape)
 
 
-def _nll(
-    logp: Tensor, target: Tensor, weight: Tensor | None, ignore: int | None, reduction: str
-) -> Tensor:
+def _nll(logp: Tensor, target: Tensor, weight: Tensor | None, ignore: int | None, reduction: str) -> Tensor:
     safe = target.long() if ignore is None else target.long().masked_fill(target == ignore, 0)
     loss = -logp.gather(1, safe.unsqueeze(1)).squeeze(1)
     scale = _C.ones_like(loss) if weight is None else weight[safe]

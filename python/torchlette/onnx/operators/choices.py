@@ -18,7 +18,7 @@ _DRAWS = "the draws are this library's; a seed is not used"
 @operator("NonZero", note=_READS)
 def nonzero(x: Tensor) -> Tensor:
     """Return the places of elements that are not zero, [dims, count]."""
-    return torchlette.nonzero(x).t()  # type: ignore[no-any-return]
+    return torchlette.nonzero(x).t()
 
 
 @operator("Compress", note=_READS)
@@ -69,11 +69,18 @@ def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> float:
 
 @operator("NonMaxSuppression", host=(2, 3, 4), note=_READS)
 def non_max_suppression(
-    boxes: Tensor, scores: Tensor, most: Any = None, overlap: Any = None, least: Any = None, *, center_point_box: int = 0
+    boxes: Tensor,
+    scores: Tensor,
+    most: Any = None,
+    overlap: Any = None,
+    least: Any = None,
+    *,
+    center_point_box: int = 0,
 ) -> Tensor:
     """Return [batch, class, box] of boxes that overlap no better one."""
     limit, iou, floor = (
-        v[0] if isinstance(v, list) else usual if v is None else v for v, usual in ((most, 0), (overlap, 0.0), (least, None))
+        v[0] if isinstance(v, list) else usual if v is None else v
+        for v, usual in ((most, 0), (overlap, 0.0), (least, None))
     )
     found: list[list[int]] = []
     for b, (rows, classes) in enumerate(zip(boxes.tolist(), scores.tolist(), strict=True)):

@@ -51,7 +51,7 @@ _UNARY = {
 
 def _unary(call: Any) -> Any:
     def apply(x: Tensor) -> Tensor:
-        return call(x)  # type: ignore[no-any-return]
+        return call(x)
 
     return apply
 
@@ -79,7 +79,7 @@ _BINARY = {
 
 def _binary(call: Any) -> Any:
     def apply(a: Tensor, b: Tensor) -> Tensor:
-        return call(a, b)  # type: ignore[no-any-return]
+        return call(a, b)
 
     return apply
 
@@ -131,7 +131,7 @@ operator("Sum")(_variadic(_C.add))
 @operator("Mean")
 def mean(x: Tensor, *rest: Tensor) -> Tensor:
     """Return the mean of the operands."""
-    return reduce(_C.add, rest, x) / (len(rest) + 1)  # type: ignore[no-any-return]
+    return reduce(_C.add, rest, x) / (len(rest) + 1)
 
 
 @operator("Identity", raw=(-1,))
@@ -143,7 +143,7 @@ def identity(x: Any) -> list[Any]:
 @operator("Where")
 def where(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """Choose elements."""
-    return _C.where(condition, a, b)  # type: ignore[no-any-return]
+    return _C.where(condition, a, b)
 
 
 @operator("Cast", note="to strings, uint16, uint64, complex numbers and floats of 8 and 4 bits: refused")
@@ -186,7 +186,7 @@ def leaky_relu(x: Tensor, *, alpha: float = 0.01) -> Tensor:
 @operator("PRelu")
 def prelu(x: Tensor, slope: Tensor) -> Tensor:
     """Multiply negative elements by a slope."""
-    return _C.where(x < 0, x * slope, x)  # type: ignore[no-any-return]
+    return _C.where(x < 0, x * slope, x)
 
 
 @operator("Elu")
@@ -204,7 +204,7 @@ def celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
 @operator("Selu")
 def selu(x: Tensor, *, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805) -> Tensor:
     """Return gamma x, or gamma alpha (exp(x) - 1) where x is not positive."""
-    return gamma * F.elu(x, alpha)  # type: ignore[no-any-return]
+    return gamma * F.elu(x, alpha)
 
 
 @operator("Gelu")
@@ -216,7 +216,7 @@ def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
 @operator("HardSigmoid")
 def hard_sigmoid(x: Tensor, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
     """Return max(0, min(1, alpha x + beta))."""
-    return (alpha * x + beta).clamp(0, 1)  # type: ignore[no-any-return]
+    return (alpha * x + beta).clamp(0, 1)
 
 
 @operator("Swish")
@@ -228,14 +228,14 @@ def swish(x: Tensor, *, alpha: float = 1.0) -> Tensor:
 @operator("ThresholdedRelu")
 def thresholded_relu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     """Keep elements above ``alpha``."""
-    return _C.where(x > alpha, x, _C.zeros_like(x))  # type: ignore[no-any-return]
+    return _C.where(x > alpha, x, _C.zeros_like(x))
 
 
 @operator("Shrink")
 def shrink(x: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
     """Move elements towards zero by ``bias``; those within ``lambd`` become zero."""
     zero = _C.zeros_like(x)
-    return _C.where(x < -lambd, x + bias, _C.where(x > lambd, x - bias, zero)).to(x.dtype)  # type: ignore[no-any-return]
+    return _C.where(x < -lambd, x + bias, _C.where(x > lambd, x - bias, zero)).to(x.dtype)
 
 
 @operator("Clip")

@@ -181,7 +181,7 @@ def resize(
 def upsample(x: Tensor, scales: list[float], *, mode: str = "nearest") -> Tensor:
     """Change sizes by interpolation, as before opset 10."""
     options = {"nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric"}
-    return resize(x, None, scales, None, mode=mode, **options)  # type: ignore[no-any-return]
+    return resize(x, None, scales, None, mode=mode, **options)
 
 
 @operator("GridSample")
@@ -245,7 +245,7 @@ def _bilinear(images: Tensor, y: Tensor, x: Tensor, greatest: bool = False) -> T
         for column, wx in ((x0, 1 - fx), (x1, fx))
     ]
     value = _C.stack(corners).amax(0) if greatest else corners[0] + corners[1] + corners[2] + corners[3]
-    return _C.where(inside.unsqueeze(1), value, _C.zeros_like(value))  # type: ignore[no-any-return]
+    return _C.where(inside.unsqueeze(1), value, _C.zeros_like(value))
 
 
 @operator("RoiAlign", note="sampling_ratio 0 takes its number of samples from values, as NonZero its size")

@@ -43,13 +43,13 @@ def gemm(
 @operator("Einsum")
 def einsum(*operands: Tensor, equation: str) -> Tensor:
     """Multiply and add by an equation of letters."""
-    return torchlette.einsum(equation, *operands)  # type: ignore[no-any-return]
+    return torchlette.einsum(equation, *operands)
 
 
 @operator("Det")
 def det(x: Tensor) -> Tensor:
     """Return determinants of matrices."""
-    return torchlette.linalg.det(x)  # type: ignore[no-any-return]
+    return torchlette.linalg.det(x)
 
 
 def pads_of(
@@ -129,7 +129,9 @@ def conv_transpose(
     kernel = list(weight.shape[2:])
     dims = len(kernel)
     steps, gaps, extra = strides or [1] * dims, dilations or [1] * dims, output_padding or [0] * dims
-    full = [(n - 1) * s + d * (k - 1) + 1 + e for n, s, d, k, e in zip(x.shape[2:], steps, gaps, kernel, extra, strict=True)]
+    full = [
+        (n - 1) * s + d * (k - 1) + 1 + e for n, s, d, k, e in zip(x.shape[2:], steps, gaps, kernel, extra, strict=True)
+    ]
     if output_shape is not None or auto_pad.startswith("SAME"):
         wanted = output_shape[-dims:] if output_shape else [n * s for n, s in zip(x.shape[2:], steps, strict=True)]
         total = [f - w for f, w in zip(full, wanted, strict=True)]
@@ -146,7 +148,9 @@ def conv_transpose(
     return y if bias is None else y + bias.reshape([-1] + [1] * dims)
 
 
-def _pool_pads(x: Tensor, kernel: list[int], steps: list[int], gaps: list[int], pads: Any, auto_pad: str, ceil: int) -> Any:
+def _pool_pads(
+    x: Tensor, kernel: list[int], steps: list[int], gaps: list[int], pads: Any, auto_pad: str, ceil: int
+) -> Any:
     """Return the elements before and after each dim, the latter with what a last partial window takes."""
     before, after = pads_of(x.shape[2:], kernel, steps, gaps, pads, auto_pad)
     extra = [0] * len(kernel)
@@ -386,13 +390,11 @@ def mean_variance_normalization(x: Tensor, *, axes: list[int] | None = None) -> 
 def lp_normalization(x: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
     """Divide by the p-norm along an axis; zeros stay."""
     norm = x.abs().sum(axis, keepdim=True) if p == 1 else (x * x).sum(axis, keepdim=True).sqrt()
-    return _C.where(norm == 0, _C.zeros_like(x), x / norm)  # type: ignore[no-any-return]
+    return _C.where(norm == 0, _C.zeros_like(x), x / norm)
 
 
 @operator("Dropout", host=(1, 2), note="with a ratio and training_mode set, random zeros; the draws are this library's")
-def dropout(
-    x: Tensor, ratio: Any = None, training_mode: Any = None, *, seed: int = 0, n_outputs: int = 1
-) -> Any:
+def dropout(x: Tensor, ratio: Any = None, training_mode: Any = None, *, seed: int = 0, n_outputs: int = 1) -> Any:
     """Set random elements to zero in training mode."""
     p = 0.5 if ratio is None else float(ratio)
     if not training_mode or p == 0:

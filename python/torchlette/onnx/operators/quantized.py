@@ -15,7 +15,7 @@ _LIMITS = {_C.uint8: (0, 255), _C.int8: (-128, 127), _C.int16: (-32768, 32767), 
 
 
 def _along(v: Tensor, x: Tensor, axis: int, block: int) -> Tensor:
-    """Return scales or zero points as a tensor that broadcasts with x: one number, one for each place, or for blocks."""
+    """Return scales or zero points as a tensor that broadcasts with x: one for all, for each place, or for blocks."""
     if v.numel() == 1 and v.dim() <= 1:
         return v.reshape(())
     if block:
@@ -148,7 +148,7 @@ def _whole_conv(x: Tensor, weight: Tensor, x_zero: Any, w_zero: Any, attributes:
         left = left - x_zero.to(_C.float64).reshape(())
     if w_zero is not None:
         right = right - _along(w_zero.to(_C.float64), weight, 0, 0)
-    return conv(left, right, None, **attributes)  # type: ignore[no-any-return]
+    return conv(left, right, None, **attributes)
 
 
 @operator("QLinearConv")
@@ -180,5 +180,3 @@ def qlinear_conv(
     y = total * (x_scale.to(_C.float64).reshape(()) * channels / y_scale.to(_C.float64).reshape(()))
     low, high = _LIMITS[y_zero.dtype]
     return (_C.round(y) + y_zero.to(_C.float64)).clamp(low, high).to(_C.int32).to(y_zero.dtype)
-
-

@@ -45,7 +45,9 @@ def _reordered(x: Tensor, kind: str, size: int) -> Tensor:
     return _C.cat([parts[i] for i in _ORDERS[kind]], 0) if len(parts) > 1 else x
 
 
-def _cell(kind: str, acts: list[Call], peephole: Any, clip: float | None, linear: int, coupled: int) -> Callable[..., Any]:
+def _cell(
+    kind: str, acts: list[Call], peephole: Any, clip: float | None, linear: int, coupled: int
+) -> Callable[..., Any]:
     """Return one step with any activations: (part of the input, states, weights, bias) -> states."""
 
     def limit(x: Tensor) -> Tensor:
@@ -118,9 +120,7 @@ def recurrence(
     weights: list[list[Tensor | None]] = []
     for d in range(directions):
         parts = (None, None) if biases[d] is None else biases[d].chunk(2, 0)
-        weights.append(
-            [_reordered(t, kind, size) if t is not None else None for t in (w[d], r[d], *parts)] + [None]
-        )
+        weights.append([_reordered(t, kind, size) if t is not None else None for t in (w[d], r[d], *parts)] + [None])
     if plain and linear and (usual or relu):
         mode = ("RNN_RELU" if relu else "RNN_TANH") if kind == "RNN" else kind
         out, last = recurrent_layers(mode, x, start, weights, directions)
@@ -133,7 +133,15 @@ def recurrence(
 
 
 def _general(
-    kind: str, x: Tensor, start: Any, weights: Any, lengths: Any, peephole: Any, options: Any, names: Any, backward: bool
+    kind: str,
+    x: Tensor,
+    start: Any,
+    weights: Any,
+    lengths: Any,
+    peephole: Any,
+    options: Any,
+    names: Any,
+    backward: bool,
 ) -> Any:
     """Run a layer step by step: with lengths, limits, peepholes or unusual activations."""
     alphas, betas = options["alpha"] or [], options["beta"] or []
@@ -146,7 +154,12 @@ def _general(
             for k, name in list(enumerate(names))[d * each : (d + 1) * each]
         ]
         cell = _cell(
-            kind, acts, None if peephole is None else peephole[d], options["clip"], options["linear"], options["coupled"]
+            kind,
+            acts,
+            None if peephole is None else peephole[d],
+            options["clip"],
+            options["linear"],
+            options["coupled"],
         )
         y, last = _stepwise(cell, F.linear(x, w, wb), [s[d] for s in start], r, rb, mask, backward or d == 1)
         results.append(y)

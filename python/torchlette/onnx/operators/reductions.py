@@ -20,7 +20,7 @@ def _extremum(call: Any) -> Any:
             return apply(x.to(_C.uint8), dims, keep).to(_C.bool)
         if any(x.shape[d] == 0 for d in dims):
             return _empty_extremum(x, dims, keep, call is _C.amax)
-        return call(x, dims, keep)  # type: ignore[no-any-return]
+        return call(x, dims, keep)
 
     return apply
 
@@ -59,8 +59,8 @@ def _as_float(call: Any) -> Any:
 
     def apply(x: Tensor, dims: list[int], keep: bool) -> Tensor:
         if x.is_floating_point():
-            return call(x, dims, keep)  # type: ignore[no-any-return]
-        return call(x.to(_C.float64), dims, keep).to(x.dtype)  # type: ignore[no-any-return]
+            return call(x, dims, keep)
+        return call(x.to(_C.float64), dims, keep).to(x.dtype)
 
     return apply
 
@@ -82,7 +82,9 @@ _REDUCTIONS = {
 def reduced(call: Any, name: str) -> Any:
     """Return a reduction with ONNX's arguments: axes are an input, before opset 18 an attribute."""
 
-    def apply(x: Tensor, dims: Any = None, *, axes: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
+    def apply(
+        x: Tensor, dims: Any = None, *, axes: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0
+    ) -> Any:
         wanted = dims if dims is not None else axes
         if not wanted and noop_with_empty_axes:
             return {"ReduceL1": _C.abs, "ReduceL2": _C.abs, "ReduceSumSquare": _C.square, "ReduceLogSum": _C.log}.get(
@@ -103,8 +105,8 @@ for _name, _call in _REDUCTIONS.items():
 def _arg(call: Any) -> Any:
     def apply(x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
         if select_last_index:
-            return x.shape[axis] - 1 - call(x.flip(axis), axis, keepdim=bool(keepdims))  # type: ignore[no-any-return]
-        return call(x, axis, keepdim=bool(keepdims))  # type: ignore[no-any-return]
+            return x.shape[axis] - 1 - call(x.flip(axis), axis, keepdim=bool(keepdims))
+        return call(x, axis, keepdim=bool(keepdims))
 
     return apply
 
@@ -122,7 +124,7 @@ def _running(call: Any, neutral: int) -> Any:
             first = _C.full_like(x.narrow(axis, 0, 1), neutral)
             x = _C.cat([first, x.narrow(axis, 0, x.shape[axis] - 1)], axis)
         y = call(x, axis, dtype=x.dtype)
-        return y.flip(axis) if reverse else y  # type: ignore[no-any-return]
+        return y.flip(axis) if reverse else y
 
     return apply
 

@@ -158,7 +158,7 @@ def gather(x: Tensor, indices: Any, *, axis: int = 0) -> Tensor:
 
 def _wrapped(indices: Tensor, size: int) -> Tensor:
     places = indices.to(_C.int64)
-    return _C.where(places < 0, places + size, places)  # type: ignore[no-any-return]
+    return _C.where(places < 0, places + size, places)
 
 
 @operator("GatherElements")
@@ -249,7 +249,7 @@ def pad(
         if value is None or isinstance(value, Host):
             return _C.constant_pad_nd(x, flat, 0 if value is None else value.values[0])
         mask = _C.constant_pad_nd(_C.ones_like(x, dtype=_C.bool), flat, False)
-        return _C.where(mask, _C.constant_pad_nd(x, flat, 0), value.reshape(()))  # type: ignore[no-any-return]
+        return _C.where(mask, _C.constant_pad_nd(x, flat, 0), value.reshape(()))
     for d, (before, after) in ends.items():
         if before or after:
             x = x.index_select(d, _mirrored(x.shape[d], before, after, mode, x.device))
@@ -302,7 +302,7 @@ def one_hot(indices: Tensor, depth: Any, values: Tensor, *, axis: int = -1) -> T
     steps = [1] * (indices.dim() + 1)
     steps[axis] = count
     hit = places == _C.arange(count, device=indices.device).reshape(steps)
-    return _C.where(hit, values[1], values[0])  # type: ignore[no-any-return]
+    return _C.where(hit, values[1], values[0])
 
 
 @operator("EyeLike")

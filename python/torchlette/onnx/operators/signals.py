@@ -119,7 +119,9 @@ def mel_weight_matrix(
         return 2595 * math.log10(1 + f / 700)
 
     step = (mel(high) - mel(low)) / (bins + 2)
-    edges = [math.floor((length + 1) * 700 * (10 ** ((mel(low) + i * step) / 2595) - 1) / rate) for i in range(bins + 2)]
+    edges = [
+        math.floor((length + 1) * 700 * (10 ** ((mel(low) + i * step) / 2595) - 1) / rate) for i in range(bins + 2)
+    ]
     matrix = [[0.0] * bins for _ in range(rows)]
     for i in range(bins):
         before, middle, after = edges[i : i + 3]
