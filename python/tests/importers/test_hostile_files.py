@@ -24,7 +24,7 @@ from torchlette.onnx.wire import Writer
 
 SECONDS, MEGABYTES = 10, 512
 #: Of each fuzz; TORCHLETTE_FUZZ_SECONDS asks for more.
-FUZZ_SECONDS = float(os.environ.get("TORCHLETTE_FUZZ_SECONDS", "3"))
+FUZZ_SECONDS = float(os.environ.get("TORCHLETTE_FUZZ_SECONDS", "2"))
 
 
 def check(load, path, *, refused=True):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import zipfile
 
 import pytest
 import torch
@@ -169,6 +171,7 @@ def floats(value):
     return [leaf for item in value for leaf in floats(item)] if isinstance(value, (tuple, list)) else []
 
 
+#: As exported, with in-place and higher-order operators; and core ATen. ``whole`` is between the two.
 FORMS = {
     "as_exported": lambda p: p,
     "whole": lambda p: p.run_decompositions({}),
@@ -176,8 +179,9 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "form"), [(case, form) for case in CASES for form in FORMS if form != "whole" or case in ("lstm", "cnn")]
+)
 def test_imported_module_computes_what_the_exported_one_does(case, form):
     module, args = CASES[case]
     module.zero_grad()
@@ -195,3 +199,94 @@ def test_imported_module_computes_what_the_exported_one_does(case, form):
     for name, p in module_there.named_parameters():
         if p.grad is not None:
             check(p.grad, grads[name].grad)
+
+
+class Decoder(nn.Module):
+    """Tokens and places, causal attention with a mask made of sizes, a state that is written."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.places, self.attention = nn.Embedding(20, 16), nn.Embedding(64, 16), Attention()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, ids):
+        t = ids.shape[1]
+        self.calls.add_(1)
+        x = self.tokens(ids) + self.places(torch.arange(t))
+        x = x + self.attention(x, torch.ones(t, t, dtype=torch.bool).tril())
+        return {"logits": x @ self.tokens.weight.t(), "last": x[:, -1], "size": torch.full((t // 2 + 1,), 1.0 / t)}
+
+
+@pytest.fixture
+def decoder(tmp_path):
+    dims = {"ids": {0: torch.export.Dim("rows", min=1, max=8), 1: torch.export.Dim("steps", min=2, max=64)}}
+    program = torch.export.export(Decoder(), (torch.randint(0, 20, (2, 5)),), dynamic_shapes=dims)
+    torch.export.save(program, tmp_path / "m.pt2")
+    return program, tmp_path / "m.pt2"
+
+
+def test_programs_have_the_file_s_names_sizes_and_state(decoder, tmp_path):
+    theirs, path = decoder
+    program = torchlette.export.load(path)
+    assert program.graph_signature.user_inputs == tuple(theirs.graph_signature.user_inputs) == ("ids",)
+    assert set(program.state_dict) == set(theirs.state_dict)
+    assert program.graph_signature.buffers_to_mutate == ("calls",)
+    torchlette.export.save(program, tmp_path / "m.tl")
+    for loaded in (program, torchlette.export.load(tmp_path / "m.tl")):
+        module = loaded.module()
+        for shape in ((2, 5), (1, 9), (3, 2)):
+            ids = torch.randint(0, 20, shape)
+            check(theirs.module()(ids), module(ours(ids)))
+        assert module.state_dict()["calls"].item() == 3
+        with pytest.raises(ValueError):
+            module(ours(torch.zeros(9, 5, dtype=torch.long)))
+
+
+def test_programs_train(decoder):
+    _, path = decoder
+    module = torchlette.export.load(path).module()
+    optimizer, ids = torchlette.optim.Adam(module.parameters(), lr=0.01), ours(torch.randint(0, 20, (4, 6)))
+    losses = []
+    for _ in range(4):
+        logits = module(ids)["logits"][:, :-1]
+        loss = torchlette.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[3] < losses[0]
+
+
+def test_older_archives_are_read(decoder):
+    """Weights in a file of ``torch.save``; before, three files of which one has the graph."""
+    theirs, path = decoder
+    ids = torch.randint(0, 20, (2, 7))
+    with zipfile.ZipFile(path) as source:
+        graph = source.read(next(n for n in source.namelist() if n.endswith("models/model.json")))
+    program = json.loads(graph)
+    for node in program["graph_module"]["graph"]["nodes"]:
+        node.pop("name")
+        for item in node["inputs"]:
+            item.pop("kind")
+    weights, constants = io.BytesIO(), io.BytesIO()
+    torch.save(dict(theirs.state_dict), weights)
+    torch.save(dict(theirs.constants), constants)
+    layouts = (
+        ("m/data/weights/model.pt", "m/data/constants/model.pt", "m/models/model.json"),
+        ("serialized_state_dict.pt", "serialized_constants.pt", "serialized_exported_program.json"),
+    )
+    for names in layouts:
+        f = io.BytesIO()
+        with zipfile.ZipFile(f, "w") as target:
+            for name, data in zip(names, (weights.getvalue(), constants.getvalue(), json.dumps(program)), strict=True):
+                target.writestr(name, data)
+        check(theirs.module()(ids), read_module(f).nested(ours(ids)))
+
+
+def test_operators_that_are_not_supported_are_listed():
+    class Odd(nn.Module):
+        def forward(self, x):
+            return torch.special.hermite_polynomial_h(x, 2) + torch.fft.fft(x).real
+
+    with pytest.raises(NotImplementedError, match="special_hermite_polynomial_h"):
+        read_module(saved(torch.export.export(Odd(), (x34,))))

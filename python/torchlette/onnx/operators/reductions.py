@@ -134,7 +134,7 @@ operator("CumProd", host=(1,))(_running(_C.cumprod, 1))
 
 
 @operator("TopK", host=(1,))
-def top_k(x: Tensor, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Tensor, Tensor]:  # noqa: A002
+def top_k(x: Tensor, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Tensor, Tensor]:
     """Return the greatest elements along an axis, and their places; equal elements in the order of their places."""
     count = k[0] if isinstance(k, list) else k
     values, places = _C.sort(x, stable=True, dim=axis, descending=bool(largest))
