@@ -85,7 +85,14 @@ def is_in_onnx_export() -> bool:
 def register_custom_op_symbolic(
     symbolic_name: str, symbolic_fn: Any, opset_version: int, custom_opsets: Any = None
 ) -> None:
-    """Do nothing: operators are written by this library's own rules."""
+    """Do nothing: operators are written by this library's own rules.
+
+    Args:
+        symbolic_name: The operator.
+        symbolic_fn: Not called.
+        opset_version: Accepted for compatibility.
+        custom_opsets: Accepted for compatibility.
+    """
 
 
 def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:

@@ -118,14 +118,28 @@ class Exporter:
     # Nodes ---------------------------------------------------------------------------------
 
     def node(self, kind: str, inputs: Sequence[str | None], outputs: int = 1, **attributes: Any) -> Any:
-        """Add a node; return the name of its result, or a list of names."""
+        """Add a node; return the name of its result, or a list of names.
+
+        Args:
+            kind: ONNX's operator.
+            inputs: Names of values; None for one that is left out.
+            outputs: The number of results.
+            attributes: By name; None for one that is left out.
+        """
         names = [f"{self.prefix}{self.count + k}" for k in range(outputs)]
         self.count += outputs
         self.named_node(kind, inputs, names, **attributes)
         return names[0] if outputs == 1 else names
 
     def named_node(self, kind: str, inputs: Sequence[str | None], outputs: Sequence[str], **attributes: Any) -> None:
-        """Add a node with names for its results."""
+        """Add a node.
+
+        Args:
+            kind: ONNX's operator.
+            inputs: Names of values; None for one that is left out.
+            outputs: Names of the results.
+            attributes: By name; None for one that is left out.
+        """
         w = Writer()
         for name in inputs:
             w.add_text(1, name or "")
@@ -187,7 +201,13 @@ class Exporter:
         return self.names[i]
 
     def cast(self, name: str, have: _C.dtype, want: _C.dtype) -> str:
-        """Return a value in another dtype."""
+        """Return the name of a value in another dtype.
+
+        Args:
+            name: Of the value.
+            have: Its dtype.
+            want: The other one.
+        """
         return name if have is want else self.node("Cast", [name], to=CODES[want])
 
     def as_type(self, ref: Any, dtype: _C.dtype) -> str:

@@ -82,7 +82,13 @@ def _texts(value: Any, budget: Budget) -> Iterator[tuple[int, str]]:
 
 
 class Attribute:
-    """An AttributeProto: a name and a value."""
+    """An AttributeProto: a name and a value.
+
+    Args:
+        data: The message.
+        budget: Counts its fields.
+        depth: How deep its graph is nested.
+    """
 
     def __init__(self, data: memoryview, budget: Budget, depth: int) -> None:
         self.name, self.refers, self.kind = "", "", 0
@@ -131,7 +137,13 @@ class Attribute:
 
 
 class Node:
-    """A NodeProto."""
+    """A NodeProto.
+
+    Args:
+        data: The message.
+        budget: Counts its fields.
+        depth: How deep its graph is nested.
+    """
 
     def __init__(self, data: memoryview, budget: Budget, depth: int) -> None:
         self.inputs: list[str] = []
@@ -194,7 +206,13 @@ def _dim(data: Any, budget: Budget) -> int | str | None:
 
 
 class Graph:
-    """A GraphProto."""
+    """A GraphProto.
+
+    Args:
+        data: The message.
+        budget: Counts its fields.
+        depth: How deep its graph is nested.
+    """
 
     def __init__(self, data: memoryview, budget: Budget, depth: int = 0) -> None:
         if depth > DEPTH:

@@ -74,6 +74,12 @@ def operator(
 def check_call(name: str, entry: Operator, inputs: int, attributes: dict[str, Any]) -> None:
     """Check the number of inputs and the names of attributes of a node.
 
+    Args:
+        name: Of the operator.
+        entry: How it is computed.
+        inputs: The number of inputs of the node.
+        attributes: Of the node, by name.
+
     Raises:
         ValueError: There are too few or too many inputs.
         NotImplementedError: There is an attribute that is not supported.
