@@ -10,6 +10,7 @@ from torchlette._import import aten
 from torchlette._import.files import damaged, unsupported
 from torchlette._import.module import Ref, Step, run_steps, with_last_uses
 from torchlette._import.recording import choose
+from torchlette._runtime.dtype_table import EXPORT_NUMBERS
 
 __all__ = ["DEVICE", "Nodes", "dtype_of"]
 
@@ -17,19 +18,7 @@ Tensor = _C.Tensor
 
 #: The name of the device of the module's inputs, on which operators that make tensors from numbers make theirs.
 DEVICE = Ref("#device")
-_DTYPES = {
-    1: _C.uint8,
-    2: _C.int8,
-    3: _C.int16,
-    4: _C.int32,
-    5: _C.int64,
-    6: _C.float16,
-    7: _C.float32,
-    8: _C.float64,
-    12: _C.bool,
-    13: _C.bfloat16,
-    34: _C.uint32,
-}
+_DTYPES = {number: dtype for dtype, number in EXPORT_NUMBERS.items()}
 _CREATORS = frozenset(
     "arange empty full zeros ones rand randn randint randperm linspace logspace eye scalar_tensor tril_indices "
     "triu_indices hann_window hamming_window blackman_window bartlett_window kaiser_window empty_strided "

@@ -12,7 +12,7 @@ from typing import Any
 from torchlette import _C
 from torchlette._runtime.errors import NotSupportedError
 from torchlette._version import __version__
-from torchlette.onnx.tensors import CODES
+from torchlette.onnx.tensors import CODES, letter
 from torchlette.onnx.wire import Writer
 
 __all__ = ["OPSET", "RULES", "Exporter", "Step", "rule", "write_program"]
@@ -373,18 +373,6 @@ def _plain(value: Any, dtype: _C.dtype) -> Any:
     return bool(value) if dtype is _C.bool else int(value)
 
 
-_LETTERS: dict[Any, str] = {
-    _C.float32: "f",
-    _C.float64: "d",
-    _C.int64: "q",
-    _C.int32: "i",
-    _C.int16: "h",
-    _C.int8: "b",
-    _C.uint8: "B",
-    _C.uint32: "I",
-}
-
-
 def _bytes(values: Sequence[Any], dtype: _C.dtype) -> bytes:
     if dtype is _C.float16:
         return struct.pack(f"<{len(values)}e", *values)
@@ -392,7 +380,7 @@ def _bytes(values: Sequence[Any], dtype: _C.dtype) -> bytes:
         return b"".join(struct.pack("<f", v)[2:] for v in values)
     if dtype is _C.bool:
         return bytes(map(bool, values))
-    return array(_LETTERS[dtype], values).tobytes()
+    return array(letter(dtype), values).tobytes()
 
 
 def _attribute(name: str, value: Any) -> Writer:

@@ -16,45 +16,27 @@ from typing import Any
 
 from torchlette import _C
 from torchlette._import.files import damaged, unsupported
+from torchlette._runtime.dtype_table import KINDS, ONNX_NUMBERS
 from torchlette.onnx.model import TensorData
 
-__all__ = ["CODES", "DTYPES", "HOST_LIMIT", "Files", "Host", "dtype_of", "host_or_tensor"]
+__all__ = ["CODES", "DTYPES", "HOST_LIMIT", "Files", "Host", "dtype_of", "host_or_tensor", "letter"]
 
 Tensor = _C.Tensor
 
 #: The numbers of TensorProto.DataType.
-DTYPES = {
-    1: _C.float32,
-    2: _C.uint8,
-    3: _C.int8,
-    5: _C.int16,
-    6: _C.int32,
-    7: _C.int64,
-    9: _C.bool,
-    10: _C.float16,
-    11: _C.float64,
-    12: _C.uint32,
-    16: _C.bfloat16,
-}
-CODES = {dtype: code for code, dtype in DTYPES.items()}
+DTYPES = {number: dtype for dtype, number in ONNX_NUMBERS.items()}
+CODES = ONNX_NUMBERS
 _NAMES = {4: "uint16", 8: "string", 13: "uint64", 14: "complex64", 15: "complex128", 17: "float8e4m3fn"}
 #: Elements of 4 bits, unpacked to bytes.
 _HALVES = {21: _C.uint8, 22: _C.int8}
 #: Elements of a tensor that Python keeps as numbers.
 HOST_LIMIT = 1024
-_LETTERS = {
-    _C.float32: "f",
-    _C.uint8: "B",
-    _C.int8: "b",
-    _C.int16: "h",
-    _C.int32: "i",
-    _C.int64: "q",
-    _C.bool: "B",
-    _C.float16: "H",
-    _C.float64: "d",
-    _C.uint32: "I",
-    _C.bfloat16: "H",
-}
+_LETTERS = {"b": {1: "B"}, "i": {1: "b", 2: "h", 4: "i", 8: "q"}, "u": {1: "B", 4: "I"}, "f": {2: "H", 4: "f", 8: "d"}}
+
+
+def letter(dtype: _C.dtype) -> str:
+    """Return the letter of arrays of Python for a dtype; floats of 16 bits are whole numbers there."""
+    return _LETTERS[KINDS[dtype]][dtype.itemsize]
 
 
 def dtype_of(code: Any) -> _C.dtype:
@@ -122,7 +104,7 @@ def host_or_tensor(data: TensorData, files: Files) -> tuple[Tensor, Host | None]
     tensor = _C._frombytes(raw, dtype, data.dims, _C.device("cpu"))
     host = None
     if count <= HOST_LIMIT and dtype not in (_C.float16, _C.bfloat16):
-        values = array(_LETTERS[dtype])
+        values = array(letter(dtype))
         values.frombytes(raw)
         found: list[Any] = values.tolist()
         host = Host([bool(v) for v in found] if dtype is _C.bool else found, data.dims, dtype)
@@ -131,7 +113,7 @@ def host_or_tensor(data: TensorData, files: Files) -> tuple[Tensor, Host | None]
 
 def _numbers(data: TensorData, dtype: _C.dtype, count: int) -> bytes:
     """Return the bytes of elements that are in fields of numbers."""
-    out = array(_LETTERS[dtype])
+    out = array(letter(dtype))
     for number, values in data.elements():
         if (number in (4, 10)) != (out.typecode in "fd"):
             raise damaged(f"the tensor {data.name!r} has elements of another dtype than its own")
