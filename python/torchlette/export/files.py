@@ -1,8 +1,8 @@
 """Files of programs.
 
-A file is a zip with two entries, stored as they are: ``program.json``, and ``weights.safetensors`` with the constants by
-name. The weights begin at a multiple of 64 bytes, so that a reader may map them. docs/internals/programs.md describes
-the text.
+A file is a zip with two entries, stored as they are: ``program.json``, and ``weights.safetensors`` with the constants
+by name. The weights begin at a multiple of 64 bytes, so that a reader may map them. docs/internals/programs.md
+describes the text.
 """
 
 from __future__ import annotations
