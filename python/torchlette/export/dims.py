@@ -183,9 +183,8 @@ def merged(traces: list[dict[str, Any]], points: list[Sizes]) -> dict[str, Any]:
         if (n := len(first["steps"])) != (m := len(other["steps"])):
             longer = first["steps"] if n > m else other["steps"]
             more = longer[min(n, m)]
-            raise _differ(
-                min(n, m), *((more["op"], "none") if n > m else ("none", more["op"])), more.get("at"), points[0], point
-            )
+            a, b = (more["op"], "none") if n > m else ("none", more["op"])
+            raise _differ(min(n, m), a, b, more.get("at"), points[0], point)
     steps = [
         _merge([t["steps"][i] for t in traces], points, f"step {i} ({step['op']}, {step.get('at', 'line unknown')})")
         for i, step in enumerate(first["steps"])

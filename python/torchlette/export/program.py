@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from torchlette import _C
 from torchlette._runtime.errors import Unsupported
@@ -53,7 +53,8 @@ class Graph:
         return [step for f in self._program.spec["functions"].values() for step in f["steps"]]
 
     def __str__(self) -> str:
-        return json.loads(_C._info("program_listing", self._program.number))
+        text: str = json.loads(_C._info("program_listing", self._program.number))
+        return text
 
     __repr__ = __str__
 
@@ -156,7 +157,8 @@ class ExportedModule(Module):
         super().__init__()
         if FORWARD not in program.spec["functions"]:
             raise ValueError("module(): the program was not exported for inference: a TrainingSession runs it")
-        self._program, self._places = program, []
+        self._program = program
+        self._places: list[tuple[dict[str, Any], str]] = []  # of the constants
         self.training = bool(program.spec["python"].get("training"))
         for entry, t in zip(program.spec["constants"], program.constants, strict=True):
             owner: Module = self
@@ -167,10 +169,10 @@ class ExportedModule(Module):
                 owner = owner._modules[part]  # type: ignore[assignment]
             if entry["kind"] == "parameter":
                 owner.register_parameter(leaf, t if isinstance(t, Parameter) else Parameter(t, t.requires_grad))
-                self._places.append((owner._parameters, leaf))
+                self._places.append((cast("dict[str, Any]", owner._parameters), leaf))
             else:
                 owner.register_buffer(leaf, t, persistent=entry["kind"] == "buffer")
-                self._places.append((owner._buffers, leaf))
+                self._places.append((cast("dict[str, Any]", owner._buffers), leaf))
 
     def train(self, mode: bool = True) -> ExportedModule:
         """Keep the mode in which the module was exported.
@@ -192,7 +194,7 @@ class ExportedModule(Module):
             TypeError: The arguments are no nest like that of the exported call, or have other dtypes.
             ValueError: Shapes are not those of the exported call, or outside of the ranges of their dims.
         """
-        nests, leaves = self._program.spec["python"], []
+        nests, leaves = self._program.spec["python"], list[_C.Tensor]()
         given = {"tuple": nests["args"]}, {"dict": nests["kwargs"]}
         if len(args) > len(nests["args"]) and not kwargs:
             raise TypeError(f"the program takes {len(nests['args'])} positional arguments, got {len(args)}")

@@ -166,8 +166,8 @@ class _Exporter:
                 continue
             entry = self.optimizer.state[self.order[int(name.split(".")[2])]]
             if self._is_number(key, value):
-                dtype, now = self.numbers.get(name, ("float32", 0.0))
-                entry[key] = _C.tensor(now, dtype=getattr(_C, dtype), device="cpu")
+                number, now = self.numbers.get(name, ("float32", 0.0))
+                entry[key] = _C.tensor(now, dtype=getattr(_C, number), device="cpu")
             else:
                 shape, dtype, device = self.shapes[name]
                 entry[key] = _C.zeros(shape, dtype=dtype, device=device)
@@ -209,7 +209,7 @@ def _renumbered(f: dict[str, Any], inputs: int, constants: list[str]) -> dict[st
         args = {"self": f"%{inputs + place[name]}", "src": value(made), "non_blocking": False}
         steps.append({"op": "copy_", "args": args, "out": [], "no_grad": True})
         state.append(name)
-    kept = {k: f[k] for k in ("formulas", "supplied", "guards", "writes") if k in f}
+    kept: dict[str, Any] = {k: f[k] for k in ("formulas", "supplied", "guards", "writes") if k in f}
     return {"steps": steps, "outputs": [{"name": "loss", "value": value(f["outputs"][0])}], "state": state, **kept}
 
 
