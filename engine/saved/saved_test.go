@@ -247,6 +247,28 @@ func TestArchivesOfOtherKindsAreRefused(t *testing.T) {
 	}
 }
 
+// TestLargeEntriesHaveTheirSizesInAField: sizes of 64 bits, in the order of the marks that stand for them.
+func TestLargeEntriesHaveTheirSizesInAField(t *testing.T) {
+	dir := make([]byte, zipEntrySize)
+	for _, at := range []int{20, 24, 42} {
+		copy(dir[at:], []byte{0xFF, 0xFF, 0xFF, 0xFF})
+	}
+	field := []byte{7, 0, 1, 0, 9, 1, 0, 24, 0}
+	for _, v := range []byte{5, 5, 3} {
+		field = append(field, v, 0, 0, 0, 0, 0, 0, 0)
+	}
+	dir[28], dir[30] = 1, byte(len(field))
+	dir = append(append(dir, 'x'), field...)
+	body := append(make([]byte, 3), 0x50, 0x4b, 3, 4)
+	body = append(body, make([]byte, zipLocalSize-4+5)...)
+	e, err := entry(bytes.NewReader(body), int64(len(body)), dir, "x")
+	require.Nil(t, err, "%v", err)
+	assert.Equal(t, Extent{3 + zipLocalSize, 5}, e)
+	dir[len(dir)-24] = 6
+	_, err = entry(bytes.NewReader(body), int64(len(body)), dir, "x")
+	assert.NotNil(t, err, "larger than the file")
+}
+
 // file makes the zip of a program with weights, as the Python package does.
 func file(text string, weights []byte) []byte {
 	var b, dir bytes.Buffer

@@ -24,7 +24,8 @@ MAX_DIVISOR = 256
 
 def value_of(text: str, point: Sizes) -> float:
     """Return the value of an expression of sizes that the engine has checked, or that this module made."""
-    value: float = eval(compile(text, "size", "eval"), {"__builtins__": {}, "sqrt": math.sqrt}, dict(point))  # noqa: S307
+    names = {"__builtins__": {}, "sqrt": math.sqrt}
+    value: float = eval(compile(text, "size", "eval"), names, dict(point))  # noqa: S307
     return value
 
 
