@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/torchlette/torchlette/engine/op"
 	_ "github.com/torchlette/torchlette/engine/op/composite"
 	"github.com/torchlette/torchlette/ir"
 )
@@ -126,8 +127,8 @@ func TestExpressions(t *testing.T) {
 		require.Nil(t, err, text)
 		assert.Equal(t, want, x.Float([]float64{7, 5}), text)
 	}
-	for _, text := range []string{"", "n +", "(n", "n)", "k", "sqrt n", "n n", "1.2.3", "$", "n**", strings.Repeat("-", 200) + "n",
-		strings.Repeat("(", 100) + "n", strings.Repeat("n+", 4000) + "n"} {
+	for _, text := range []string{"", "n +", "(n", "n)", "k", "sqrt n", "n n", "1.2.3", "$", "n**",
+		strings.Repeat("-", 200) + "n", strings.Repeat("(", 100) + "n", strings.Repeat("n+", 4000) + "n"} {
 		_, err := parseExpr(text, names)
 		assert.NotNil(t, err, text)
 	}
@@ -138,6 +139,134 @@ func TestExpressions(t *testing.T) {
 		_, err = x.Int([]int64{7, 5})
 		assert.NotNil(t, err, text)
 	}
+}
+
+// TestWrongStepsAreRefused: each change of the text gives an error that says what is wrong.
+func TestWrongStepsAreRefused(t *testing.T) {
+	for _, c := range []struct{ old, changed, want string }{
+		{`"version": 1`, `"version": 2`, "version 2 is unknown"},
+		{`"torchlette program"`, `"another"`, "format is"},
+		{`"op": "mul", "args"`, `"op": "mull", "args"`, `operator "mull" is unknown`},
+		{`"self": "%0", "other": "%1"`, `"self": "%2", "other": "%1"`, "before the step"},
+		{`"self": "%0", "other": "%1"`, `"self": "%0"`, "argument other is missing"},
+		{`"self": "%0", "other": "%1"`, `"self": "%0", "other": [1]`, "want a number"},
+		{`"self": "%0", "other": "%1"`, `"self": "%0", "other": null`, "argument other is wrong"},
+		{`"self": "%0", "other": "%1"`, `"self": "%0", "other": 1, "more": 1`, `an argument "more"`},
+		{`"train": true`, `"train": 1`, "want true or false"},
+		{`"p": 0.5`, `"p": null`, "want a number"},
+		{`"p": 0.5`, `"p": "=k"`, `"k" has no meaning`},
+		{`"p": 0.5`, `"p": "$1"`, "a number that the function supplies"},
+		{`["=n*t//2*2", -1]`, `"=n"`, "want a list"},
+		{`["=n*t//2*2", -1]`, `["=n*", -1]`, "an integer or an expression"},
+		{`"mode": "in_place"`, `"mode": "twice"`, `its mode is "twice"`},
+		{`"op": "dropout"`, `"mode": "in_place", "op": "dropout"`, "has no in-place form"},
+		{`"out": []`, `"out": [{"dtype": "float32", "shape": []}]`, "which is not what the operator gives"},
+		{`"dtype": "float32", "shape": ["n*t", 3]}]},
+    {"op": "add"`, `"dtype": "float33", "shape": ["n*t", 3]}]},
+    {"op": "add"`, `the dtype "float33"`},
+		{`"no_grad": true`, `"autocast": ["float32", ""]`, "autocast to"},
+		{`"value": "%5"`, `"value": "%6"`, "want %number of a value"},
+		{`"state": ["w"]`, `"state": ["v"]`, "which is no constant"},
+		{`"min": 1, "max": 8`, `"min": 9, "max": 8`, "the range 9 to 8"},
+		{`{"name": "t"}`, `{"name": "n"}`, "that no other dim has"},
+		{`"kind": "parameter"`, `"kind": "thing"`, `the kind "thing"`},
+		{`"float32", "shape": [3], "requires_grad"`, `"int64", "shape": [3], "requires_grad"`, "requires a gradient"},
+		{`"shape": [3], "requires_grad"`, `"shape": [-3], "requires_grad"`, "negative or too large"},
+		{`"dtype": "float32", "value": 0.5`, `"dtype": "int64", "value": 0.5`, "no dtype of a number"},
+		{`["a", "step + 1"]`, `["a", "b + 1"]`, `"b" has no meaning`},
+		{`["a", "step + 1"]`, `["step", "step + 1"]`, "a formula has the name"},
+		{`"supplied": ["b"]`, `"supplied": ["step"]`, "is no formula"},
+		{`"formula": "c"`, `"formula": "d"`, "is no formula"},
+		{`"number": "step"`, `"number": "a"`, "is no number of the program"},
+		{`"steps": [`, `"steps": 3, "x": [`, "no JSON of the expected form"},
+		{`{"format"`, `{"python": ` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `, "format"`, "nested more than"},
+	} {
+		require.Contains(t, example, c.old)
+		_, err := Parse([]byte(strings.Replace(example, c.old, c.changed, 1)))
+		if assert.NotNil(t, err, c.changed) {
+			assert.Contains(t, err.Msg, c.want)
+		}
+	}
+}
+
+// TestACallIsWrittenAsItIsRead: the named arguments of a flat call give the flat call again.
+func TestACallIsWrittenAsItIsRead(t *testing.T) {
+	_, f := parsed(t, example)
+	for i := range f.Steps {
+		s := &f.Steps[i]
+		c := Flat{In: s.In, Scalars: s.Scalars}
+		for _, n := range s.Ints {
+			c.Ints = append(c.Ints, n.Value)
+		}
+		args, err := Unflatten(s.Sig, &c)
+		require.Nil(t, err)
+		for k, a := range args {
+			assert.Equal(t, s.Args[k].Name, a.Name)
+			if _, number := a.Value.(Ref); number {
+				assert.Equal(t, s.Args[k].Value, a.Value)
+			}
+		}
+		if len(c.Ints)+len(c.In) > 0 {
+			_, err = Unflatten(s.Sig, &Flat{})
+			assert.NotNil(t, err, s.Op)
+		}
+	}
+	args, err := Unflatten(f.Steps[1].Sig, &Flat{In: []Operand{{OperandValue, 4}}, Ints: []int64{1},
+		Scalars: []Scalar{{Kind: op.ScalarFloat, Bits: 0x3FE0000000000000}}})
+	require.Nil(t, err)
+	assert.Equal(t, []Arg{{"input", Ref(4)}, {"p", 0.5}, {"train", true}}, args)
+}
+
+// TestArchivesOfOtherKindsAreRefused: compressed entries, two of one name, entries outside of the file.
+func TestArchivesOfOtherKindsAreRefused(t *testing.T) {
+	good := exampleFile()
+	dir := bytes.Index(good, []byte{0x50, 0x4b, 1, 2})
+	second := dir + bytes.Index(good[dir+4:], []byte{0x50, 0x4b, 1, 2}) + 4
+	for name, c := range map[string]struct {
+		at   int
+		data []byte
+		want string
+	}{
+		"compressed":      {dir + 10, []byte{8}, "compressed"},
+		"encrypted":       {dir + 8, []byte{1}, "compressed or encrypted"},
+		"of another size": {dir + 20, []byte{1, 2}, "compressed"},
+		"outside":         {dir + 42, []byte{0, 0, 0, 0x7F}, "outside of the file"},
+		"no header":       {dir + 42, []byte{7}, "outside of the file"},
+		"no directory":    {len(good) - 22, []byte{0}, "no zip"},
+		"a long one":      {len(good) - 10, []byte{0xFF, 0xFF, 0xFF, 0x7F}, "a directory of"},
+		"no text":         {dir + 46, []byte("q"), "no entry program.json"},
+		"no weights":      {second + 46, []byte("q"), "no entry weights.safetensors"},
+		"zip64":           {dir + 20, bytes.Repeat([]byte{0xFF}, 8), "has no size"},
+	} {
+		b := bytes.Clone(good)
+		copy(b[c.at:], c.data)
+		_, err := Open(bytes.NewReader(b), int64(len(b)))
+		if assert.NotNil(t, err, name) {
+			assert.Contains(t, err.Msg, c.want, name)
+		}
+	}
+}
+
+// TestLargeEntriesHaveTheirSizesInAField: sizes of 64 bits, in the order of the marks that stand for them.
+func TestLargeEntriesHaveTheirSizesInAField(t *testing.T) {
+	dir := make([]byte, zipEntrySize)
+	for _, at := range []int{20, 24, 42} {
+		copy(dir[at:], []byte{0xFF, 0xFF, 0xFF, 0xFF})
+	}
+	field := []byte{7, 0, 1, 0, 9, 1, 0, 24, 0}
+	for _, v := range []byte{5, 5, 3} {
+		field = append(field, v, 0, 0, 0, 0, 0, 0, 0)
+	}
+	dir[28], dir[30] = 1, byte(len(field))
+	dir = append(append(dir, 'x'), field...)
+	body := append(make([]byte, 3), 0x50, 0x4b, 3, 4)
+	body = append(body, make([]byte, zipLocalSize-4+5)...)
+	e, err := entry(bytes.NewReader(body), int64(len(body)), dir, "x")
+	require.Nil(t, err, "%v", err)
+	assert.Equal(t, Extent{3 + zipLocalSize, 5}, e)
+	dir[len(dir)-24] = 6
+	_, err = entry(bytes.NewReader(body), int64(len(body)), dir, "x")
+	assert.NotNil(t, err, "larger than the file")
 }
 
 // file makes the zip of a program with weights, as the Python package does.

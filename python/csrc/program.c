@@ -6,7 +6,6 @@
 #include "process.h"
 #include "source_loc.h"
 #include "tensor.h"
-#include "threads.h"
 #include "torchlette.h"
 
 enum { MAX_CONSTANTS = 1 << 16 };
@@ -126,7 +125,8 @@ static PyObject *py_program_numbers(PyObject *self, PyObject *args) {
         return NULL;
     }
     double *numbers = doubles_of(list, &n);
-    double *after = PyMem_Calloc((size_t)n + 1, sizeof *after), *supplied = PyMem_Calloc((size_t)max + 1, sizeof *after);
+    double *after = PyMem_Calloc((size_t)n + 1, sizeof *after);
+    double *supplied = PyMem_Calloc((size_t)max + 1, sizeof *supplied);
     if (numbers != NULL && (after == NULL || supplied == NULL)) {
         PyErr_NoMemory();
     } else if (numbers != NULL &&

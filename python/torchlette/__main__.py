@@ -78,7 +78,8 @@ def report() -> str:
 def main() -> None:
     """Print the report, or the devices as JSON, or do a command."""
     parser = argparse.ArgumentParser(
-        prog="python -m torchlette", description="Show the version and the devices of torchlette, or run or show a saved program."
+        prog="python -m torchlette",
+        description="Show the version and the devices of torchlette, or run or show a saved program.",
     )
     parser.add_argument("--json", action="store_true", help="print what the engine knows of the devices as JSON")
     add_commands(parser.add_subparsers(title="commands", metavar="COMMAND"))

@@ -60,7 +60,14 @@ def test_show_describes_programs(tmp_path, monkeypatch, capsys):
     files(tmp_path, monkeypatch)
     command(monkeypatch, "show", "one", "--html", "page.html")
     text = capsys.readouterr().out
-    for part in ("inference program", "dim n: from 0", "input: float32[n, 4]", "1 linear", "parameters: 2, 40 B", "memory"):
+    for part in (
+        "inference program",
+        "dim n: from 0",
+        "input: float32[n, 4]",
+        "1 linear",
+        "parameters: 2, 40 B",
+        "memory",
+    ):
         assert part in text
     with open("page.html") as f:
         assert "<html" in f.read().lower()

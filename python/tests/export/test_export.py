@@ -35,13 +35,19 @@ class Convolution(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.a, self.b, self.n = nn.Conv2d(1, 2, 3, stride=2, padding=1), nn.Conv2d(2, 3, 3, stride=2), nn.BatchNorm2d(3)
+        self.a, self.b, self.n = (
+            nn.Conv2d(1, 2, 3, stride=2, padding=1),
+            nn.Conv2d(2, 3, 3, stride=2),
+            nn.BatchNorm2d(3),
+        )
 
     def forward(self, x):
         y = F.max_pool2d(F.relu(self.n(self.b(self.a(x)))), 2)
         b, c, h, w = y.shape
         rows = y.reshape(b, c, h * w).transpose(1, 2)
-        return tl.cat([rows.new_zeros(b, 1, c), rows], 1) + tl.ones(1, h * w + 1, c), y.flatten(1).sum(1) / (h * w) ** 0.5
+        return tl.cat([rows.new_zeros(b, 1, c), rows], 1) + tl.ones(1, h * w + 1, c), y.flatten(1).sum(1) / (
+            h * w
+        ) ** 0.5
 
 
 def sizes(x):
@@ -50,7 +56,13 @@ def sizes(x):
     flat = x.reshape(n * t, -1)
     return {
         "sums": (flat.sum(0), x.sum() / t, x[:, : t // 2], x[:, -1], x[:, 1::2]),
-        "made": [tl.arange(t), tl.tril(tl.ones(t, t)), tl.zeros(n + 1, n + t), tl.full((n,), 1.0 / math.sqrt(t)), tl.ones(t * t)],
+        "made": [
+            tl.arange(t),
+            tl.tril(tl.ones(t, t)),
+            tl.zeros(n + 1, n + t),
+            tl.full((n,), 1.0 / math.sqrt(t)),
+            tl.ones(t * t),
+        ],
         "none": None,
         "word": (3, "word"),
     }
@@ -122,7 +134,10 @@ def test_state_is_written_and_the_module_is_left_alone():
     for k, v in m.state_dict().items():
         assert tl.equal(v, before[k]), k
     assert program.graph_signature.user_inputs == ("x", "shift_by")
-    assert set(program.graph_signature.buffers_to_mutate) == {"seen", *(k for k in before if "norm.r" in k or "num" in k)}
+    assert set(program.graph_signature.buffers_to_mutate) == {
+        "seen",
+        *(k for k in before if "norm.r" in k or "num" in k),
+    }
     module = program.module()
     for _ in range(3):
         tl.manual_seed(1)
@@ -214,7 +229,11 @@ def host_data(x):
     [
         (branches, RuntimeError, "step 0 is relu at .* and sin at"),
         (host_data, RuntimeError, "constant 0 .* is another one"),
-        (lambda x: tl.zeros(x.shape[0] ** 3), RuntimeError, r"step 0 \(zeros.*size\[0\]: a number is no known function"),
+        (
+            lambda x: tl.zeros(x.shape[0] ** 3),
+            RuntimeError,
+            r"step 0 \(zeros.*size\[0\]: a number is no known function",
+        ),
         (lambda x: x * x.sum().item(), RuntimeError, "read"),
         (lambda x: x if x.shape[0] == 3 else 1 / 0, RuntimeError, "works for n = 3 only"),
         (lambda x: {1.5: x}, TypeError, "keys"),

@@ -97,7 +97,8 @@ def _value(v: dict[str, Any]) -> str:
 
 def _size(v: dict[str, Any], sizes: dict[str, int]) -> int:
     shape = [value_of(n.removeprefix("="), sizes) if isinstance(n, str) else n for n in v["shape"]]
-    return int(math.prod(shape)) * getattr(_C, v["dtype"]).itemsize
+    width: int = getattr(_C, v["dtype"]).itemsize
+    return int(math.prod(shape)) * width
 
 
 def _peak(f: dict[str, Any], constants: int, sizes: dict[str, int]) -> int:

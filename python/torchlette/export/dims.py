@@ -155,8 +155,8 @@ def probes(
             works[name].append(size)
         if options and not works[name]:
             raise Unsupported(
-                f"export: the function works for {name} = {base[name]} only, of {base[name]} and {options}: make the dim "
-                f"static, or give Dim({name!r}) its range"
+                f"export: the function works for {name} = {base[name]} only, of {base[name]} and {options}: make the "
+                f"dim static, or give Dim({name!r}) its range"
             ) from failure
     if len(dims) > 1:
         for pick in (0, 1, -1):
@@ -183,9 +183,8 @@ def merged(traces: list[dict[str, Any]], points: list[Sizes]) -> dict[str, Any]:
         if (n := len(first["steps"])) != (m := len(other["steps"])):
             longer = first["steps"] if n > m else other["steps"]
             more = longer[min(n, m)]
-            raise _differ(
-                min(n, m), *((more["op"], "none") if n > m else ("none", more["op"])), more.get("at"), points[0], point
-            )
+            a, b = (more["op"], "none") if n > m else ("none", more["op"])
+            raise _differ(min(n, m), a, b, more.get("at"), points[0], point)
     steps = [
         _merge([t["steps"][i] for t in traces], points, f"step {i} ({step['op']}, {step.get('at', 'line unknown')})")
         for i, step in enumerate(first["steps"])
@@ -195,8 +194,8 @@ def merged(traces: list[dict[str, Any]], points: list[Sizes]) -> dict[str, Any]:
 
 def _differ(i: int, a: str, b: str, at: str | None, base: Sizes, point: Sizes) -> Unsupported:
     return Unsupported(
-        f"export: the steps depend on the sizes: step {i} is {a} at {base} and {b} at {point} ({at or 'line unknown'}). A "
-        f"program has the same steps at all sizes"
+        f"export: the steps depend on the sizes: step {i} is {a} at {base} and {b} at {point} "
+        f"({at or 'line unknown'}). A program has the same steps at all sizes"
     )
 
 
@@ -215,6 +214,7 @@ def _merge(values: list[Any], points: list[Sizes], where: str) -> Any:
         text = f"float:{text}"
     if text is None:
         raise Unsupported(
-            f"export: {where}: a number is no known function of the sizes: {dict(zip(map(str, points), values))}"
+            f"export: {where}: a number is no known function of the sizes: "
+            f"{dict(zip(map(str, points), values, strict=True))}"
         )
     return f"={text}"

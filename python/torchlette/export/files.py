@@ -1,8 +1,8 @@
 """Files of programs.
 
-A file is a zip with two entries, stored as they are: ``program.json``, and ``weights.safetensors`` with the constants by
-name. The weights begin at a multiple of 64 bytes, so that a reader may map them. docs/internals/programs.md describes
-the text.
+A file is a zip with two entries, stored as they are: ``program.json``, and ``weights.safetensors`` with the constants
+by name. The weights begin at a multiple of 64 bytes, so that a reader may map them. docs/internals/programs.md
+describes the text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import io
 import json
 import os
 import zipfile
-from typing import Any
+from importlib import import_module
+from typing import Any, BinaryIO, cast
 
 from torchlette import _C
 from torchlette.export.program import ExportedProgram
@@ -42,7 +43,7 @@ def _write(spec: dict[str, Any], constants: list[_C.Tensor], path: str | os.Path
     with open(path, "wb") as f, zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(_TEXT, json.dumps(spec, separators=(",", ":")))
         with archive.open(_entry(archive, _WEIGHTS, f.tell()), "w", force_zip64=True) as out:
-            write_safetensors(out, tensors, {})
+            write_safetensors(cast(BinaryIO, out), tensors, {})
 
 
 def save(ep: ExportedProgram, f: str | os.PathLike[str]) -> None:
@@ -133,13 +134,11 @@ def load(f: str | os.PathLike[str]) -> ExportedProgram:
         if head == b"PK\x03\x04":
             file.seek(0)
             try:
-                names = zipfile.ZipFile(io.BufferedReader(file)).namelist()  # type: ignore[arg-type]
+                names = zipfile.ZipFile(io.BufferedReader(file)).namelist()
             except Exception as exc:  # a damaged directory raises errors of many classes
                 raise ValueError(f"export.load: the file is damaged: {exc}") from exc
     if _TEXT not in names and any(name.endswith(_PT2) for name in names):
-        from torchlette._import import pt2
-
-        program: ExportedProgram = pt2.load(f)
+        program: ExportedProgram = import_module("torchlette._import.pt2").load(f)
         return program
     spec, constants, number = read(f)
     return ExportedProgram(spec, constants, number)
@@ -150,7 +149,5 @@ def open_model(path: str | os.PathLike[str]) -> ExportedProgram:
     with open(path, "rb") as file:
         if file.read(2) == b"PK":
             return load(path)
-    from torchlette import onnx
-
-    program: ExportedProgram = onnx.load(path)
+    program: ExportedProgram = import_module("torchlette.onnx").load(path)
     return program

@@ -12,7 +12,7 @@ An expression is used only if it gives the number at all sizes that were seen; m
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 __all__ = ["Sizes", "fit", "fit_float", "value_of"]
 
@@ -24,7 +24,9 @@ MAX_DIVISOR = 256
 
 def value_of(text: str, point: Sizes) -> float:
     """Return the value of an expression of sizes that the engine has checked, or that this module made."""
-    return eval(compile(text, "size", "eval"), {"__builtins__": {}, "sqrt": math.sqrt}, dict(point))  # noqa: S307
+    names = {"__builtins__": {}, "sqrt": math.sqrt}
+    value: float = eval(compile(text, "size", "eval"), names, dict(point))  # noqa: S307
+    return value
 
 
 def _holds(text: str, values: Sequence[float], points: Sequence[Sizes]) -> bool:
@@ -55,8 +57,8 @@ def _line(name: str, xs: list[int], ys: list[int]) -> str | None:
         text = _sum(_times(a, name), y0 - a * x0)
         if _holds(text, ys, points):
             return text
-    if len(xs) > 3 and (text := _square(name, xs, ys)) is not None:
-        return text
+    if len(xs) > 3 and (square := _square(name, xs, ys)) is not None:
+        return square
     return _floor(name, xs, ys)
 
 
@@ -171,7 +173,7 @@ def fit(values: Sequence[int], points: Sequence[Sizes]) -> str | None:
 
 
 #: Forms of a float by an integer: its text, and the integer that a value asks for.
-_FORMS = (
+_FORMS: tuple[tuple[str, Callable[[float], float]], ...] = (
     ("({})*1.0", lambda v: v),
     ("1.0/({})", lambda v: 1 / v),
     ("sqrt({})", lambda v: v * v),

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from torchlette import _C
 from torchlette._runtime.errors import Unsupported
@@ -54,7 +54,8 @@ class Graph:
         return [step for f in self._program.spec["functions"].values() for step in f["steps"]]
 
     def __str__(self) -> str:
-        return json.loads(_C._info("program_listing", self._program.number))
+        text: str = json.loads(_C._info("program_listing", self._program.number))
+        return text
 
     __repr__ = __str__
 
@@ -157,7 +158,8 @@ class ExportedModule(Module):
         super().__init__()
         if FORWARD not in program.spec["functions"]:
             raise ValueError("module(): the program was not exported for inference: a TrainingSession runs it")
-        self._program, self._places = program, []
+        self._program = program
+        self._places: list[tuple[dict[str, Any], str]] = []  # of the constants
         self.training = bool(program.spec["python"].get("training"))
         for entry, t in zip(program.spec["constants"], program.constants, strict=True):
             owner: Module = self
@@ -168,10 +170,10 @@ class ExportedModule(Module):
                 owner = owner._modules[part]  # type: ignore[assignment]
             if entry["kind"] == "parameter":
                 owner.register_parameter(leaf, t if isinstance(t, Parameter) else Parameter(t, t.requires_grad))
-                self._places.append((owner._parameters, leaf))
+                self._places.append((cast("dict[str, Any]", owner._parameters), leaf))
             else:
                 owner.register_buffer(leaf, t, persistent=entry["kind"] == "buffer")
-                self._places.append((owner._buffers, leaf))
+                self._places.append((cast("dict[str, Any]", owner._buffers), leaf))
 
     def train(self, mode: bool = True) -> ExportedModule:
         """Keep the mode in which the module was exported.
@@ -181,8 +183,8 @@ class ExportedModule(Module):
         """
         if mode != bool(self._program.spec["python"].get("training")):
             raise NotImplementedError(
-                f"an exported program has the steps of {'evaluation' if mode else 'training'}: export the module in the other "
-                f"mode, or use export_training"
+                f"an exported program has the steps of {'evaluation' if mode else 'training'}: export the module in "
+                f"the other mode, or use export_training"
             )
         return super().train(mode)
 
@@ -193,7 +195,7 @@ class ExportedModule(Module):
             TypeError: The arguments are no nest like that of the exported call, or have other dtypes.
             ValueError: Shapes are not those of the exported call, or outside of the ranges of their dims.
         """
-        nests, leaves = self._program.spec["python"], []
+        nests, leaves = self._program.spec["python"], list[_C.Tensor]()
         given = {"tuple": nests["args"]}, {"dict": nests["kwargs"]}
         if len(args) > len(nests["args"]) and not kwargs:
             raise TypeError(f"the program takes {len(nests['args'])} positional arguments, got {len(args)}")
@@ -279,7 +281,7 @@ def export(
     Raises:
         TypeError: Arguments or results are no such nests.
         ValueError: ``dynamic_shapes`` does not fit the arguments.
-        Unsupported: The steps depend on the sizes in a way that no program can say, or a step is none that a program holds.
+        Unsupported: The steps depend on the sizes in a way that no program can say, or a program cannot hold a step.
         HostReadInCompileError: The function reads the elements of a tensor.
     """
     if not isinstance(args, tuple):
@@ -364,7 +366,9 @@ def _exported(
     labels = _unique(labels)
     outputs = output_names if output_names is not None else _unique(results)
     if len(outputs) != len(recorded["outputs"]):
-        raise ValueError(f"export: the function gives {len(recorded['outputs'])} tensors, want {len(outputs)}: {outputs}")
+        raise ValueError(
+            f"export: the function gives {len(recorded['outputs'])} tensors, want {len(outputs)}: {outputs}"
+        )
     changed = recorded["changed"][len(leaves) :]
     function = {
         "inputs": [
@@ -400,7 +404,9 @@ def _check_constants(found: list[list[_C.Tensor]], points: list[dict[str, int]])
     """Refuse tensors of host data that differ from size to size: they would be constants of one size."""
     for other, point in zip(found[1:], points[1:], strict=True):
         if len(other) != len(found[0]):
-            raise Unsupported(f"export: the function reads {len(found[0])} constants at {points[0]}, {len(other)} at {point}")
+            raise Unsupported(
+                f"export: the function reads {len(found[0])} constants at {points[0]}, {len(other)} at {point}"
+            )
         for i, (a, b) in enumerate(zip(found[0], other, strict=True)):
             if a.shape != b.shape or a.dtype != b.dtype or _C._tobytes(a.detach()) != _C._tobytes(b.detach()):
                 raise Unsupported(

@@ -28,8 +28,8 @@ def record(
         known: Tensors that the function may read or write, and that have names.
 
     Returns:
-        The recorded ``steps``, ``outputs``, and which inputs and constants ``changed``; and the tensors that the function
-        read besides ``known``: the program's constants are those of ``known`` and these.
+        The recorded ``steps``, ``outputs``, and which inputs and constants ``changed``; and the tensors that the
+        function read besides ``known``: the program's constants are those of ``known`` and these.
     """
     stand_ins = _C._export_begin(inputs, known)
     try:

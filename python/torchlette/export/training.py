@@ -166,8 +166,8 @@ class _Exporter:
                 continue
             entry = self.optimizer.state[self.order[int(name.split(".")[2])]]
             if self._is_number(key, value):
-                dtype, now = self.numbers.get(name, ("float32", 0.0))
-                entry[key] = _C.tensor(now, dtype=getattr(_C, dtype), device="cpu")
+                number, now = self.numbers.get(name, ("float32", 0.0))
+                entry[key] = _C.tensor(now, dtype=getattr(_C, number), device="cpu")
             else:
                 shape, dtype, device = self.shapes[name]
                 entry[key] = _C.zeros(shape, dtype=dtype, device=device)
@@ -209,7 +209,7 @@ def _renumbered(f: dict[str, Any], inputs: int, constants: list[str]) -> dict[st
         args = {"self": f"%{inputs + place[name]}", "src": value(made), "non_blocking": False}
         steps.append({"op": "copy_", "args": args, "out": [], "no_grad": True})
         state.append(name)
-    kept = {k: f[k] for k in ("formulas", "supplied", "guards", "writes") if k in f}
+    kept: dict[str, Any] = {k: f[k] for k in ("formulas", "supplied", "guards", "writes") if k in f}
     return {"steps": steps, "outputs": [{"name": "loss", "value": value(f["outputs"][0])}], "state": state, **kept}
 
 
@@ -233,8 +233,8 @@ def export_training(
 
     Raises:
         TypeError: ``args`` is no tuple, or ``loss_fn`` returns no number.
-        Unsupported: The step calls a closure, a hook of a tensor or a ``torch.autograd.Function``, or depends on the step
-            count in more ways than a program has functions.
+        Unsupported: The step calls a closure, a hook of a tensor or a ``torch.autograd.Function``, or depends on the
+            step count in more ways than a program has functions.
     """
     if not isinstance(args, tuple):
         raise TypeError(f"export_training: args is wrong: got {type(args).__name__}, want a tuple")
@@ -305,9 +305,7 @@ def _spec(x: _Exporter) -> dict[str, Any]:
         {"name": n, "dtype": str(t.dtype).removeprefix("torch."), "shape": list(t.shape)}
         for n, t in zip(x.labels, x.inputs, strict=True)
     ]
-    functions = {
-        name: {"inputs": inputs, **_renumbered(f, len(inputs), names)} for name, f in x.functions.items()
-    }
+    functions = {name: {"inputs": inputs, **_renumbered(f, len(inputs), names)} for name, f in x.functions.items()}
     return {
         "format": "torchlette program",
         "version": 1,
@@ -346,7 +344,7 @@ class TrainingSession:
             t.detach().clone().to(self.device).requires_grad_(entry["requires_grad"])
             for entry, t in zip(program.spec["constants"], program.constants, strict=True)
         ]
-        #: The numbers of the optimizer by name: learning rates, such as ``optimizer.param_groups.0.lr``, and step counts.
+        #: The numbers of the optimizer by name: learning rates (``optimizer.param_groups.0.lr``), and step counts.
         self.numbers: dict[str, float] = {n["name"]: n["value"] for n in program.spec.get("numbers", ())}
 
     def step(self, *args: Any, training: bool = True) -> _C.Tensor:
@@ -378,8 +376,8 @@ class TrainingSession:
                 break
         else:
             raise RuntimeError(
-                f"TrainingSession: no step of the program is for these numbers: {self.numbers}: the optimizer takes another "
-                f"branch than it did when it was exported"
+                f"TrainingSession: no step of the program is for these numbers: {self.numbers}: the optimizer takes "
+                f"another branch than it did when it was exported"
             )
         supplied, after = found
         loss = run(self._program, name, leaves, self._tensors, supplied)[0]
@@ -422,12 +420,15 @@ class TrainingSession:
         wanted = {*self._names, *self.numbers, "generator"}
         if wanted != set(state_dict):
             raise ValueError(
-                f"load_state_dict: missing: {sorted(wanted - set(state_dict))}, unknown: {sorted(set(state_dict) - wanted)}"
+                f"load_state_dict: missing: {sorted(wanted - set(state_dict))}, unknown: "
+                f"{sorted(set(state_dict) - wanted)}"
             )
         given = {k: v if isinstance(v, _C.Tensor) else _C.tensor(v) for k, v in state_dict.items()}
         for name, t in zip(self._names, self._tensors, strict=True):
             if given[name].shape != t.shape:
-                raise ValueError(f"load_state_dict: {name}: got shape {tuple(given[name].shape)}, want {tuple(t.shape)}")
+                raise ValueError(
+                    f"load_state_dict: {name}: got shape {tuple(given[name].shape)}, want {tuple(t.shape)}"
+                )
         with no_grad():
             for name, t in zip(self._names, self._tensors, strict=True):
                 t.copy_(given[name])
