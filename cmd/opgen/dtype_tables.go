@@ -90,7 +90,7 @@ func kernelDTypes(table []ir.DTypeInfo) string {
 		"\tstatic const uint8_t sizes[TLK_TYPES] = {0" + sizes.String() + "};\n\treturn sizes[type];\n}\n\n#endif\n"
 }
 
-// The numbers of dtypes in files of other libraries: ScalarType of torch.export's schema, DataType of ONNX's TensorProto.
+// The numbers of dtypes in files of other libraries: ScalarType in the schema of torch.export, DataType in ONNX.
 var (
 	exportNumbers = map[string]string{"uint8": "1", "int8": "2", "int16": "3", "int32": "4", "int64": "5", "float16": "6",
 		"float32": "7", "float64": "8", "bool": "12", "bfloat16": "13", "uint32": "34"}
