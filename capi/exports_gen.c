@@ -363,6 +363,60 @@ int32_t tl_captured_free(uint64_t id) {
     return tlgo_captured_free(id);
 }
 
+int32_t tl_export_begin(const uint64_t *args, int32_t n, const uint64_t *known, int32_t n_known, tl_out *placeholders) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_export_begin((uint64_t *)args, n, (uint64_t *)known, n_known, placeholders);
+}
+
+int32_t tl_export_end(int32_t keep, const uint64_t *results, int32_t n, char **json, size_t *bytes, tl_out *constants,
+    int32_t max, int32_t *count) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_export_end(keep, (uint64_t *)results, n, json, bytes, constants, max, count);
+}
+
+int32_t tl_program_parse(const char *json, size_t bytes, uint64_t *id) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_program_parse((char *)json, bytes, id);
+}
+
+int32_t tl_program_open(const char *path, uint64_t *id) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_program_open((char *)path, id);
+}
+
+int32_t tl_program_constant(uint64_t id, int32_t i, tl_out *out) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_program_constant(id, i, out);
+}
+
+int32_t tl_program_numbers(uint64_t id, const char *function, const double *numbers, int32_t n, double *supplied,
+    int32_t max, double *after, int32_t *count) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_program_numbers(id, (char *)function, (double *)numbers, n, supplied, max, after, count);
+}
+
+int32_t tl_program_run(uint64_t id, const char *function, const uint64_t *tensors, int32_t n_inputs,
+    int32_t n_constants, const double *numbers, int32_t n_numbers, int32_t evaluation, tl_out *outs, int32_t max,
+    int32_t *count) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_program_run(id, (char *)function, (uint64_t *)tensors, n_inputs, n_constants, (double *)numbers,
+        n_numbers, evaluation, outs, max, count);
+}
+
 int32_t tl_function_scope(const char *name) {
     if (tl_forked) {
         return tl_refuse_fork();

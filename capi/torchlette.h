@@ -428,8 +428,38 @@ TL_API int32_t tl_body_end(int32_t keep, const uint64_t *results, int32_t n, int
 TL_API int32_t tl_loop(uint64_t body, const int64_t *shape, const uint64_t *args, int32_t n, uint32_t source_loc,
     tl_out *outs, int32_t max, int32_t *count);
 
-/* Forgets a captured function. */
+/* Forgets a captured function or a saved program. */
 TL_API int32_t tl_captured_free(uint64_t id);
+
+/* Starts the recording of a function with arguments like args as steps of a saved program: run it on the placeholders,
+ * then call tl_export_end. known are the tensors that have names. Nothing is computed in between. */
+TL_API int32_t tl_export_begin(const uint64_t *args, int32_t n, const uint64_t *known, int32_t n_known,
+    tl_out *placeholders);
+
+/* Ends the recording and undoes what the function did to older tensors. keep: gives the steps and results as JSON,
+ * which tl_free_text frees, and the count tensors that the function took from outside besides known. */
+TL_API int32_t tl_export_end(int32_t keep, const uint64_t *results, int32_t n, char **json, size_t *bytes,
+    tl_out *constants, int32_t max, int32_t *count);
+
+/* Checks the text of a saved program and gives it a number. */
+TL_API int32_t tl_program_parse(const char *json, size_t bytes, uint64_t *id);
+
+/* Opens a saved program. tl_info("program") has its text. */
+TL_API int32_t tl_program_open(const char *path, uint64_t *id);
+
+/* Reads constant i of an opened program to a tensor on the CPU. */
+TL_API int32_t tl_program_constant(uint64_t id, int32_t i, tl_out *out);
+
+/* Computes the count numbers that a function of a saved program takes, from the n numbers of the program, and these
+ * after a run. count -1: the function is for other numbers. */
+TL_API int32_t tl_program_numbers(uint64_t id, const char *function, const double *numbers, int32_t n, double *supplied,
+    int32_t max, double *after, int32_t *count);
+
+/* Calls the operators of a function of a saved program in order. tensors are its inputs, then the program's constants,
+ * to which it writes in place; numbers are what its formulas supply. evaluation: operators do not train. */
+TL_API int32_t tl_program_run(uint64_t id, const char *function, const uint64_t *tensors, int32_t n_inputs,
+    int32_t n_constants, const double *numbers, int32_t n_numbers, int32_t evaluation, tl_out *outs, int32_t max,
+    int32_t *count);
 
 /* Begins a function with that name, to which all operators belong until the matching call with NULL. */
 TL_API int32_t tl_function_scope(const char *name);

@@ -165,6 +165,8 @@ func (e *Engine) Info(kind string, h uint64) (doc []byte, err *ir.Error) {
 		v = x
 	case "leaks":
 		v = e.leaks()
+	case "program", "program_listing":
+		return e.savedText(h, kind == "program_listing")
 	case "explain":
 		x, err := e.explain(h)
 		if err != nil {

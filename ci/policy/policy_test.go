@@ -65,6 +65,8 @@ engine/lazy < engine
 engine/dispatch < engine
 engine/runtime < engine
 engine/op/composite < engine
+engine/op < engine/saved
+engine/saved < engine
 
 engine < capi
 kernels/cpu < capi

@@ -182,7 +182,33 @@ var exports = []export{
 			"least 1, and whether they go from the last element of xs to the first. args are the first carries and the xs. " +
 			"Gives the last carries, and the other results of all iterations, stacked."},
 	{name: "tl_captured_free", ret: "int32_t", params: "uint64_t id",
-		doc: "Forgets a captured function."},
+		doc: "Forgets a captured function or a saved program."},
+	{name: "tl_export_begin", ret: "int32_t",
+		params: "const uint64_t *args, int32_t n, const uint64_t *known, int32_t n_known, tl_out *placeholders",
+		doc: "Starts the recording of a function with arguments like args as steps of a saved program: run it on the " +
+			"placeholders, then call tl_export_end. known are the tensors that have names. Nothing is computed in between."},
+	{name: "tl_export_end", ret: "int32_t",
+		params: "int32_t keep, const uint64_t *results, int32_t n, char **json, size_t *bytes, tl_out *constants, " +
+			"int32_t max, int32_t *count",
+		doc: "Ends the recording and undoes what the function did to older tensors. keep: gives the steps and results as " +
+			"JSON, which tl_free_text frees, and the count tensors that the function took from outside besides known."},
+	{name: "tl_program_parse", ret: "int32_t", params: "const char *json, size_t bytes, uint64_t *id",
+		doc: "Checks the text of a saved program and gives it a number."},
+	{name: "tl_program_open", ret: "int32_t", params: "const char *path, uint64_t *id",
+		doc: "Opens a saved program. tl_info(\"program\") has its text."},
+	{name: "tl_program_constant", ret: "int32_t", params: "uint64_t id, int32_t i, tl_out *out",
+		doc: "Reads constant i of an opened program to a tensor on the CPU."},
+	{name: "tl_program_numbers", ret: "int32_t",
+		params: "uint64_t id, const char *function, const double *numbers, int32_t n, double *supplied, int32_t max, " +
+			"double *after, int32_t *count",
+		doc: "Computes the count numbers that a function of a saved program takes, from the n numbers of the program, and " +
+			"these after a run. count -1: the function is for other numbers."},
+	{name: "tl_program_run", ret: "int32_t",
+		params: "uint64_t id, const char *function, const uint64_t *tensors, int32_t n_inputs, int32_t n_constants, " +
+			"const double *numbers, int32_t n_numbers, int32_t evaluation, tl_out *outs, int32_t max, " +
+			"int32_t *count",
+		doc: "Calls the operators of a function of a saved program in order. tensors are its inputs, then the program's " +
+			"constants, to which it writes in place; numbers are what its formulas supply. evaluation: operators do not train."},
 	{name: "tl_function_scope", ret: "int32_t", params: "const char *name",
 		doc: "Begins a function with that name, to which all operators belong until the matching call with NULL."},
 	{name: "tl_dead_hooks", ret: "int32_t", params: "uint64_t *hooks, int32_t max, int32_t *n",

@@ -90,6 +90,14 @@ func kernelDTypes(table []ir.DTypeInfo) string {
 		"\tstatic const uint8_t sizes[TLK_TYPES] = {0" + sizes.String() + "};\n\treturn sizes[type];\n}\n\n#endif\n"
 }
 
+// The numbers of dtypes in files of other libraries: ScalarType in the schema of torch.export, DataType in ONNX.
+var (
+	exportNumbers = map[string]string{"uint8": "1", "int8": "2", "int16": "3", "int32": "4", "int64": "5", "float16": "6",
+		"float32": "7", "float64": "8", "bool": "12", "bfloat16": "13", "uint32": "34"}
+	onnxNumbers = map[string]string{"float32": "1", "uint8": "2", "int8": "3", "int16": "5", "int32": "6", "int64": "7",
+		"bool": "9", "float16": "10", "float64": "11", "uint32": "12", "bfloat16": "16"}
+)
+
 // pythonDTypes writes the Python module: a tuple of the dtypes, and a dictionary for each fact.
 func pythonDTypes(table []ir.DTypeInfo) []byte {
 	var b bytes.Buffer
@@ -104,6 +112,10 @@ func pythonDTypes(table []ir.DTypeInfo) []byte {
 			func(x ir.DTypeInfo) string { return fmt.Sprintf("%q", x.Scalar) }},
 		{"SHORT_NAMES", "The name in files of safetensors.",
 			func(x ir.DTypeInfo) string { return fmt.Sprintf("%q", x.Short) }},
+		{"EXPORT_NUMBERS", "The number in files of torch.export.",
+			func(x ir.DTypeInfo) string { return exportNumbers[x.Name] }},
+		{"ONNX_NUMBERS", "The number in ONNX files.",
+			func(x ir.DTypeInfo) string { return onnxNumbers[x.Name] }},
 		{"KINDS", "NumPy's letter: b a bool, i a signed integer, u an unsigned one, f a float.",
 			func(x ir.DTypeInfo) string { return fmt.Sprintf("\"%c\"", x.Kind) }},
 		{"MANTISSAS", "Stored bits of a float's mantissa.", func(x ir.DTypeInfo) string {

@@ -8,6 +8,7 @@ from torchlette import autograd as autograd
 from torchlette import backends as backends
 from torchlette import distributed as distributed
 from torchlette import distributions as distributions
+from torchlette import export as export
 from torchlette import fft as fft
 from torchlette import func as func
 from torchlette import io as io
@@ -15,6 +16,7 @@ from torchlette import lax as lax
 from torchlette import linalg as linalg
 from torchlette import masked as masked
 from torchlette import nn as nn
+from torchlette import onnx as onnx
 from torchlette import optim as optim
 from torchlette import profiler as profiler
 from torchlette import signal as signal
@@ -521,7 +523,6 @@ from torchlette._compat import hub as hub
 from torchlette._compat import jit as jit
 from torchlette._compat import library as library
 from torchlette._compat import multiprocessing as multiprocessing
-from torchlette._compat import onnx as onnx
 from torchlette._compat import overrides as overrides
 from torchlette._compat import types as types
 from torchlette._compat._higher_order_ops import cond as cond
@@ -696,6 +697,7 @@ from torchlette.amp.autocast_mode import set_autocast_cpu_enabled as set_autocas
 from torchlette.amp.autocast_mode import set_autocast_dtype as set_autocast_dtype
 from torchlette.amp.autocast_mode import set_autocast_enabled as set_autocast_enabled
 from torchlette.amp.autocast_mode import set_autocast_gpu_dtype as set_autocast_gpu_dtype
+from torchlette.export import TrainingSession as TrainingSession
 from torchlette.func import vmap as vmap
 from torchlette.io import serialization as serialization
 from torchlette.io.serialization import load as load

@@ -32,8 +32,11 @@ PYTHON = list(blocks("python"))
 
 
 @pytest.mark.parametrize(("place", "code"), PYTHON, ids=[p for p, _ in PYTHON])
-def test_python_block_runs(place: str, code: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A block runs as it stands; where it shows output after ``# ->``, that is what it prints."""
+def test_python_block_runs(
+    place: str, code: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A block runs as it stands, in an empty folder; where it shows output after ``# ->``, that is what it prints."""
+    monkeypatch.chdir(tmp_path)
     exec(compile(code, place, "exec"), {"__name__": "__main__"})
     shown = re.findall(r"# -> (.*)$", code, re.MULTILINE)
     if shown:

@@ -26,7 +26,7 @@ import torchlette.torch as facade
         ),
         (lambda: facade.cuda.set_device(0), RuntimeError, "wgpu"),
         (lambda: facade.ones(1, device="cuda"), RuntimeError, "the GPU is the device 'wgpu'"),
-        (lambda: facade.onnx.export(None, ()), NotImplementedError, "safetensors"),
+        (lambda: facade.onnx.export(None, ()), NotImplementedError, "want a path"),
         (lambda: facade.cuda.Stream(), RuntimeError, "is_available"),
         (lambda: facade.cuda.device(0), RuntimeError, "is_available"),
         (lambda: facade.ops.load_library("x.so"), NotImplementedError, "cannot be loaded"),

@@ -50,6 +50,36 @@ SHORT_NAMES = {
     _C.int16: "I16",
 }
 
+#: The number in files of torch.export.
+EXPORT_NUMBERS = {
+    _C.bool: 12,
+    _C.int32: 4,
+    _C.int64: 5,
+    _C.uint32: 34,
+    _C.float16: 6,
+    _C.bfloat16: 13,
+    _C.float32: 7,
+    _C.float64: 8,
+    _C.uint8: 1,
+    _C.int8: 2,
+    _C.int16: 3,
+}
+
+#: The number in ONNX files.
+ONNX_NUMBERS = {
+    _C.bool: 9,
+    _C.int32: 6,
+    _C.int64: 7,
+    _C.uint32: 12,
+    _C.float16: 10,
+    _C.bfloat16: 16,
+    _C.float32: 1,
+    _C.float64: 11,
+    _C.uint8: 2,
+    _C.int8: 3,
+    _C.int16: 5,
+}
+
 #: NumPy's letter: b a bool, i a signed integer, u an unsigned one, f a float.
 KINDS = {
     _C.bool: "b",

@@ -50,7 +50,6 @@ FOLDERS = {
     "jit": "_compat",
     "library": "_compat",
     "multiprocessing": "_compat",
-    "onnx": "_compat",
     "overrides": "_compat",
     "types": "_compat",
     "serialization": "io",

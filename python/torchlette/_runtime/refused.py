@@ -68,7 +68,7 @@ GROUPS: dict[str, tuple[str, str, str]] = {
     ),
     "Compilers and exporters": (
         "the engine records, plans and merges kernels by itself: call the function as it is",
-        "export package classes while_loop",
+        "package classes while_loop",
         "",
     ),
     "Several processes and devices": (

@@ -352,10 +352,11 @@ def load(
     weights_only: bool | None = None,
     mmap: bool | None = None,
 ) -> Any:
-    """Read a safetensors file, or a file of ``torch.save``.
+    """Read a safetensors file, an index of several, or a file of ``torch.save``.
 
     Args:
-        f: A path or a file opened for reading bytes, which must allow ``seek``.
+        f: A path or a file opened for reading bytes, which must allow ``seek``. A path that ends in ``.index.json``
+            names an index of safetensors files in its folder.
         map_location: The device of the loaded tensors: a device, a dictionary of device names, or a function of
             (tensor, device name). By default each returns to the device it was saved from.
         pickle_module: Accepted for compatibility.
@@ -373,6 +374,10 @@ def load(
     """
     only, place = weights_only is not False, _placement(map_location)
     if isinstance(f, (str, os.PathLike)):
+        if os.fspath(f).endswith(".index.json"):
+            from torchlette.io.sharded import read_index
+
+            return read_index(os.fspath(f), place)
         with open(f, "rb") as file:
             return _load_file(file, place, only, bool(mmap))
     if mmap:

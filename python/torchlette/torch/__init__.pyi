@@ -58,6 +58,7 @@ from torchlette import SymInt as SymInt
 from torchlette import Tensor as Tensor
 from torchlette import TensorHostCoercionError as TensorHostCoercionError
 from torchlette import TorchletteError as TorchletteError
+from torchlette import TrainingSession as TrainingSession
 from torchlette import UntypedStorage as UntypedStorage
 from torchlette import ValueLostError as ValueLostError
 from torchlette import ValueOverflowError as ValueOverflowError
@@ -391,6 +392,7 @@ from torchlette import expand_copy as expand_copy
 from torchlette import explain as explain
 from torchlette import expm1 as expm1
 from torchlette import expm1_ as expm1_
+from torchlette import export as export
 from torchlette import eye as eye
 from torchlette import feature_alpha_dropout as feature_alpha_dropout
 from torchlette import fft as fft

@@ -67,11 +67,14 @@ OWN = (
     "backends",
     "cuda",
     "mps",
+    "onnx",
     "serialization",
     "tensor_types",
     "version",
     "xpu",
 )
+#: Packages of those whose modules are mirrors all the same.
+OWN_PARENTS = ("onnx",)
 #: Names of the facade -> the module of its own that has them.
 OWN_NAMES = {"Event": "cuda", "Stream": "cuda", "save": "serialization"}
 #: PyTorch module -> the module of this library that has its names, where PyTorch divides its code differently.
@@ -163,7 +166,8 @@ class MirrorFinder:
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
         relative = name.removeprefix(_FACADE + ".")
-        if relative == name or relative.partition(".")[0] in OWN:
+        head = relative.partition(".")[0]
+        if relative == name or head in OWN and (relative == head or head not in OWN_PARENTS):
             return None
         core_name = f"{_CORE}.{MOVED.get(relative, relative)}"
         if core_name == _FACADE:

@@ -1,0 +1,170 @@
+"""onnx.export: files that onnx.checker accepts, and with which onnxruntime gives this library's results."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import torchlette
+import torchlette.onnx
+import torchlette.torch as facade
+from torchlette import nn
+from torchlette.nn import functional as F
+
+
+class Net(nn.Module):
+    def __init__(self, function, **modules):
+        super().__init__()
+        self.function = function
+        for name, module in modules.items():
+            setattr(self, name, module)
+
+    def forward(self, *args):
+        return self.function(self, *args)
+
+
+def _attention(self, x):
+    b, t, d = x.shape
+    q, k, v = self.qkv(x).view(b, t, 3, 2, d // 2).permute(2, 0, 3, 1, 4).unbind(0)
+    mask = torchlette.ones(t, t, device="cpu").tril() > 0
+    y = F.scaled_dot_product_attention(q, k, v, is_causal=True) + F.scaled_dot_product_attention(
+        q, k, v, attn_mask=mask
+    )
+    places = torchlette.arange(t, device="cpu")
+    return (
+        self.norm(y.transpose(1, 2).reshape(b, t, d) + self.places(places)),
+        y.mean(-1),
+        x[:, -1, ::2],
+        x[..., None, 0],
+    )
+
+
+def _writes(self, x):
+    y = x * 2
+    y[:, 0] = 5.0
+    y[1:, 1:3].mul_(x[1:, 1:3])
+    z = y.t()
+    y.add_(1)
+    return y, z, y[[0, 1], 1:]
+
+
+def _numbers(self, x):
+    return (
+        x.var(0),
+        x.std(1, unbiased=False),
+        x.sort(-1)[0],
+        x.topk(2)[1],
+        (x > 0) & (x.long() != 1),
+        x.long() // 2,
+        x.remainder(0.7),
+        x.cumsum(0).clamp(-1, 1),
+        torchlette.cat([x, x.flip(1)], 1).chunk(2, 1)[1],
+        torchlette.where(x > 0, x, 0.0).amax(0),
+        x.unsqueeze(1).expand(-1, 3, -1).sum((0, 1)),
+        F.pad(x, (1, 2), value=3.0).roll(1, 1),
+        x.max(1)[1],
+        F.softplus(x, 2.0) + F.gelu(x, approximate="tanh") + F.hardtanh(x),
+        x.gather(1, x.argmax(1, keepdim=True)),
+        x.half().float().log_softmax(-1),
+        x.new_full((2, 2), 3.0).matmul(x[:2]),
+    )
+
+
+def modules():
+    def image():
+        return torchlette.randn(2, 3, 12, 12, device="cpu")
+
+    cnn = nn.Sequential(
+        nn.Conv2d(3, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 4, 3, 2, 1, groups=2)
+    )
+    more = nn.Sequential(nn.GroupNorm(2, 4), nn.SiLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3))
+    yield "cnn", nn.Sequential(*cnn, *more), (image(),), {0: "n"}
+    up = nn.Sequential(nn.ConvTranspose2d(3, 4, 2, stride=2), nn.InstanceNorm2d(4), nn.AvgPool2d(3, 2, 1), nn.PReLU())
+    yield "up", up, (image(),), {0: "n"}
+    parts = {"qkv": nn.Linear(8, 24), "norm": nn.LayerNorm(8), "places": nn.Embedding(64, 8)}
+    yield "attention", Net(_attention, **parts), (torchlette.randn(2, 5, 8, device="cpu"),), {0: "n", 1: "t"}
+    yield "lstm", nn.LSTM(4, 5, bidirectional=True), (torchlette.randn(3, 2, 4, device="cpu"),), {}
+    yield "gru", nn.GRU(4, 5, batch_first=True), (torchlette.randn(2, 3, 4, device="cpu"),), {}
+    yield "writes", Net(_writes), (torchlette.randn(3, 4, device="cpu"),), {0: "n"}
+    yield "numbers", Net(_numbers), (torchlette.randn(5, 4, device="cpu"),), {}
+    yield "rms", nn.Sequential(nn.RMSNorm(4), nn.Softmax(-1)), (torchlette.randn(3, 4, device="cpu"),), {0: "n"}
+
+
+def case(name):
+    torchlette.manual_seed(0)
+    return next((module.to("cpu").eval(), args, dims) for label, module, args, dims in modules() if label == name)
+
+
+NAMES = ("cnn", "up", "attention", "lstm", "gru", "writes", "numbers", "rms")
+
+
+def leaves(value):
+    if isinstance(value, torchlette.Tensor):
+        return [value]
+    return [leaf for item in value for leaf in leaves(item)]
+
+
+def run(path, *arrays):
+    onnx.checker.check_model(onnx.load(path), full_check=True)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 3
+    session = onnxruntime.InferenceSession(path, options)
+    feeds = {i.name: a.detach().numpy() for i, a in zip(session.get_inputs(), arrays, strict=True)}
+    return session, session.run(None, feeds)
+
+
+def compare(found, want):
+    for got, expected in zip(found, leaves(want), strict=True):
+        expected = expected.detach().numpy()
+        assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_onnxruntime_gives_the_module_s_results(name, tmp_path):
+    module, args, dims = case(name)
+    shapes = [{d: torchlette.export.Dim(label) for d, label in dims.items()}] if dims else None
+    path = str(tmp_path / "m.onnx")
+    torchlette.onnx.export(module, args, path, input_names=["x"], dynamic_shapes=shapes)
+    session, found = run(path, *args)
+    compare(found, module(*args))
+    (x,) = args
+    assert session.get_inputs()[0].shape == [dims.get(d, n) for d, n in enumerate(x.shape)]
+    again = torchlette.onnx.load(path)
+    compare([t.detach().numpy() for t in leaves(again.module()(*args))], module(*args))
+    if dims:
+        wider = torchlette.cat([x, x + 1, x * 2]) if 1 not in dims else torchlette.cat([x, x], 1)
+        compare(run(path, wider)[1], module(wider))
+
+
+def test_names_and_pytorch_s_arguments(tmp_path):
+    path = str(tmp_path / "m.onnx")
+    model = nn.Linear(4, 2, device="cpu")
+    x = torchlette.randn(3, 4, device="cpu")
+    facade.onnx.export(model, x, path, input_names=["a"], output_names=["b"], dynamic_axes={"a": {0: "rows"}})
+    session, found = run(path, x)
+    assert [o.name for o in session.get_outputs()] == ["b"]
+    assert session.get_inputs()[0].shape == ["rows", 4]
+    compare(found, model(x))
+    assert {t.name for t in onnx.load(path).graph.initializer} >= {"weight", "bias"}
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (lambda x: torchlette.linalg.cholesky(x), "cholesky"),
+        (lambda x: x.add_(1), "in place to an input"),
+    ],
+)
+def test_what_onnx_has_no_form_for_is_named(function, text, tmp_path):
+    with pytest.raises(NotImplementedError, match=text):
+        torchlette.onnx.export(function, (torchlette.ones(3, 3, device="cpu"),), tmp_path / "m.onnx")
+
+
+def test_wrong_numbers_of_names_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="2 inputs|1 inputs"):
+        torchlette.onnx.export(
+            lambda x: x + 1, (torchlette.ones(3, device="cpu"),), tmp_path / "m.onnx", input_names=["a", "b"]
+        )

@@ -1,0 +1,279 @@
+"""Layers, losses and normalizations of ATen, as functions here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torchlette
+from torchlette import _C
+from torchlette.nn import functional as F
+
+Tensor = _C.Tensor
+Call = Callable[..., Any]
+
+_REDUCTIONS = "none", "mean", "sum"
+
+
+def convolution(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    *rest: Any,
+) -> Tensor:
+    dims = weight.dim() - 2
+    if transposed:
+        call = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[dims - 1]
+        return call(x, weight, bias, stride, padding, output_padding, groups, dilation)
+    return (F.conv1d, F.conv2d, F.conv3d)[dims - 1](x, weight, bias, stride, padding, dilation, groups)
+
+
+def softmax(x: Tensor, dim: int, half_to_float: bool = False) -> Tensor:
+    return _C.softmax(x, dim, dtype=_C.float32 if half_to_float else None)
+
+
+def log_softmax(x: Tensor, dim: int, half_to_float: bool = False) -> Tensor:
+    return _C.log_softmax(x, dim, dtype=_C.float32 if half_to_float else None)
+
+
+def layer_norm(
+    x: Tensor,
+    shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    *rest: Any,
+) -> Tensor:
+    return F.layer_norm(x, shape, weight, bias, eps)
+
+
+def group_norm(
+    x: Tensor, groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, *rest: Any
+) -> Tensor:
+    return F.group_norm(x, groups, weight, bias, eps)
+
+
+def batch_norm(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    mean: Tensor | None,
+    var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    *rest: Any,
+) -> Tensor:
+    return F.batch_norm(x, mean, var, weight, bias, training, momentum, eps)
+
+
+def instance_norm(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    mean: Tensor | None,
+    var: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    *rest: Any,
+) -> Tensor:
+    return F.instance_norm(x, mean, var, weight, bias, use_input_stats, momentum, eps)
+
+
+def norm_no_training(
+    x: Tensor, weight: Any, bias: Any, mean: Tensor, var: Tensor, momentum: float, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    empty = x.new_empty(0)
+    return F.batch_norm(x, mean, var, weight, bias, False, momentum, eps), empty, empty
+
+
+def norm_functional(
+    x: Tensor, weight: Any, bias: Any, mean: Tensor, var: Tensor, training: bool, momentum: float, eps: float
+) -> tuple[Tensor, ...]:
+    """Batch norm that returns the new running statistics in place of writing them."""
+    new_mean, new_var = mean.clone(), var.clone()
+    out, saved, inverse = torchlette.native_batch_norm(x, weight, bias, new_mean, new_var, training, momentum, eps)
+    return out, saved, inverse, new_mean, new_var
+
+
+def norm_legit(x: Tensor, weight: Any, bias: Any, *rest: Any) -> tuple[Tensor, ...]:
+    if len(rest) == 3:  # overload no_stats: training, momentum, eps
+        return tuple(torchlette.native_batch_norm(x, weight, bias, None, None, *rest))
+    return tuple(torchlette.native_batch_norm(x, weight, bias, *rest))
+
+
+def native_dropout(x: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
+    if not train:
+        return x, _C.ones_like(x, dtype=_C.bool)
+    mask = _C.rand_like(x) >= p
+    return x * mask / (1.0 - p) if p < 1 else x * 0, mask
+
+
+def attention(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+    """The kernels behind ``scaled_dot_product_attention``: results after the first are for their gradients."""
+    query, key, value, *rest = args
+    p, causal = (*rest, 0.0, False)[:2]
+    out = F.scaled_dot_product_attention(
+        query, key, value, kwargs.get("attn_mask"), p, causal, scale=kwargs.get("scale")
+    )
+    empty = query.new_empty(0)
+    return (out, *[empty] * 8)
+
+
+def flash(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+    return attention(*args, **kwargs)[:2]
+
+
+def efficient(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    log_sum: bool = False,
+    p: float = 0.0,
+    causal: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Tensor, ...]:
+    out = F.scaled_dot_product_attention(query, key, value, mask, p, causal, scale=scale)
+    empty = query.new_empty(0)
+    return out, empty, empty, empty
+
+
+def upsample(mode: str, dims: int) -> Call:
+    """Return ``aten::upsample_*``: with sizes (default) or factors (vec)."""
+    aligned = mode in ("linear", "bilinear", "bicubic", "trilinear")
+
+    def call(x: Tensor, size: Any = None, *args: Any, **kwargs: Any) -> Tensor:
+        align, scales = (args[0], args[1:]) if aligned else (None, args)
+        if len(scales) == 1 and isinstance(scales[0], list):
+            scales = tuple(scales[0])
+        factors = [s for s in scales if s is not None] or kwargs.get("scale_factors")
+        if size is not None:
+            return F.interpolate(x, size, None, mode, align)
+        return F.interpolate(x, None, list(factors), mode, align)
+
+    return call
+
+
+def loss(name: str, weighted: int) -> Call:
+    """Return a loss whose reduction is a number in ATen.
+
+    Args:
+        name: Of nn.functional.
+        weighted: The place of the reduction among ATen's arguments.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        values = list(args)
+        if len(values) > weighted:
+            values[weighted] = _REDUCTIONS[values[weighted]]
+        names = _LOSSES[name]
+        return getattr(F, name)(**dict(zip(names, values, strict=False)), **kwargs)
+
+    return call
+
+
+_LOSSES = {
+    "mse_loss": ("input", "target", "reduction"),
+    "l1_loss": ("input", "target", "reduction"),
+    "smooth_l1_loss": ("input", "target", "reduction", "beta"),
+    "huber_loss": ("input", "target", "reduction", "delta"),
+    "binary_cross_entropy": ("input", "target", "weight", "reduction"),
+    "binary_cross_entropy_with_logits": ("input", "target", "weight", "pos_weight", "reduction"),
+    "soft_margin_loss": ("input", "target", "reduction"),
+    "cross_entropy": ("input", "target", "weight", "reduction", "ignore_index", "label_smoothing"),
+    "nll_loss": ("input", "target", "weight", "reduction", "ignore_index"),
+    "kl_div": ("input", "target", "reduction", "log_target"),
+    "cosine_embedding_loss": ("input1", "input2", "target", "margin", "reduction"),
+    "hinge_embedding_loss": ("input", "target", "margin", "reduction"),
+    "margin_ranking_loss": ("input1", "input2", "target", "margin", "reduction"),
+}
+
+
+def nll_forward(x: Tensor, target: Tensor, weight: Any, reduction: int, ignore: int) -> tuple[Tensor, Tensor]:
+    loss = F.nll_loss(x, target, weight, ignore_index=ignore, reduction=_REDUCTIONS[reduction])
+    counted = (target != ignore).to(x.dtype)
+    if weight is not None:
+        counted = counted * weight[target.clamp(min=0)]
+    return loss, counted.sum()
+
+
+def max_pool_with_indices(dims: int) -> Call:
+    def call(x: Tensor, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil: bool = False) -> Any:
+        pool = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[dims - 1]
+        return pool(x, kernel, stride or None, padding, dilation, ceil, return_indices=True)
+
+    return call
+
+
+def pool(name: str) -> Call:
+    def call(x: Tensor, kernel: Any, stride: Any = (), *args: Any, **kwargs: Any) -> Any:
+        return getattr(F, name)(x, kernel, stride or None, *args, **kwargs)
+
+    return call
+
+
+def adaptive_max(dims: int) -> Call:
+    def call(x: Tensor, size: Any) -> Any:
+        return (F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d)[dims - 1](x, size, True)
+
+    return call
+
+
+def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Any:
+    dims = [d for d in range(v.dim()) if d != dim % v.dim()] if dim != -1 else list(range(v.dim()))
+    norm = v.square().sum(dims, keepdim=True).sqrt()
+    return v * (g / norm)
+
+
+def weight_norm_interface(v: Tensor, g: Tensor, dim: int = 0) -> tuple[Tensor, Tensor]:
+    dims = [d for d in range(v.dim()) if d != dim]
+    norm = v.square().sum(dims, keepdim=True).sqrt()
+    return v * (g / norm), norm
+
+
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    weights: Tensor | None = None,
+    last: bool = False,
+    padding: int | None = -1,
+) -> tuple[Tensor, ...]:
+    starts = offsets[:-1] if last else offsets
+    bags = starts.shape[0]
+    # The bag of an index: the last one that begins at its place or before.
+    at = _C.arange(indices.shape[0], device=indices.device).unsqueeze(1)
+    bag = (at >= starts).sum(1) - 1
+    rows = F.embedding(indices, weight)
+    if weights is not None:
+        rows = rows * weights.unsqueeze(1)
+    counted = _C.ones_like(indices, dtype=rows.dtype)
+    if padding is not None and padding >= 0:
+        counted = (indices != padding).to(rows.dtype)
+    zeros = rows.new_zeros([bags, rows.shape[1]])
+    if mode == 2:
+        if padding is not None and padding >= 0:
+            rows = rows.masked_fill((indices == padding).unsqueeze(1), -math.inf)
+        whole = bag.unsqueeze(1).expand(rows.shape)
+        out = zeros.scatter_reduce(0, whole, rows, "amax", include_self=False)
+        out = _C.where(out == -math.inf, zeros, out)
+    else:
+        out = zeros.index_add(0, bag, rows * counted.unsqueeze(1))
+        if mode == 1:
+            sizes = counted.new_zeros([bags]).index_add(0, bag, counted)
+            out = out / sizes.clamp(min=1).unsqueeze(1)
+    empty = indices.new_empty(0)
+    return out, empty, empty, empty
