@@ -294,12 +294,8 @@ func (r *reader) step(s *rawStep) *ir.Error {
 	default:
 		return ir.Errorf(ir.ErrNotImplemented, "saved program: operator %q is unknown to this library", cut(s.Op))
 	}
-	for i, name := range s.Autocast {
-		if name != "" {
-			if x.Autocast[i] = dtypeNamed(name); x.Autocast[i] != ir.F16 && x.Autocast[i] != ir.BF16 {
-				return wrong("autocast to %q", cut(name))
-			}
-		}
+	if err := x.readAutocast(s.Autocast); err != nil {
+		return err
 	}
 	b := &binder{s: &x, dims: r.dims, values: len(r.f.values), places: len(r.f.Supplied)}
 	if err := b.bind(s.Args); err != nil {
@@ -312,12 +308,31 @@ func (r *reader) step(s *rawStep) *ir.Error {
 		}
 		x.Outs = append(x.Outs, y)
 	}
-	if n := len(x.Sig.Results); len(x.Outs) > 0 && (x.InPlace || d != nil && d.InPlaceOnly) ||
-		!x.InPlace && len(x.Outs) != n && !x.Sig.Results[0].List && (d == nil || !d.InPlaceOnly) {
+	if writes := x.InPlace || d != nil && d.InPlaceOnly; !x.gives(writes) {
 		return wrong("it has %d results, which is not what the operator gives", len(x.Outs))
 	}
 	r.f.values = append(r.f.values, x.Outs...)
 	r.f.Steps = append(r.f.Steps, x)
+	return nil
+}
+
+// gives reports that an operator may have as many results as the step: none if it writes in place.
+func (s *Step) gives(writes bool) bool {
+	if writes {
+		return len(s.Outs) == 0
+	}
+	return s.Sig.Results[0].List || len(s.Outs) == len(s.Sig.Results)
+}
+
+func (s *Step) readAutocast(names [2]string) *ir.Error {
+	for i, name := range names {
+		if name == "" {
+			continue
+		}
+		if s.Autocast[i] = dtypeNamed(name); s.Autocast[i] != ir.F16 && s.Autocast[i] != ir.BF16 {
+			return wrong("autocast to %q", cut(name))
+		}
+	}
 	return nil
 }
 

@@ -258,9 +258,9 @@ func TestLargeEntriesHaveTheirSizesInAField(t *testing.T) {
 		field = append(field, v, 0, 0, 0, 0, 0, 0, 0)
 	}
 	dir[28], dir[30] = 1, byte(len(field))
-	dir = append(append(dir, 'x'), field...)
-	body := append(make([]byte, 3), 0x50, 0x4b, 3, 4)
-	body = append(body, make([]byte, zipLocalSize-4+5)...)
+	dir = bytes.Join([][]byte{dir, []byte("x"), field}, nil)
+	body := make([]byte, 3+zipLocalSize+5)
+	copy(body[3:], []byte{0x50, 0x4b, 3, 4})
 	e, err := entry(bytes.NewReader(body), int64(len(body)), dir, "x")
 	require.Nil(t, err, "%v", err)
 	assert.Equal(t, Extent{3 + zipLocalSize, 5}, e)
