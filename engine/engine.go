@@ -37,6 +37,7 @@ type Engine struct {
 	fences   fences   // refusals of writes
 	exports  exports  // memory lent to other libraries
 	captures captures // captured functions
+	sessions sessions // open sessions, under a lock of their own
 	releases releases // handles whose owners are gone, not released yet
 	profile  profile
 	windows  windowLog // times of the last windows

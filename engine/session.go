@@ -44,6 +44,8 @@ type SessionOptions struct {
 // sessionProgram is a program that a session records for each shape of its arguments.
 type sessionProgram interface {
 	ports() (in, out []SessionPort)
+	// example returns shapes of arguments that fit.
+	example() ([][]int64, *ir.Error)
 	// record records the program on tensors, within the engine's lock, and returns its results.
 	record(e *Engine, args []uint64) ([]uint64, *ir.Error)
 	// close releases what the program holds, within the engine's lock.
@@ -62,6 +64,7 @@ type InferenceSession struct {
 	program sessionProgram
 	options SessionOptions
 	in, out []SessionPort
+	graph   *ir.Graph // the engine's; a reset replaces it
 	x       *runtime.Executor
 	own     bool           // x is the session's
 	shapes  []*frozenShape // the latest one first
@@ -69,7 +72,6 @@ type InferenceSession struct {
 	results []unsafe.Pointer
 	order   []int // by argument: its place in the caller's list
 	closed  bool
-	profile bool
 }
 
 // maxShapes bounds the frozen shapes of a session. The one used least recently makes room for a new one.
@@ -87,18 +89,22 @@ func (e *Engine) newSession(p sessionProgram, o SessionOptions) (s *InferenceSes
 	}
 	s.args, s.results = make([]unsafe.Pointer, len(s.in)), make([]unsafe.Pointer, len(s.out))
 	s.order = make([]int, len(s.in))
-	if o.Device == ir.CPU && e.cfg.OpenHost != nil {
-		d, err := e.cfg.OpenHost(o.Threads)
-		if err != nil {
-			return nil, asError(err)
-		}
+	err = s.inEngine(func() *ir.Error {
+		s.graph, s.x = e.graph, e.runtime
+		return e.devices.ensure(o.Device)
+	})
+	if err != nil || o.Device != ir.CPU || e.cfg.OpenHost == nil {
+		return s, err
+	}
+	d, x := e.cfg.OpenHost(o.Threads)
+	if x != nil {
+		return nil, asError(x)
+	}
+	if d != nil {
 		s.x, s.own = runtime.New(), true
 		s.x.AddDevice(ir.CPU, d)
-		return s, nil
 	}
-	s.x = e.runtime
-	err = s.inEngine(func() *ir.Error { return e.devices.ensure(o.Device) })
-	return s, err
+	return s, nil
 }
 
 // inEngine runs work within the engine's locks, for which it waits.
@@ -161,6 +167,9 @@ func (s *InferenceSession) Prepare(in, out []SessionValue) (n int, err *ir.Error
 func (s *InferenceSession) prepare(in []SessionValue) (*frozenShape, *ir.Error) {
 	if s.closed {
 		return nil, ir.Errorf(ir.ErrHandle, "session: it is closed")
+	}
+	if s.graph != s.e.graph {
+		return nil, ir.Errorf(ir.ErrRuntime, "session: the engine was reset: open the session again")
 	}
 	if err := s.match(in); err != nil {
 		return nil, err
@@ -287,7 +296,7 @@ func (s *InferenceSession) result(f *frozenShape, k int, v *SessionValue,
 	given, room := v.Data, v.Bytes
 	f.describe(&s.out[k], k, v)
 	switch {
-	case given == nil:
+	case given == nil && memory != nil:
 		given = memory(k, int64(v.Bytes))
 	case room < v.Bytes:
 		return ir.Errorf(ir.ErrValue, "session: output %q: got %d bytes, want %d", s.out[k].Name, room, v.Bytes)
@@ -329,6 +338,9 @@ func (s *InferenceSession) Close() {
 	}
 	s.closed = true
 	s.e.alone(func() {
+		if s.graph != s.e.graph {
+			return
+		}
 		for _, f := range s.shapes {
 			f.release(s)
 		}

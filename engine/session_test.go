@@ -2,6 +2,7 @@ package engine
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"unsafe"
@@ -27,6 +28,16 @@ type primProgram struct {
 func (p *primProgram) ports() (in, out []SessionPort) { return p.in, p.out }
 
 func (p *primProgram) close(*Engine) {}
+
+func (p *primProgram) example() (shapes [][]int64, err *ir.Error) {
+	for _, q := range p.in {
+		shapes = append(shapes, slices.Clone(q.Shape))
+		for d, n := range q.Shape {
+			shapes[len(shapes)-1][d] = max(n, 1)
+		}
+	}
+	return shapes, nil
+}
 
 func (p *primProgram) record(e *Engine, args []uint64) ([]uint64, *ir.Error) {
 	x, err := e.resolveAll(args)

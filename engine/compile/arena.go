@@ -8,6 +8,37 @@ import (
 // arenaAlign is the alignment of temporaries in an arena: a cache line.
 const arenaAlign = 64
 
+// Arena is one buffer with all temporaries of a plan.
+type Arena struct {
+	Bytes int64
+	Parts []ArenaPart // by size, the largest first
+}
+
+// ArenaPart is the place of a temporary, which the nodes First to Last need.
+type ArenaPart struct{ Offset, Bytes, First, Last int64 }
+
+// Sum is what the temporaries would take if each had memory of its own.
+func (a *Arena) Sum() (bytes int64) {
+	for _, p := range a.Parts {
+		bytes += p.Bytes
+	}
+	return bytes
+}
+
+// Live is the most that temporaries take at one time.
+func (a *Arena) Live() (most int64) {
+	for _, at := range a.Parts {
+		live := int64(0)
+		for _, p := range a.Parts {
+			if p.First <= at.First && at.First <= p.Last {
+				live += p.Bytes
+			}
+		}
+		most = max(most, live)
+	}
+	return most
+}
+
 // placed is a temporary with its place in the arena and the span of nodes in which it needs that.
 type placed struct {
 	slot     int // in the new numbering
@@ -50,9 +81,10 @@ func (b *Builder) arena(inner []bool) (*placement, error) {
 			last++
 		}
 	}
-	b.p.Arena = firstFit(list)
+	b.p.Arena.Bytes = firstFit(list)
 	for _, x := range list {
 		p.slots[x.slot].Offset = x.at
+		b.p.Arena.Parts = append(b.p.Arena.Parts, ArenaPart{x.at, x.size, int64(x.begin), int64(x.end)})
 	}
 	return p, nil
 }

@@ -69,8 +69,8 @@ type Plan struct {
 	Slots    []Slot
 	Outputs  int
 	Temps    int
-	// Arena is the size in bytes of the one buffer that holds all temporaries; see Builder.Arena.
-	Arena   int64
+	// Arena is where the temporaries lie in one buffer; see Builder.Arena.
+	Arena   Arena
 	Results []Result
 	// InPlace counts stores that overwrite the version before. Through counts those of them whose producer writes
 	// through a view.

@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"fmt"
 	"unsafe"
 
 	"github.com/torchlette/torchlette/engine/compile"
@@ -99,10 +98,10 @@ func (x *Executor) Freeze(p *compile.Plan, args int, constants []device.Buffer, 
 
 // arena allocates the plan's arena.
 func (f *Frozen) arena() (unsafe.Pointer, error) {
-	if f.Plan.Arena == 0 {
+	if f.Plan.Arena.Bytes == 0 {
 		return nil, nil
 	}
-	b, err := f.hold(ir.CPU, f.Plan.Arena)
+	b, err := f.hold(ir.CPU, f.Plan.Arena.Bytes)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +152,7 @@ func (f *Frozen) pack(constant []bool) error {
 }
 
 // Run runs the plan on dense arguments in canonical form, and writes its results, in the same form, to out. Memory of
-// arguments and results must not overlap. draws, optional, sets the numbers of draws.
+// arguments and results must not overlap.
 func (f *Frozen) Run(in, out []unsafe.Pointer) error {
 	for i := range f.args {
 		if err := f.args[i].set(in[i]); err != nil {
@@ -208,6 +207,3 @@ func (f *Frozen) Release() {
 	f.held = nil
 	f.x.ReleasePlan(f.Plan)
 }
-
-// String names the plan.
-func (f *Frozen) String() string { return fmt.Sprintf("plan of %d kernels", f.Plan.Kernels) }

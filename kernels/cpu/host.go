@@ -40,6 +40,17 @@ func (d *Device) Pack(p device.Program, bind *device.Binding, constant []bool) (
 	return bytes, nil
 }
 
+// A transposed operand of more than cachedBytes is read once, in place, by products of rowsInPlace rows: the product is
+// computed as its transpose (see run in gemm_driver.h). That beats a pack, which these rows read several times.
+const cachedBytes = 1 << 20
+
+var rowsInPlace = [2]C.int64_t{24, 64}
+
+// reads reports a product of m rows that reads its second operand in place.
+func reads(m, n, k, bk C.int64_t, typ ir.DType) bool {
+	return bk == 1 && m >= rowsInPlace[0] && m <= rowsInPlace[1] && int64(n*k)*int64(typ.Size()) > cachedBytes
+}
+
 // packOperand packs the second operand of the product of step s.
 func (d *Device) packOperand(s *C.tl_step, bind *device.Binding) (bytes int64, err error) {
 	g := s.gemm
@@ -55,7 +66,8 @@ func (d *Device) packOperand(s *C.tl_step, bind *device.Binding) (bytes int64, e
 	for i := range g.nbatch {
 		one = one || par[g.batch[i]] != 1 && par[g.bb[i]] != 0
 	}
-	if typ := ir.DType(g._type); one || g.nn != 0 || typ != ir.F32 && typ != ir.F64 {
+	typ := ir.DType(g._type)
+	if one || g.nn != 0 || typ != ir.F32 && typ != ir.F64 || reads(par[g.M], par[g.N], par[g.K], par[g.bk], typ) {
 		return 0, nil
 	}
 	from := bind.Bufs[unsafe.Slice(s.slot, s.nbuf)[1]].(*buffer)
