@@ -363,57 +363,50 @@ int32_t tl_captured_free(uint64_t id) {
     return tlgo_captured_free(id);
 }
 
-int32_t tl_session_open(const char *path, const char *device, int32_t threads, uint64_t *session) {
+int32_t tl_export_begin(const uint64_t *args, int32_t n, const uint64_t *known, int32_t n_known, tl_out *placeholders) {
     if (tl_forked) {
         return tl_refuse_fork();
     }
-    return tlgo_session_open((char *)path, (char *)device, threads, session);
+    return tlgo_export_begin((uint64_t *)args, n, (uint64_t *)known, n_known, placeholders);
 }
 
-int32_t tl_session_of(uint64_t program, const uint64_t *constants, int32_t n, uint8_t device, int32_t threads,
-    uint8_t precision, uint64_t *session) {
+int32_t tl_export_end(int32_t keep, const uint64_t *results, int32_t n, char **json, size_t *bytes, tl_out *constants,
+    int32_t max, int32_t *count) {
     if (tl_forked) {
         return tl_refuse_fork();
     }
-    return tlgo_session_of(program, (uint64_t *)constants, n, device, threads, precision, session);
+    return tlgo_export_end(keep, (uint64_t *)results, n, json, bytes, constants, max, count);
 }
 
-int32_t tl_session_describe(uint64_t session, int32_t outputs, tl_session_value *values, int32_t max, int32_t *n) {
+int32_t tl_program_parse(const char *json, size_t bytes, uint64_t *id) {
     if (tl_forked) {
         return tl_refuse_fork();
     }
-    return tlgo_session_describe(session, outputs, values, max, n);
+    return tlgo_program_parse((char *)json, bytes, id);
 }
 
-int32_t tl_session_prepare(uint64_t session, const tl_session_value *inputs, int32_t n_in, tl_session_value *outputs,
-    int32_t max, int32_t *n_out) {
+int32_t tl_program_open(const char *path, uint64_t *id) {
     if (tl_forked) {
         return tl_refuse_fork();
     }
-    return tlgo_session_prepare(session, (tl_session_value *)inputs, n_in, outputs, max, n_out);
+    return tlgo_program_open((char *)path, id);
 }
 
-int32_t tl_session_run(uint64_t session, const tl_session_value *inputs, int32_t n_in, tl_session_value *outputs,
-    int32_t max, int32_t *n_out) {
+int32_t tl_program_constant(uint64_t id, int32_t i, tl_out *out) {
     if (tl_forked) {
         return tl_refuse_fork();
     }
-    return tlgo_session_run(session, (tl_session_value *)inputs, n_in, outputs, max, n_out);
+    return tlgo_program_constant(id, i, out);
 }
 
-int32_t tl_session_run_into(uint64_t session, const tl_session_value *inputs, int32_t n_in, tl_session_value *outputs,
-    int32_t n_out) {
+int32_t tl_program_run(uint64_t id, const char *function, const uint64_t *tensors, int32_t n_inputs,
+    int32_t n_constants, const double *numbers, int32_t n_numbers, int32_t evaluation, tl_out *outs, int32_t max,
+    int32_t *count) {
     if (tl_forked) {
         return tl_refuse_fork();
     }
-    return tlgo_session_run_into(session, (tl_session_value *)inputs, n_in, outputs, n_out);
-}
-
-int32_t tl_session_close(uint64_t session) {
-    if (tl_forked) {
-        return tl_refuse_fork();
-    }
-    return tlgo_session_close(session);
+    return tlgo_program_run(id, (char *)function, (uint64_t *)tensors, n_inputs, n_constants, (double *)numbers,
+        n_numbers, evaluation, outs, max, count);
 }
 
 int32_t tl_function_scope(const char *name) {
@@ -477,6 +470,59 @@ int32_t tl_set_option(const char *key, const char *value) {
         return tl_refuse_fork();
     }
     return tlgo_set_option((char *)key, (char *)value);
+}
+
+int32_t tl_session_open(const char *path, const char *device, int32_t threads, uint64_t *session) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_session_open((char *)path, (char *)device, threads, session);
+}
+
+int32_t tl_session_of(uint64_t program, const uint64_t *constants, int32_t n, uint8_t device, int32_t threads,
+    uint8_t precision, uint64_t *session) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_session_of(program, (uint64_t *)constants, n, device, threads, precision, session);
+}
+
+int32_t tl_session_describe(uint64_t session, int32_t outputs, tl_session_value *values, int32_t max, int32_t *n) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_session_describe(session, outputs, values, max, n);
+}
+
+int32_t tl_session_prepare(uint64_t session, const tl_session_value *inputs, int32_t n_in, tl_session_value *outputs,
+    int32_t max, int32_t *n_out) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_session_prepare(session, (tl_session_value *)inputs, n_in, outputs, max, n_out);
+}
+
+int32_t tl_session_run(uint64_t session, const tl_session_value *inputs, int32_t n_in, tl_session_value *outputs,
+    int32_t max, int32_t *n_out) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_session_run(session, (tl_session_value *)inputs, n_in, outputs, max, n_out);
+}
+
+int32_t tl_session_run_into(uint64_t session, const tl_session_value *inputs, int32_t n_in, tl_session_value *outputs,
+    int32_t n_out) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_session_run_into(session, (tl_session_value *)inputs, n_in, outputs, n_out);
+}
+
+int32_t tl_session_close(uint64_t session) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_session_close(session);
 }
 
 int32_t tl_reset(void) {

@@ -438,37 +438,33 @@ TL_API int32_t tl_body_end(int32_t keep, const uint64_t *results, int32_t n, int
 TL_API int32_t tl_loop(uint64_t body, const int64_t *shape, const uint64_t *args, int32_t n, uint32_t source_loc,
     tl_out *outs, int32_t max, int32_t *count);
 
-/* Forgets a captured function. */
+/* Forgets a captured function or a saved program. */
 TL_API int32_t tl_captured_free(uint64_t id);
 
-/* Opens a saved program for inference on a device such as "cpu" or "wgpu:0"; NULL: the CPU. threads 0: as many as
- * cores. Sessions may be used from any thread. */
-TL_API int32_t tl_session_open(const char *path, const char *device, int32_t threads, uint64_t *session);
+/* Starts the recording of a function with arguments like args as steps of a saved program: run it on the placeholders,
+ * then call tl_export_end. known are the tensors that have names. Nothing is computed in between. */
+TL_API int32_t tl_export_begin(const uint64_t *args, int32_t n, const uint64_t *known, int32_t n_known,
+    tl_out *placeholders);
 
-/* Opens a session on an opened program with these tensors as its constants, which stay the caller's. precision: the
- * dtype that products and convolutions of float32 cast to; 0 for none. */
-TL_API int32_t tl_session_of(uint64_t program, const uint64_t *constants, int32_t n, uint8_t device, int32_t threads,
-    uint8_t precision, uint64_t *session);
+/* Ends the recording and undoes what the function did to older tensors. keep: gives the steps and results as JSON,
+ * which tl_free_text frees, and the count tensors that the function took from outside besides known. */
+TL_API int32_t tl_export_end(int32_t keep, const uint64_t *results, int32_t n, char **json, size_t *bytes,
+    tl_out *constants, int32_t max, int32_t *count);
 
-/* Describes at most max inputs, or with outputs 1 outputs, of a session; n is their number. */
-TL_API int32_t tl_session_describe(uint64_t session, int32_t outputs, tl_session_value *values, int32_t max,
-    int32_t *n);
+/* Checks the text of a saved program and gives it a number. */
+TL_API int32_t tl_program_parse(const char *json, size_t bytes, uint64_t *id);
 
-/* Describes the outputs for inputs of these shapes, and makes what a run on such inputs needs. It reads no data. */
-TL_API int32_t tl_session_prepare(uint64_t session, const tl_session_value *inputs, int32_t n_in,
-    tl_session_value *outputs, int32_t max, int32_t *n_out);
+/* Opens a saved program. tl_info("program") has its text. */
+TL_API int32_t tl_program_open(const char *path, uint64_t *id);
 
-/* Runs a session on inputs, matched by name, and describes its outputs. Their memory is the session's; it is valid
- * until the next run, or until the session is closed. */
-TL_API int32_t tl_session_run(uint64_t session, const tl_session_value *inputs, int32_t n_in, tl_session_value *outputs,
-    int32_t max, int32_t *n_out);
+/* Reads constant i of an opened program to a tensor on the CPU. */
+TL_API int32_t tl_program_constant(uint64_t id, int32_t i, tl_out *out);
 
-/* tl_session_run into the data of outputs, where there is room for their bytes. It must not overlap the inputs. */
-TL_API int32_t tl_session_run_into(uint64_t session, const tl_session_value *inputs, int32_t n_in,
-    tl_session_value *outputs, int32_t n_out);
-
-/* Closes a session. An unknown one is an error. */
-TL_API int32_t tl_session_close(uint64_t session);
+/* Calls the operators of a function of a saved program in order. tensors are its inputs, then the program's constants,
+ * to which it writes in place; numbers are what its formulas supply. evaluation: operators do not train. */
+TL_API int32_t tl_program_run(uint64_t id, const char *function, const uint64_t *tensors, int32_t n_inputs,
+    int32_t n_constants, const double *numbers, int32_t n_numbers, int32_t evaluation, tl_out *outs, int32_t max,
+    int32_t *count);
 
 /* Begins a function with that name, to which all operators belong until the matching call with NULL. */
 TL_API int32_t tl_function_scope(const char *name);
@@ -501,6 +497,35 @@ TL_API void tl_free_text(void *p);
 
 /* Sets an engine option. */
 TL_API int32_t tl_set_option(const char *key, const char *value);
+
+/* Opens a saved program for inference on a device such as "cpu" or "wgpu:0"; NULL: the CPU. threads 0: as many as
+ * cores. Sessions may be used from any thread. */
+TL_API int32_t tl_session_open(const char *path, const char *device, int32_t threads, uint64_t *session);
+
+/* Opens a session on an opened program with these tensors as its constants, which stay the caller's. precision: the
+ * dtype that products and convolutions of float32 cast to; 0 for none. */
+TL_API int32_t tl_session_of(uint64_t program, const uint64_t *constants, int32_t n, uint8_t device, int32_t threads,
+    uint8_t precision, uint64_t *session);
+
+/* Describes at most max inputs, or with outputs 1 outputs, of a session; n is their number. */
+TL_API int32_t tl_session_describe(uint64_t session, int32_t outputs, tl_session_value *values, int32_t max,
+    int32_t *n);
+
+/* Describes the outputs for inputs of these shapes, and makes what a run on such inputs needs. It reads no data. */
+TL_API int32_t tl_session_prepare(uint64_t session, const tl_session_value *inputs, int32_t n_in,
+    tl_session_value *outputs, int32_t max, int32_t *n_out);
+
+/* Runs a session on inputs, matched by name, and describes its outputs. Their memory is the session's; it is valid
+ * until the next run, or until the session is closed. */
+TL_API int32_t tl_session_run(uint64_t session, const tl_session_value *inputs, int32_t n_in, tl_session_value *outputs,
+    int32_t max, int32_t *n_out);
+
+/* tl_session_run into the data of outputs, where there is room for their bytes. It must not overlap the inputs. */
+TL_API int32_t tl_session_run_into(uint64_t session, const tl_session_value *inputs, int32_t n_in,
+    tl_session_value *outputs, int32_t n_out);
+
+/* Closes a session. An unknown one is an error. */
+TL_API int32_t tl_session_close(uint64_t session);
 
 /* Starts the engine anew after TL_POISONED. */
 TL_API int32_t tl_reset(void);

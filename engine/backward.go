@@ -104,6 +104,9 @@ func (e *Engine) Backward(roots, grads, inputs []uint64, flags uint32) (id uint6
 	id = e.newID()
 	e.backward.byID[id] = w
 	e.backward.open++
+	if e.exporting != nil {
+		e.exporting.noteBackward(e, id, roots, grads, inputs, flags)
+	}
 	return id, nil
 }
 
@@ -177,6 +180,9 @@ func (e *Engine) BackwardNext(id, replacement uint64, ev *BackwardEvent) (err *i
 		return asError(x)
 	}
 	ev.Kind, ev.Hook = uint32(next.Kind), next.Hook
+	if next.Kind != autograd.Done {
+		e.exporting.refuse("a backward walk that calls Python: a hook of a tensor, or a torch.autograd.Function")
+	}
 	switch next.Kind {
 	case autograd.Done:
 		goesOn = w.inputs > 0 // the walk stays open for BackwardResults
@@ -242,6 +248,9 @@ func (e *Engine) BackwardResults(id uint64, outs []Out, has []bool) (err *ir.Err
 			return ir.Errorf(ir.ErrRuntime, "One of the differentiated Tensors appears to not have been used in the graph. Set "+
 				"allow_unused=True if this is the desired behavior.")
 		}
+	}
+	if e.exporting != nil {
+		e.exporting.noteResults(e, id, outs, has)
 	}
 	return nil
 }

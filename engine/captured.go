@@ -227,10 +227,11 @@ func notPassed(d *op.Def) *ir.Error {
 	return ir.Errorf(ir.ErrInternal, "BUG: %s computes with a number that is supplied at each call", d.Parsed.Name)
 }
 
-// ForgetCaptured releases a captured function; unknown ones are ignored.
+// ForgetCaptured releases a captured function or a saved program; unknown ones are ignored.
 func (e *Engine) ForgetCaptured(id uint64) {
 	defer e.leave(nil)
 	e.enter()
+	e.forgetProgram(id)
 	if f := e.captures.programs[id]; f != nil {
 		delete(e.captures.programs, id)
 		e.session.Forget(f.c)

@@ -108,4 +108,5 @@ func (e *Engine) start() {
 	e.windows = windowLog{}
 	e.threads = threads{others: map[uint64]*thread{}}
 	e.captures = captures{programs: map[uint64]*capturedFunction{}}
+	e.exporting = nil
 }

@@ -85,6 +85,9 @@ func (e *Engine) recordDeferred(c *DeferredCall) *ir.Error {
 		a.In = append(a.In[:0], e.dispatch.Operands(q)...)
 		e.returnsInput(q.Def, v)
 	}
-	e.session.Wrap(v, call.In)
+	hd := e.session.Wrap(v, call.In)
+	if e.exporting != nil {
+		e.exporting.note(e, call, q.Def.Parsed, false, []uint64{hd})
+	}
 	return nil
 }

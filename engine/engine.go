@@ -24,6 +24,7 @@ type Engine struct {
 	dispatch dispatch.Dispatcher
 	runtime  *runtime.Executor
 
+	sessions sessions // of inference, under a lock of their own
 	recorder recorder // decodes and records operator calls
 	devices  devices  // open devices, the default device, values of uploaded integers
 	planner  planner  // collects windows and finds or builds their plans
@@ -37,13 +38,15 @@ type Engine struct {
 	fences   fences   // refusals of writes
 	exports  exports  // memory lent to other libraries
 	captures captures // captured functions
-	sessions sessions // open sessions, under a lock of their own
-	releases releases // handles whose owners are gone, not released yet
-	profile  profile
-	windows  windowLog // times of the last windows
-	word     [8]byte   // scratch of Numbers: the bytes of one number
-	stats    counters
-	nextID   uint64 // last number given to a walk, hook, export or captured function
+	programs programs // saved programs that callers opened
+	// exporting records the calls of a function that is exported, nil for none.
+	exporting *exporting
+	releases  releases // handles whose owners are gone, not released yet
+	profile   profile
+	windows   windowLog // times of the last windows
+	word      [8]byte   // scratch of Numbers: the bytes of one number
+	stats     counters
+	nextID    uint64 // last number given to a walk, hook, export or captured function
 }
 
 // counters feed Info("stats").

@@ -93,7 +93,18 @@ func (e *Engine) TidyEnd(returned []uint64) {
 func (e *Engine) SetRequiresGrad(h uint64, v bool) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
-	return e.session.SetRequiresGrad(h, v)
+	err = e.session.SetRequiresGrad(h, v)
+	if e.exporting != nil && err == nil {
+		e.exporting.noteCall(e, "engine.requires_grad_", []uint64{h}, []int64{bit(v)}, nil)
+	}
+	return err
+}
+
+func bit(v bool) int64 {
+	if v {
+		return 1
+	}
+	return 0
 }
 
 // RetainGrad makes a non-leaf keep its grad.
@@ -112,6 +123,9 @@ func (e *Engine) Grad(h uint64, out *Out) (has bool, err *ir.Error) {
 		return false, err
 	}
 	e.describe(e.session.Dup(g), out)
+	if e.exporting != nil {
+		e.exporting.noteCall(e, "engine.grad", []uint64{h}, nil, []uint64{out.Handle})
+	}
 	return true, nil
 }
 
@@ -119,12 +133,17 @@ func (e *Engine) Grad(h uint64, out *Out) (has bool, err *ir.Error) {
 func (e *Engine) SetGrad(h, grad uint64) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
-	return e.session.SetGrad(h, grad)
+	err = e.session.SetGrad(h, grad)
+	if e.exporting != nil && err == nil {
+		e.exporting.noteCall(e, "engine.set_grad", []uint64{h, grad}, nil, nil)
+	}
+	return err
 }
 
 // SetData implements tensor.data = src.
 func (e *Engine) SetData(h, src uint64) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
+	e.exporting.refuse("an assignment to .data: write in place with copy_")
 	return e.session.SetData(h, src)
 }

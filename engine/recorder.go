@@ -111,6 +111,16 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 	} else {
 		vals = e.eval(c, d)
 	}
+	mode := e.recorder.mode
+	n, err := e.finish(c, d, vals, outs)
+	if e.exporting != nil && err == nil {
+		e.exporting.noteOp(e, c, d, mode, outs[:n])
+	}
+	return n, err
+}
+
+// finish ends a call whose rule gave vals.
+func (e *Engine) finish(c *Call, d *op.Def, vals []op.Val, outs []Out) (int, *ir.Error) {
 	switch {
 	case e.recorder.mode == ModeInPlace:
 		return e.storeInPlace(c, d, vals, outs)

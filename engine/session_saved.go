@@ -1,7 +1,6 @@
 package engine
 
 import (
-
 	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/engine/saved"
 	"github.com/torchlette/torchlette/ir"
@@ -22,7 +21,7 @@ func (e *Engine) OpenSession(path string, o SessionOptions) (id uint64, err *ir.
 	if err != nil {
 		return 0, err
 	}
-	defer e.ForgetProgram(program)
+	defer e.ForgetCaptured(program)
 	p, err := e.ProgramOf(program)
 	if err != nil {
 		return 0, err
@@ -132,7 +131,7 @@ func (x *savedSession) example() (shapes [][]int64, err *ir.Error) {
 // record implements sessionProgram.
 func (x *savedSession) record(e *Engine, args []uint64) (results []uint64, err *ir.Error) {
 	r := &ProgramRun{Program: x.p, Function: x.f, Inputs: args, Constants: x.constants, Evaluation: true,
-		Device: x.device, Precision: x.precision}
+		precision: x.precision}
 	outs, err := e.runInside(r)
 	for i := range outs {
 		results = append(results, outs[i].Handle)
@@ -147,4 +146,3 @@ func (x *savedSession) close(e *Engine) {
 	}
 	x.constants = nil
 }
-

@@ -67,6 +67,8 @@ engine/dispatch < engine
 engine/runtime < engine
 engine/simplify < engine
 engine/op/composite < engine
+engine/op < engine/saved
+engine/saved < engine
 
 engine < capi
 kernels/cpu < capi

@@ -274,6 +274,9 @@ func DefOf(id OpID) *Def {
 	return defs[id]
 }
 
+// Find returns the operator with that full name, nil where there is none.
+func Find(full string) *Def { return defByName[full] }
+
 // DefNamed returns the operator with that full name, and panics where there is none.
 func DefNamed(full string) *Def {
 	d := defByName[full]

@@ -12,7 +12,7 @@
 enum { FEW = 16 };
 
 /* A list of the tensors of n results. */
-static PyObject *wrapped(const tl_out *outs, int32_t n, uint8_t api) {
+PyObject *wrapped_list(const tl_out *outs, int32_t n, uint8_t api) {
     PyObject *list = PyList_New(n);
     for (int32_t i = 0; i < n; i++) {
         PyObject *t = tensor_wrap(&outs[i], api); /* drops the handle when it fails */
@@ -32,7 +32,7 @@ static PyObject *placeholders(PyObject *tensors, int32_t (*begin)(const uint64_t
     if (hs != NULL && outs == NULL) {
         PyErr_NoMemory();
     } else if (hs != NULL && check_status(begin(hs, (int32_t)n, outs)) == 0) {
-        list = wrapped(outs, (int32_t)n, api);
+        list = wrapped_list(outs, (int32_t)n, api);
     }
     PyMem_Free(hs);
     PyMem_Free(outs);
@@ -86,7 +86,7 @@ static PyObject *py_supplied(PyObject *self, PyObject *place) {
 }
 
 /* The numbers of a list, in memory of PyMem_Malloc; NULL with an error set. */
-static double *doubles(PyObject *list, Py_ssize_t *n) {
+double *doubles_of(PyObject *list, Py_ssize_t *n) {
     *n = PyList_Size(list);
     double *values = *n < 0 ? NULL : PyMem_Malloc(((size_t)*n + 1) * sizeof *values);
     for (Py_ssize_t i = 0; values != NULL && i < *n; i++) {
@@ -110,7 +110,7 @@ static PyObject *py_captured_call(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "KOOip:_captured_call", &id, &tensors, &numbers, &max, &torch)) {
         return NULL;
     }
-    double *values = doubles(numbers, &supplied);
+    double *values = doubles_of(numbers, &supplied);
     if (values == NULL) {
         return NULL;
     }
@@ -119,7 +119,7 @@ static PyObject *py_captured_call(PyObject *self, PyObject *args) {
     if (hs != NULL &&
         check_status(tl_captured_call(
             id, hs, (int32_t)n, values, (int32_t)supplied, call_source_loc(), outs, max, &count)) == 0) {
-        r = count < 0 ? Py_NewRef(Py_None) : wrapped(outs, count, torch ? TL_API_TORCH : TL_API_CORE);
+        r = count < 0 ? Py_NewRef(Py_None) : wrapped_list(outs, count, torch ? TL_API_TORCH : TL_API_CORE);
     }
     PyMem_Free(hs);
     PyMem_Free(values);
@@ -203,7 +203,7 @@ static PyObject *py_loop(PyObject *self, PyObject *args) {
     uint64_t *hs = outs != NULL ? handles_of(tensors, &n, false) : (uint64_t *)PyErr_NoMemory();
     if (hs != NULL &&
         check_status(tl_loop(body, shape, hs, (int32_t)n, call_source_loc(), outs, max, &count)) == 0) {
-        r = wrapped(outs, count, api_of(tensors));
+        r = wrapped_list(outs, count, api_of(tensors));
     }
     PyMem_Free(hs);
     if (outs != few) {
@@ -212,7 +212,7 @@ static PyObject *py_loop(PyObject *self, PyObject *args) {
     return r;
 }
 
-/* _captured_free(id): a finalizer calls it, and must not enter the engine. */
+/* _captured_free(id): a finalizer calls it, and must not enter the engine. Saved programs are freed likewise. */
 static PyObject *py_captured_free(PyObject *self, PyObject *id) {
     (void)self;
     unsigned long long number = PyLong_AsUnsignedLongLong(id);

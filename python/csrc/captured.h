@@ -3,6 +3,10 @@
 #define TORCHLETTE_CAPTURED_H
 
 #include "cpython.h"
+#include "torchlette.h"
+
+PyObject *wrapped_list(const tl_out *outs, int32_t n, uint8_t api);
+double *doubles_of(PyObject *list, Py_ssize_t *n);
 
 extern PyMethodDef captured_functions[];
 

@@ -9,6 +9,7 @@ docs/internals/captured-functions.md says more.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -16,7 +17,7 @@ import itertools
 import operator
 import struct
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torchlette import _C
@@ -26,7 +27,7 @@ from torchlette._runtime.nested import replaced
 from torchlette._runtime.regions import Context, Stance, is_async, like
 from torchlette._runtime.supplied import Supply
 
-__all__ = ["CapturingContext", "Limit", "forget_all", "traced"]
+__all__ = ["CapturingContext", "Limit", "capturing", "forget_all", "traced"]
 
 #: Kinds of arguments, and signatures of one kind, that are remembered.
 MAX_FAMILIES = 64
@@ -54,19 +55,27 @@ class _Capturing:
     generation = 0
 
 
-def traced(tensors: list[_C.Tensor], call: Callable[[list[_C.Tensor]], list[_C.Tensor]]) -> int:
-    """Return the number of the program that ``call`` records on placeholders of ``tensors``; it gives the results."""
-    stand_ins = _C._trace_begin(tensors)
+@contextlib.contextmanager
+def capturing() -> Iterator[None]:
+    """Run code on placeholders: captured functions run, and reads are refused."""
     inner, _Capturing.now = _Capturing.now, True
     before = _C._enter_compiled(False, True)
     try:
-        results = call(stand_ins)
-    except BaseException:
-        _C._trace_end(None)
-        raise
+        yield
     finally:
         _C._set_compiled(before)
         _Capturing.now = inner
+
+
+def traced(tensors: list[_C.Tensor], call: Callable[[list[_C.Tensor]], list[_C.Tensor]]) -> int:
+    """Return the number of the program that ``call`` records on placeholders of ``tensors``; it gives the results."""
+    stand_ins = _C._trace_begin(tensors)
+    try:
+        with capturing():
+            results = call(stand_ins)
+    except BaseException:
+        _C._trace_end(None)
+        raise
     number: int = _C._trace_end(results)[0]
     return number
 

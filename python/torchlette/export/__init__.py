@@ -1,0 +1,13 @@
+"""Saved programs: what ``torch.export`` has, on this package's operators.
+
+A program is recorded from a module or a function, saved to one file, and run anywhere by this library: from Python, from
+C, on any device, without PyTorch.
+"""
+
+from __future__ import annotations
+
+from torchlette.export.dims import Dim
+from torchlette.export.files import load, save
+from torchlette.export.program import ExportedProgram, ExportGraphSignature, InputSpec, export, from_callable
+
+__all__ = ["Dim", "ExportGraphSignature", "ExportedProgram", "InputSpec", "export", "from_callable", "load", "save"]

@@ -1,0 +1,220 @@
+"""Named dims: what a caller declares, and the sizes at which a function is recorded to find what depends on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torchlette import _C
+from torchlette._runtime.errors import Unsupported
+from torchlette.export.fitting import Sizes, fit, fit_float
+
+__all__ = ["Dim", "declared", "merged", "probes"]
+
+#: Steps from the example's size to the sizes that are tried, and its multiples.
+_NEAR, _FAR = (1, 2, 3, 5, 16), (2, 3, 4)
+_ENOUGH = 7
+
+
+class Dim:
+    """A named size of an argument, for ``dynamic_shapes``.
+
+    Args:
+        name: An identifier. Dims of one name have one size in each call.
+        min: The smallest size; ``None`` for 0.
+        max: The largest size; ``None`` for no bound.
+
+    Raises:
+        ValueError: The name is no identifier, or the range is empty or negative.
+    """
+
+    def __init__(self, name: str, *, min: int | None = None, max: int | None = None) -> None:  # noqa: A002
+        """Check name and range."""
+        if not isinstance(name, str) or not name.isascii() or not name.isidentifier() or name == "sqrt":
+            raise ValueError(f"Dim: the name is wrong: got {name!r}, want an identifier")
+        self.__name__, self.min, self.max = name, 0 if min is None else min, max
+        if self.min < 0 or max is not None and max < self.min:
+            raise ValueError(f"Dim {name}: the range is empty or negative: got min={min}, max={max}")
+
+    def __repr__(self) -> str:
+        return f"Dim({self.__name__!r}, min={self.min}, max={self.max})"
+
+
+class _Declared:
+    """The named dims of a call: the shapes of its tensors with names, the dims, and the example's sizes."""
+
+    def __init__(self, shapes: list[list[int | str]], dims: dict[str, Dim], sizes: Sizes) -> None:
+        self.shapes, self.dims, self.sizes = shapes, dims, sizes
+
+    def note(self, shape: list[int | str], axis: int, dim: Dim, where: str) -> None:
+        """Give one dim of a tensor a name."""
+        name, size = dim.__name__, shape[axis]
+        known = self.dims.setdefault(name, dim)
+        if (known.min, known.max) != (dim.min, dim.max):
+            raise ValueError(f"export: dynamic_shapes: two dims have the name {name!r}: got {known} and {dim}")
+        assert isinstance(size, int)
+        if size < dim.min or dim.max is not None and size > dim.max:
+            raise ValueError(f"export: {where}: dim {axis} is {size}, out of the range of {dim}")
+        if self.sizes.setdefault(name, size) != size:
+            raise ValueError(f"export: {where}: dim {axis} is {size}, but {name} is {self.sizes[name]} elsewhere")
+        shape[axis] = name
+
+
+def _note(found: _Declared, value: Any, dynamic: Any, shapes: list[list[int | str]], where: str) -> None:
+    """Go along an argument and what ``dynamic_shapes`` says of it."""
+    if isinstance(value, _C.Tensor):
+        shape: list[int | str] = list(value.shape)
+        shapes.append(shape)
+        entries = dynamic.items() if isinstance(dynamic, Mapping) else enumerate(dynamic or ())
+        for axis, dim in entries:
+            if dim is None or isinstance(dim, int) and dim == shape[axis]:
+                continue
+            if not isinstance(dim, Dim):
+                raise TypeError(f"export: dynamic_shapes of {where}: got {dim!r}, want a Dim or None")
+            if not -len(shape) <= axis < len(shape):
+                raise ValueError(f"export: dynamic_shapes of {where}: it has no dim {axis}: its shape is {shape}")
+            found.note(shape, axis % len(shape), dim, where)
+    elif isinstance(value, (list, tuple)):
+        if dynamic is not None and (not isinstance(dynamic, (list, tuple)) or len(dynamic) != len(value)):
+            raise ValueError(f"export: dynamic_shapes of {where}: got {dynamic!r}, want a list of {len(value)} items")
+        for i, v in enumerate(value):
+            _note(found, v, dynamic[i] if dynamic is not None else None, shapes, f"{where}[{i}]")
+    elif isinstance(value, Mapping):
+        if dynamic is not None and (not isinstance(dynamic, Mapping) or set(dynamic) - set(value)):
+            raise ValueError(f"export: dynamic_shapes of {where}: got {dynamic!r}, want a dict of some of its keys")
+        for key, v in value.items():
+            _note(found, v, (dynamic or {}).get(key), shapes, f"{where}[{key!r}]")
+
+
+def declared(args: Sequence[Any], names: Sequence[str], kwargs: Mapping[str, Any], dynamic: Any) -> _Declared:
+    """Return the named dims of a call.
+
+    Args:
+        args: The positional arguments, with their names.
+        names: The names.
+        kwargs: The keyword arguments.
+        dynamic: As in ``torch.export``: a dict by the arguments' names, or a tuple in their order. Of a tensor it has a
+            dict ``{axis: Dim}``, a list with a Dim or None for each axis, or None.
+
+    Raises:
+        TypeError: An entry is no Dim.
+        ValueError: Names, ranges or sizes do not fit the arguments.
+    """
+    found = _Declared([], {}, {})
+    wanted = [*names, *kwargs]
+    if isinstance(dynamic, Mapping):
+        if unknown := set(dynamic) - set(wanted):
+            raise ValueError(f"export: dynamic_shapes names {sorted(unknown)}, want some of {wanted}")
+        dynamic = [dynamic.get(name) for name in wanted]
+    elif dynamic is not None and len(dynamic) != len(wanted):
+        raise ValueError(f"export: dynamic_shapes has {len(dynamic)} items, want {len(wanted)}: {wanted}")
+    for i, value in enumerate([*args, *kwargs.values()]):
+        _note(found, value, dynamic[i] if dynamic is not None else None, found.shapes, wanted[i])
+    return found
+
+
+def _sizes_to_try(dim: Dim, size: int) -> list[int]:
+    top = dim.max if dim.max is not None else max(4 * size, size + 16)
+    near = [size + k for k in _NEAR] + [size * k for k in _FAR] + [size * 2 + 1]
+    down = [size - k for k in (1, 2, 3, 4)] + [size // 2]
+    return list(dict.fromkeys(n for n in near + down if max(dim.min, 2) <= n <= top and n != size))
+
+
+def probes(
+    dims: Mapping[str, Dim], sizes: Sizes, trace: Callable[[Sizes], dict[str, Any]]
+) -> tuple[list[Sizes], list[dict[str, Any]]]:
+    """Record a function at several sizes of its named dims.
+
+    Args:
+        dims: The named dims.
+        sizes: The example's sizes. The function must work there.
+        trace: Records it at given sizes.
+
+    Returns:
+        The sizes at which the function works, the first ones with the others as in the example, and the recordings.
+
+    Raises:
+        Unsupported: The function works at one size of a dim only.
+    """
+    base = {n: s if s > 1 or not (up := _sizes_to_try(dims[n], s)) else up[0] for n, s in sizes.items()}
+    points, traces = [base], [trace(base)]
+    works: dict[str, list[int]] = {}
+    for name, dim in dims.items():
+        works[name], failure = [], None
+        options = _sizes_to_try(dim, base[name])
+        for size in options:
+            if len(works[name]) == _ENOUGH:
+                break
+            point = {**base, name: size}
+            try:
+                traces.append(trace(point))
+            except Exception as exc:  # e.g. a size that no window divides
+                failure = exc
+                continue
+            points.append(point)
+            works[name].append(size)
+        if options and not works[name]:
+            raise Unsupported(
+                f"export: the function works for {name} = {base[name]} only, of {base[name]} and {options}: make the dim "
+                f"static, or give Dim({name!r}) its range"
+            ) from failure
+    if len(dims) > 1:
+        for pick in (0, 1, -1):
+            point = {n: works[n][pick if pick < len(works[n]) else 0] if works[n] else base[n] for n in base}
+            try:
+                traces.append(trace(point))
+                points.append(point)
+            except Exception:  # noqa: S112  the sizes do not fit together
+                continue
+    return points, traces
+
+
+def merged(traces: list[dict[str, Any]], points: list[Sizes]) -> dict[str, Any]:
+    """Return the recording for all sizes: numbers that depend on them become expressions.
+
+    Raises:
+        Unsupported: The recordings have different steps, or a number is no expression of a known form.
+    """
+    first = traces[0]
+    for other, point in zip(traces, points, strict=True):
+        for i, (a, b) in enumerate(zip(first["steps"], other["steps"], strict=False)):
+            if a["op"] != b["op"] or a.get("mode") != b.get("mode"):
+                raise _differ(i, a["op"], b["op"], a.get("at"), points[0], point)
+        if (n := len(first["steps"])) != (m := len(other["steps"])):
+            longer = first["steps"] if n > m else other["steps"]
+            more = longer[min(n, m)]
+            raise _differ(
+                min(n, m), *((more["op"], "none") if n > m else ("none", more["op"])), more.get("at"), points[0], point
+            )
+    steps = [
+        _merge([t["steps"][i] for t in traces], points, f"step {i} ({step['op']}, {step.get('at', 'line unknown')})")
+        for i, step in enumerate(first["steps"])
+    ]
+    return {**first, "steps": steps}
+
+
+def _differ(i: int, a: str, b: str, at: str | None, base: Sizes, point: Sizes) -> Unsupported:
+    return Unsupported(
+        f"export: the steps depend on the sizes: step {i} is {a} at {base} and {b} at {point} ({at or 'line unknown'}). A "
+        f"program has the same steps at all sizes"
+    )
+
+
+def _merge(values: list[Any], points: list[Sizes], where: str) -> Any:
+    first = values[0]
+    if all(v == first and type(v) is type(first) for v in values):
+        return first
+    if all(isinstance(v, dict) and v.keys() == first.keys() for v in values):
+        return {key: _merge([v[key] for v in values], points, f"{where}, {key}") for key in first}
+    if all(isinstance(v, list) and len(v) == len(first) for v in values):
+        return [_merge([v[i] for v in values], points, f"{where}[{i}]") for i in range(len(first))]
+    text = None
+    if all(type(v) is int for v in values):
+        text = fit(values, points)
+    elif all(type(v) is float for v in values) and (text := fit_float(values, points)) is not None:
+        text = f"float:{text}"
+    if text is None:
+        raise Unsupported(
+            f"export: {where}: a number is no known function of the sizes: {dict(zip(map(str, points), values))}"
+        )
+    return f"={text}"
