@@ -399,6 +399,14 @@ int32_t tl_program_constant(uint64_t id, int32_t i, tl_out *out) {
     return tlgo_program_constant(id, i, out);
 }
 
+int32_t tl_program_numbers(uint64_t id, const char *function, const double *numbers, int32_t n, double *supplied,
+    int32_t max, double *after, int32_t *count) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_program_numbers(id, (char *)function, (double *)numbers, n, supplied, max, after, count);
+}
+
 int32_t tl_program_run(uint64_t id, const char *function, const uint64_t *tensors, int32_t n_inputs,
     int32_t n_constants, const double *numbers, int32_t n_numbers, int32_t evaluation, tl_out *outs, int32_t max,
     int32_t *count) {

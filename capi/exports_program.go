@@ -76,13 +76,9 @@ func tlgo_program_run(id C.uint64_t, function *C.char, tensors *C.uint64_t, nInp
 	numbers *C.double, nNumbers, evaluation C.int32_t, outs *C.tl_out, limit C.int32_t,
 	count *C.int32_t) (st C.int32_t) {
 	defer guard("saved program", 0, &st)
-	p, err := instance().ProgramOf(uint64(id))
+	p, f, err := functionOf(id, function)
 	if err != nil {
 		return failed(err)
-	}
-	f := p.Functions[C.GoString(function)]
-	if f == nil {
-		return failed(ir.Errorf(ir.ErrValue, "saved program: it has no function %q", C.GoString(function)))
 	}
 	all, out := view[uint64](unsafe.Pointer(tensors), nInputs+nConstants), view[result](unsafe.Pointer(outs), limit)
 	if len(f.Outputs) > len(out) {
@@ -93,4 +89,37 @@ func tlgo_program_run(id C.uint64_t, function *C.char, tensors *C.uint64_t, nInp
 	copy(out, list)
 	*count = C.int32_t(len(list))
 	return failed(err)
+}
+
+//export tlgo_program_numbers
+func tlgo_program_numbers(id C.uint64_t, function *C.char, numbers *C.double, n C.int32_t, supplied *C.double,
+	limit C.int32_t, after *C.double, count *C.int32_t) (st C.int32_t) {
+	defer guard("saved program", 0, &st)
+	p, f, err := functionOf(id, function)
+	if err != nil {
+		return failed(err)
+	}
+	if int(n) != len(p.Numbers) || int(limit) < len(f.Supplied) {
+		return failed(ir.Errorf(ir.ErrValue, "saved program: numbers: got %d and room for %d, want %d and %d", n, limit,
+			len(p.Numbers), len(f.Supplied)))
+	}
+	given, next, fits := f.Compute(p, view[float64](unsafe.Pointer(numbers), n))
+	if *count = -1; fits {
+		*count = C.int32_t(copy(view[float64](unsafe.Pointer(supplied), limit), given))
+		copy(view[float64](unsafe.Pointer(after), n), next)
+	}
+	return 0
+}
+
+// functionOf returns a function of an opened program.
+func functionOf(id C.uint64_t, function *C.char) (*saved.Program, *saved.Function, *ir.Error) {
+	p, err := instance().ProgramOf(uint64(id))
+	if err != nil {
+		return nil, nil, err
+	}
+	f := p.Functions[C.GoString(function)]
+	if f == nil {
+		return nil, nil, ir.Errorf(ir.ErrValue, "saved program: it has no function %q", C.GoString(function))
+	}
+	return p, f, nil
 }

@@ -460,6 +460,11 @@ TL_API int32_t tl_program_open(const char *path, uint64_t *id);
 /* Reads constant i of an opened program to a tensor on the CPU. */
 TL_API int32_t tl_program_constant(uint64_t id, int32_t i, tl_out *out);
 
+/* Computes the count numbers that a function of a saved program takes, from the n numbers of the program, and these
+ * after a run. count -1: the function is for other numbers. */
+TL_API int32_t tl_program_numbers(uint64_t id, const char *function, const double *numbers, int32_t n, double *supplied,
+    int32_t max, double *after, int32_t *count);
+
 /* Calls the operators of a function of a saved program in order. tensors are its inputs, then the program's constants,
  * to which it writes in place; numbers are what its formulas supply. evaluation: operators do not train. */
 TL_API int32_t tl_program_run(uint64_t id, const char *function, const uint64_t *tensors, int32_t n_inputs,

@@ -198,6 +198,11 @@ var exports = []export{
 		doc: "Opens a saved program. tl_info(\"program\") has its text."},
 	{name: "tl_program_constant", ret: "int32_t", params: "uint64_t id, int32_t i, tl_out *out",
 		doc: "Reads constant i of an opened program to a tensor on the CPU."},
+	{name: "tl_program_numbers", ret: "int32_t",
+		params: "uint64_t id, const char *function, const double *numbers, int32_t n, double *supplied, int32_t max, " +
+			"double *after, int32_t *count",
+		doc: "Computes the count numbers that a function of a saved program takes, from the n numbers of the program, and " +
+			"these after a run. count -1: the function is for other numbers."},
 	{name: "tl_program_run", ret: "int32_t",
 		params: "uint64_t id, const char *function, const uint64_t *tensors, int32_t n_inputs, int32_t n_constants, " +
 			"const double *numbers, int32_t n_numbers, int32_t evaluation, tl_out *outs, int32_t max, " +

@@ -182,10 +182,6 @@ func (p *Program) ValueName(f *Function, id int) string {
 // Value describes value id of f.
 func (f *Function) Value(id int) *Value { return &f.values[id] }
 
-// Main is the function that a program of inference has, or the one step of a training program that fits its numbers
-// first.
-func (p *Program) Main() *Function { return p.Functions["forward"] }
-
 // Refs calls use for each value that the step refers to, in the signature's order.
 func (s *Step) Refs(use func(id int)) {
 	for _, x := range s.In {

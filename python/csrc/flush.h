@@ -45,6 +45,7 @@ extern int32_t flush_status;
 #define tl_program_parse(...) TL_FLUSHED(tl_program_parse(__VA_ARGS__))
 #define tl_program_open(...) TL_FLUSHED(tl_program_open(__VA_ARGS__))
 #define tl_program_constant(...) TL_FLUSHED(tl_program_constant(__VA_ARGS__))
+#define tl_program_numbers(...) TL_FLUSHED(tl_program_numbers(__VA_ARGS__))
 #define tl_program_run(...) TL_FLUSHED(tl_program_run(__VA_ARGS__))
 #define tl_body_begin(...) TL_FLUSHED(tl_body_begin(__VA_ARGS__))
 #define tl_loop(...) TL_FLUSHED(tl_loop(__VA_ARGS__))

@@ -101,6 +101,44 @@ static PyObject *py_program_constant(PyObject *self, PyObject *args) {
     return tensor_wrap(&out, creation_api());
 }
 
+/* A list of numbers. */
+static PyObject *list_of(const double *values, Py_ssize_t n) {
+    PyObject *list = PyList_New(n);
+    for (Py_ssize_t i = 0; list != NULL && i < n; i++) {
+        PyObject *v = PyFloat_FromDouble(values[i]);
+        if (v == NULL || PyList_SetItem(list, i, v) < 0) {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
+
+/* _program_numbers(id, function, numbers, supplied): the numbers that a function takes, and all numbers after a run;
+ * None where the function is for others. */
+static PyObject *py_program_numbers(PyObject *self, PyObject *args) {
+    (void)self;
+    unsigned long long id;
+    const char *function;
+    PyObject *list, *r = NULL;
+    int max, count = 0;
+    Py_ssize_t n;
+    if (!PyArg_ParseTuple(args, "KsOi:_program_numbers", &id, &function, &list, &max)) {
+        return NULL;
+    }
+    double *numbers = doubles_of(list, &n);
+    double *after = PyMem_Calloc((size_t)n + 1, sizeof *after), *supplied = PyMem_Calloc((size_t)max + 1, sizeof *after);
+    if (numbers != NULL && (after == NULL || supplied == NULL)) {
+        PyErr_NoMemory();
+    } else if (numbers != NULL &&
+        check_status(tl_program_numbers(id, function, numbers, (int32_t)n, supplied, max, after, &count)) == 0) {
+        r = count < 0 ? Py_NewRef(Py_None) : Py_BuildValue("(NN)", list_of(supplied, count), list_of(after, n));
+    }
+    PyMem_Free(numbers);
+    PyMem_Free(after);
+    PyMem_Free(supplied);
+    return r;
+}
+
 /* _program_run(id, function, inputs, constants, numbers, evaluation, results): the function's results. */
 static PyObject *py_program_run(PyObject *self, PyObject *args) {
     (void)self;
@@ -138,6 +176,7 @@ PyMethodDef program_functions[] = {
     {"_program_parse", py_program_parse, METH_O, "Check the text of a saved program; gives its number."},
     {"_program_open", py_program_open, METH_O, "Open a saved program; gives its number."},
     {"_program_constant", py_program_constant, METH_VARARGS, "Read a constant of an opened program."},
+    {"_program_numbers", py_program_numbers, METH_VARARGS, "Compute the numbers that a function takes."},
     {"_program_run", py_program_run, METH_VARARGS, "Run a function of a saved program."},
     {0},
 };

@@ -22,6 +22,13 @@ class _Guard:
     """The mark of a step that compares."""
 
 
+#: The operators of the formulas that a saved program has; ``sqrt`` takes one number.
+_OPERATORS = {
+    operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.pow: "**",
+    operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">=", operator.eq: "==", operator.ne: "!=",
+}  # fmt: skip
+
+
 class _Local(threading.local):
     supply: Supply | None = None
 
@@ -111,11 +118,57 @@ class Supply:
                 return None
         return values, [values[place] for place in self._taken]
 
+    def formulas(self, name: Callable[[Any, int], str]) -> dict[str, Any]:
+        """Return formulas, supplied numbers, guards and writes as a saved program has them.
+
+        Args:
+            name: Returns the name of a number of the program by the key of :meth:`leaves` and a position; of a tensor that
+                is written, the key is a tuple with its identity.
+        """
+        atoms: list[str] = []
+        formulas: list[tuple[str, str]] = []
+        guards: list[dict[str, Any]] = []
+        leaves = iter(self._leaves.items())
+
+        def number(place: int) -> str:
+            if not atoms[place].startswith("t_"):
+                formulas.append((f"t_{place}", atoms[place]))
+                atoms[place] = f"t_{place}"
+            return atoms[place]
+
+        for fn, a, b in self._steps:
+            if fn is None:
+                key, now = next(leaves)
+                constant = isinstance(key, tuple) and key[:1] == ("constant",)
+                atoms.extend(_literal(x.now) if constant else name(key, i) for i, x in enumerate(now))
+            elif fn is _Guard:
+                guards.append({"formula": number(a), "want": float(b)})
+            else:
+                formulas.append((f"t_{len(atoms)}", _formula(fn, atoms[a], atoms[b])))
+                atoms.append(f"t_{len(atoms)}")
+        supplied = [number(place) for place in self._taken]
+        writes = [
+            {"number": name((id(t),), 0), "formula": number(x.place)} for t, x in self._writes.values()
+        ]
+        return {"formulas": formulas, "supplied": supplied, "guards": guards, "writes": writes}
+
     def commit(self, values: list[Any]) -> None:
         """Write the numbers of a call that :meth:`evaluate` gave."""
         if self._writes:
             pairs = self._writes.values()
             _C._set_numbers([t for t, _ in pairs], [values[x.place] for _, x in pairs])
+
+
+def _literal(value: Any) -> str:
+    return "None" if value is None else f"({float(value)!r})"
+
+
+def _formula(fn: Callable[[Any, Any], Any], a: str, b: str) -> str:
+    if fn is _root:
+        return f"sqrt({a})"
+    if "None" in (a, b):  # a number is never None
+        return "1" if fn is operator.ne else "0"
+    return f"{a} {_OPERATORS[fn]} {b}"
 
 
 def _binary(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Supplied]:
@@ -156,10 +209,14 @@ class Supplied:
         return float(self.supply.guard(self))
 
 
+def _root(value: float, _: None) -> float:
+    return math.sqrt(value)
+
+
 def square_root(x: Any) -> Any:
     """Return the root of a number, a supplied one, or a tensor."""
     if isinstance(x, Supplied):
-        return x.supply.computed(lambda value, _: math.sqrt(value), x, None)
+        return x.supply.computed(_root, x, None)
     return x.sqrt() if isinstance(x, _C.Tensor) else math.sqrt(x)
 
 

@@ -9,5 +9,17 @@ from __future__ import annotations
 from torchlette.export.dims import Dim
 from torchlette.export.files import load, save
 from torchlette.export.program import ExportedProgram, ExportGraphSignature, InputSpec, export, from_callable
+from torchlette.export.training import TrainingSession, export_training
 
-__all__ = ["Dim", "ExportGraphSignature", "ExportedProgram", "InputSpec", "export", "from_callable", "load", "save"]
+__all__ = [
+    "Dim",
+    "ExportGraphSignature",
+    "ExportedProgram",
+    "InputSpec",
+    "TrainingSession",
+    "export",
+    "export_training",
+    "from_callable",
+    "load",
+    "save",
+]

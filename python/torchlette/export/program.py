@@ -95,7 +95,7 @@ class ExportedProgram:
     @property
     def graph_signature(self) -> ExportGraphSignature:
         """The names of inputs, outputs, parameters and buffers."""
-        f, named = self.spec["functions"][FORWARD], self.spec["constants"]
+        f, named = next(iter(self.spec["functions"].values())), self.spec["constants"]
         return ExportGraphSignature(
             tuple(v["name"] for v in f["inputs"]),
             tuple(v["name"] for v in f["outputs"]),
@@ -223,7 +223,7 @@ def _stand_in(t: _C.Tensor, shape: Sequence[int]) -> _C.Tensor:
     return out.requires_grad_() if t.requires_grad else out
 
 
-def _named(module: Any) -> list[tuple[str, str, _C.Tensor]]:
+def named_tensors(module: Any) -> list[tuple[str, str, _C.Tensor]]:
     """Return name, kind and tensor of a module's parameters and buffers."""
     if not isinstance(module, Module):
         return []
@@ -329,7 +329,7 @@ def _exported(
         "args": [flattened(v, leaves, labels, n) for n, v in zip(names, args, strict=True)],
         "kwargs": [[key, flattened(v, leaves, labels, key)] for key, v in kwargs.items()],
     }
-    module_state = _named(mod)
+    module_state = named_tensors(mod)
     known = [t for _, _, t in module_state]
     results: list[str] = []
     found: list[list[_C.Tensor]] = []
