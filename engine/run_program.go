@@ -237,7 +237,7 @@ func (r *ProgramRun) keep(e *Engine, x *saved.Step, outs []Out) *ir.Error {
 		if o.Flags&OutIsInput == 0 || r.holds[o.Handle] > 0 {
 			r.holds[o.Handle]++
 		}
-		if ir.DType(o.DType) != x.Outs[k].DType {
+		if r.precision == ir.InvalidDType && ir.DType(o.DType) != x.Outs[k].DType {
 			return ir.Errorf(ir.ErrType, "result %d is %s, the program says %s", k, ir.DType(o.DType), x.Outs[k].DType)
 		}
 		r.dropAfter(e, x.First+k)

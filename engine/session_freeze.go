@@ -7,6 +7,7 @@ import (
 	"github.com/torchlette/torchlette/engine/compile"
 	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/engine/program"
 	"github.com/torchlette/torchlette/engine/runtime"
 	"github.com/torchlette/torchlette/engine/simplify"
@@ -154,22 +155,31 @@ func (s *InferenceSession) capture(f *frozenShape) (*lazy.Captured, *ir.Error) {
 	if err := e.beginTrace(like, FenceTrace, outs); err != nil {
 		return nil, err
 	}
+	var args, handles []uint64
+	var err *ir.Error
+	for i := range outs {
+		args = append(args, outs[i].Handle)
+	}
 	defer func() {
 		e.captures.tracing = false
 		e.endFence(FenceTrace)
 		e.session.EndTrace(true)
+		for _, h := range slices.Concat(args, handles) {
+			e.session.Release(h)
+		}
 	}()
-	var args []uint64
-	for i := range outs {
-		args = append(args, outs[i].Handle)
-	}
-	handles, err := s.program.record(e, args)
+	handles, err = s.program.record(e, args)
 	if err != nil {
 		return nil, err
 	}
 	results, err := e.resolveAll(handles)
 	if err != nil {
 		return nil, err
+	}
+	for k := range results {
+		if d := s.out[k].DType; results[k].DType() != d {
+			results[k] = prim.Cast(e.session, results[k], d) // of low precision
+		}
 	}
 	c, _, err := e.session.CaptureTrace(e.session.Dense(results))
 	if err == nil && c.WritesState() {

@@ -45,7 +45,7 @@ func (e *Engine) OpenSessionOf(program uint64, constants []uint64, o SessionOpti
 	if err != nil {
 		return 0, err
 	}
-	x := &savedSession{p: p, f: p.Main(), device: o.Device, precision: o.Precision}
+	x := &savedSession{p: p, f: p.Functions["forward"], device: o.Device, precision: o.Precision}
 	switch {
 	case x.f == nil:
 		return 0, ir.Errorf(ir.ErrValue, "session: the program has no function \"forward\": it trains")

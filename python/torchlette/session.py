@@ -164,7 +164,7 @@ class InferenceSession:
         outputs = self._new_outputs(inputs)
         _C._session_run(self._session, inputs, outputs)
         if output_names is None:
-            return outputs if isinstance(outputs, list) else list(outputs)
+            return list(outputs)
         return [outputs[self._output(name)] for name in output_names]
 
     def _output(self, name: str) -> int:
@@ -177,10 +177,9 @@ class InferenceSession:
         """Return the inputs in order, each contiguous."""
         import numpy as np
 
-        if len(feed) != len(self._names):
-            unknown = [name for name in feed if name not in self._names]
-            if unknown:
-                raise ValueError(f"session: unknown input {unknown[0]!r}: want {self._names}")
+        for name in feed:
+            if name not in self._names:
+                raise ValueError(f"session: unknown input {name!r}: want {self._names}")
         arrays = []
         for name in self._names:
             if name not in feed:
@@ -188,8 +187,9 @@ class InferenceSession:
             a = feed[name]
             if not isinstance(a, np.ndarray):
                 a = np.asarray(a)
-            # ascontiguousarray makes a 0-dim array 1-dim.
-            arrays.append(a if a.flags.c_contiguous and a.flags.aligned else np.require(a, requirements=["C", "A"]).reshape(a.shape))
+            if not (a.flags.c_contiguous and a.flags.aligned):
+                a = np.require(a, requirements=["C", "A"]).reshape(a.shape)  # require gives 0-dim arrays a dim
+            arrays.append(a)
         return tuple(arrays)
 
     def _new_outputs(self, inputs: tuple[ndarray[Any, Any], ...]) -> tuple[ndarray[Any, Any], ...]:
@@ -220,7 +220,7 @@ class InferenceSession:
         feed = {}
         for name, t in zip(self._names, tensors, strict=True):
             t = t.detach().cpu().contiguous()
-            feed[name] = (t.view(_C.int16).numpy().view("uint16") if t.dtype == _C.bfloat16 else t.numpy())
+            feed[name] = t.view(_C.int16).numpy().view("uint16") if t.dtype == _C.bfloat16 else t.numpy()
         results = []
         for kind, a in zip(self._kinds, self.run(None, feed), strict=True):
             t = _C.from_numpy(a.view("int16")).view(_C.bfloat16) if kind == "bfloat16" else _C.from_numpy(a)
