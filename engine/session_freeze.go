@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/torchlette/torchlette/engine/compile"
 	"github.com/torchlette/torchlette/engine/lazy"
@@ -194,6 +195,9 @@ func (s *InferenceSession) capture(f *frozenShape) (*lazy.Captured, *ir.Error) {
 func (s *InferenceSession) simplify(f *frozenShape, g *program.Program, constants []constant) (*program.Program,
 	[]constant, *ir.Error) {
 	args := len(s.in)
+	if s.enabled("find_attention") {
+		g = simplify.Attention(g, args)
+	}
 	if s.enabled("fold_constants") {
 		fixed, rest, kept := simplify.Split(g, args)
 		if fixed != nil {
@@ -212,12 +216,23 @@ func (s *InferenceSession) simplify(f *frozenShape, g *program.Program, constant
 			g = rest
 		}
 	}
+	if s.enabled("find_attention") {
+		g = simplify.Causal(g, args, func(i int) []byte { return s.e.contents(constants[i-args].store) })
+	}
 	g, kept := simplify.Prune(g, args)
 	var rest []constant
 	for _, i := range kept[args:] {
 		rest = append(rest, constants[i-args])
 	}
 	return g, rest, nil
+}
+
+// contents returns the bytes of a storage in host memory, nil for another one.
+func (e *Engine) contents(store uint32) []byte {
+	if p := e.runtime.Mapped(store); p != nil {
+		return unsafe.Slice((*byte)(p), e.runtime.Storage(store).Bytes)
+	}
+	return nil
 }
 
 // enabled reports that a pass of sessions is not left out by TORCHLETTE_DISABLE.
@@ -272,9 +287,15 @@ func (s *InferenceSession) plan(f *frozenShape, g *program.Program, constants []
 	caps := s.e.devices.caps
 	if s.own {
 		caps = s.x.Caps
+		for i := range g.Nodes {
+			if d := ir.AvalOf(g.Nodes[i].Aval).Device; d != ir.CPU {
+				return ir.Errorf(ir.ErrNotImplemented, "session: the program moves values to %s, and the session is on the CPU",
+					ir.DeviceName(d))
+			}
+		}
 	}
 	b := compile.Builder{Program: g, Caps: caps, TileFuser: s.x.TileFuser, Lowered: &s.e.planner.cache.Lowered,
-		Debug: compile.Debug{Off: s.e.planner.debug.Off}, Often: true, Arena: s.own}
+		Debug: s.e.planner.debug, Often: true, Arena: s.own}
 	p, err := b.Build()
 	if err != nil {
 		return err

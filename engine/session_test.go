@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"unsafe"
@@ -155,6 +157,59 @@ func TestConstantsAreFolded(t *testing.T) {
 		s.Close()
 	}
 	assert.Less(t, kernels[false], kernels[true])
+}
+
+// Attention that is written out becomes the primitive, with any mask of constants, and gives the same values.
+func TestAttentionIsFound(t *testing.T) {
+	rows := func(shape ...int64) []float32 {
+		x := make([]float32, ir.Numel(shape))
+		for i := range x {
+			x[i] = float32((i*7+3)%11)/11 - 0.4
+		}
+		return x
+	}
+	inf := op.FloatVal(math.Inf(-1))
+	masks := map[string]func(s *lazy.Session, x, keep op.Val) op.Val{
+		"none": func(_ *lazy.Session, x, _ op.Val) op.Val { return x },
+		"where": func(s *lazy.Session, x, keep op.Val) op.Val {
+			return prim.Where(s, prim.Expand(s, prim.LogicalNot(s, keep), x.Shape()), inf, x)
+		},
+		"sum": func(s *lazy.Session, x, keep op.Val) op.Val {
+			return prim.Add(s, x, prim.Expand(s, prim.Cast(s, keep, ir.F32), x.Shape()))
+		},
+	}
+	for name, mask := range masks {
+		for _, shape := range [][]int64{{2, 3, 4, 8}, {6, 4, 8}} {
+			var values [2][]float32
+			for off := range 2 {
+				r := newSessionRig(t, true)
+				if off == 1 {
+					r.e.planner.debug.Off = []string{"find_attention"}
+				}
+				keep := r.data(ir.Bool, []int64{4, 4}, []byte{1, 0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 1, 1, 1})
+				p := &primProgram{in: []SessionPort{port("q", shape...), port("k", shape...), port("v", shape...)},
+					out: []SessionPort{port("y", shape...)}, f: func(s *lazy.Session, x []op.Val) []op.Val {
+						scores := prim.Mul(s, prim.Matmul(s, x[0], prim.Transpose(s, x[1], -1, -2), op.Val{}), op.FloatVal(0.3))
+						w := prim.Softmax(s, mask(s, scores, r.val(keep)), int64(len(shape)-1))
+						y := prim.Matmul(s, w, x[2], op.Val{})
+						if len(shape) == 4 {
+							y = prim.Copy(s, prim.Transpose(s, y, 1, 2))
+							y = prim.Transpose(s, y, 1, 2)
+						}
+						return []op.Val{y}
+					}}
+				s, err := r.e.newSession(p, SessionOptions{})
+				require.Nil(t, err)
+				values[off] = runSession(t, s, value("q", rows(shape...), shape...), value("k", rows(shape...), shape...),
+					value("v", rows(shape...), shape...))
+				text := s.shapes[0].plan.Plan.Program.String()
+				assert.Equal(t, off == 0, strings.Contains(text, "attention"), "%s %v\n%s", name, shape, text)
+				assert.Equal(t, off == 0 && name == "where", strings.Contains(text, "attention{1,0,0}"), "causal: %s\n%s", name, text)
+				s.Close()
+			}
+			assert.InDeltaSlice(t, values[1], values[0], 1e-5, "%s %v", name, shape)
+		}
+	}
 }
 
 // A session refuses what does not fit, and goes on.

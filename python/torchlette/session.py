@@ -295,6 +295,8 @@ class IOBinding:
             for name, a in zip(self._of._names, inputs, strict=True):
                 if a is not self._in[name]:
                     raise ValueError(f"session: input {name!r}: a bound array must be contiguous and aligned")
+            import numpy as np
+
             for a, new in zip(self._of._outputs, self._of._new_outputs(inputs), strict=True):
                 given = self._out.get(a.name)
                 if given is None:
@@ -304,5 +306,7 @@ class IOBinding:
                         f"session: output {a.name!r}: got {given.dtype} of shape {given.shape}, "
                         f"want {new.dtype} of shape {new.shape}"
                     )
+                if any(np.may_share_memory(given, x) for x in inputs):
+                    raise ValueError(f"session: output {a.name!r} shares memory with an input")
             self._bound = _C._session_bind(self._of._session, inputs, tuple(self.get_outputs()))
         return self._bound
