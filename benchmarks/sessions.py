@@ -1,7 +1,7 @@
 """Inference sessions beside onnxruntime with bound buffers, and beside ``torch.compile``.
 
-``python benchmarks/sessions.py [--record]`` prints a row for each model and rival, on 2 threads. Ratios below 1 say that
-torchlette is faster. All sides have the same weights, and read and write arrays in place.
+``python benchmarks/sessions.py [--record]`` prints a row for each model and rival, on 2 threads. Ratios below 1 say
+that torchlette is faster. All sides have the same weights, and read and write arrays in place.
 """
 
 from __future__ import annotations
@@ -30,9 +30,13 @@ Model = Callable[[Any], Any]
 
 def mlp(width: int) -> Model:
     """Three linear layers with ReLU between."""
-    return lambda lib: lib.nn.Sequential(
-        lib.nn.Linear(width, width), lib.nn.ReLU(), lib.nn.Linear(width, width), lib.nn.ReLU(), lib.nn.Linear(width, width)
-    )
+
+
+    def make(lib: Any) -> Any:
+        linear, relu = lib.nn.Linear, lib.nn.ReLU
+        return lib.nn.Sequential(linear(width, width), relu(), linear(width, width), relu(), linear(width, width))
+
+    return make
 
 
 def block(width: int, fused: bool, heads: int = 4) -> Model:

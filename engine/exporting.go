@@ -71,8 +71,8 @@ func (e *Engine) BeginExport(args, known []uint64, outs []Out) (err *ir.Error) {
 	}
 	defer e.leave(&err)
 	e.enter()
-	x := &exporting{ids: map[uint64]valueID{}, views: map[viewKey]valueID{}, before: map[uint64]uint32{}, walks: map[uint64]int{},
-		inputs: len(args), known: len(known), mark: e.session.Births(), gradMode: e.session.GradMode,
+	x := &exporting{ids: map[uint64]valueID{}, views: map[viewKey]valueID{}, before: map[uint64]uint32{},
+		walks: map[uint64]int{}, inputs: len(args), known: len(known), mark: e.session.Births(), gradMode: e.session.GradMode,
 		device: e.session.DefaultDevice()}
 	for i := range args {
 		x.add(e, outs[i].Handle, valueID(i))
@@ -204,8 +204,8 @@ func (x *exporting) find(e *Engine, hd uint64) (valueID, *ir.Error) {
 		v.Base, v.Tape = 0, 0
 		x.found = append(x.found, foundConstant{value: v})
 	default:
-		return 0, ir.Errorf(ir.ErrNotImplemented, "a tensor was made by something other than an operator: a loop, a captured "+
-			"function, or a function of Python inside of autograd")
+		return 0, ir.Errorf(ir.ErrNotImplemented, "a tensor was made by something other than an operator: a loop, a "+
+			"captured function, or a function of Python inside of autograd")
 	}
 	x.add(e, hd, id)
 	return id, nil

@@ -172,18 +172,8 @@ func (e *Engine) Info(kind string, h uint64) (doc []byte, err *ir.Error) {
 		v = x
 	case "leaks":
 		v = e.leaks()
-	case "program_listing":
-		x, err := e.savedProgram(h)
-		if err != nil {
-			return nil, err
-		}
-		v = x.Listing()
-	case "program":
-		x, err := e.savedProgram(h)
-		if err != nil {
-			return nil, err
-		}
-		return x.Program.Text, nil
+	case "program", "program_listing":
+		return e.savedText(h, kind == "program_listing")
 	case "explain":
 		x, err := e.explain(h)
 		if err != nil {

@@ -26,8 +26,8 @@ func (l *execLock) acquire(id int64) *ir.Error { return l.acquireOr(id, busy) }
 // await enters for thread id, whatever the policy.
 func (l *execLock) await(id int64) { _ = l.acquireOr(id, nil) }
 
-// acquireOr enters for thread id. If another thread is inside, it waits, or fails with refuse where the policy is not to
-// wait.
+// acquireOr enters for thread id. If another thread is inside, it waits, or fails with refuse where the policy is not
+// to wait.
 func (l *execLock) acquireOr(id int64, refuse func() *ir.Error) *ir.Error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

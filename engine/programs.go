@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"os"
 
 	"github.com/torchlette/torchlette/engine/saved"
@@ -62,6 +63,26 @@ func (e *Engine) savedProgram(id uint64) (*savedProgram, *ir.Error) {
 		return nil, ir.Errorf(ir.ErrHandle, "saved program %d is unknown", id)
 	}
 	return p, nil
+}
+
+// savedText is the text of a program, or its listing, as JSON.
+func (e *Engine) savedText(id uint64, listing bool) ([]byte, *ir.Error) {
+	p, err := e.savedProgram(id)
+	if err != nil || !listing {
+		return p.text(), err
+	}
+	b, x := json.Marshal(p.Listing())
+	if x != nil {
+		return nil, ir.Errorf(ir.ErrInternal, "BUG: info: %v", x)
+	}
+	return b, nil
+}
+
+func (p *savedProgram) text() []byte {
+	if p == nil {
+		return nil
+	}
+	return p.Text
 }
 
 // ProgramOf returns the program of a number.

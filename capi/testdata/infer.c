@@ -1,5 +1,5 @@
-/* Runs a saved program of one input "x" of shape [n, 3] and one output "y" of shape [n, 2], y = x W' + b, for n = 1 and 2;
- * W = [[1, 2, 3], [4, 5, 6]], b = [10, 20]. Its argument is the file. */
+/* Runs a saved program of one input "x" of shape [n, 3] and one output "y" of shape [n, 2], y = x W' + b, for n = 1
+ * and 2; W = [[1, 2, 3], [4, 5, 6]], b = [10, 20]. Its argument is the file. */
 #include "torchlette.h"
 
 #include <math.h>
@@ -33,7 +33,8 @@ static void describe(uint64_t session) {
 }
 
 static tl_session_value input(float *x, int64_t n) {
-    tl_session_value v = {.dtype = TL_FLOAT32, .rank = 2, .shape = {n, 3}, .data = x, .bytes = (size_t)n * 12, .name = "x"};
+    tl_session_value v = {
+        .dtype = TL_FLOAT32, .rank = 2, .shape = {n, 3}, .data = x, .bytes = (size_t)n * 12, .name = "x"};
     return v;
 }
 

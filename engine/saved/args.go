@@ -54,8 +54,8 @@ type Scalar struct {
 	Expr  *Expr
 }
 
-// trains reports a parameter that tells training from evaluation.
-func trains(p *op.Param) bool { return p.Type == "bool" && (p.Name == "train" || p.Name == "training") }
+// trainParams are the names of parameters that tell training from evaluation.
+var trainParams = map[string]bool{"train": true, "training": true}
 
 // Flat is a call in flat encoding, as recorded.
 type Flat struct {
@@ -290,7 +290,7 @@ func (b *binder) single(p *op.Param, text json.RawMessage, null bool) (any, *ir.
 			return nil, b.fail(p, text, "true or false")
 		}
 		x := Int{Value: int64(truth(v))}
-		if trains(p) {
+		if trainParams[p.Name] {
 			x.Kind = IntTrain
 		}
 		b.s.Ints = append(b.s.Ints, x)

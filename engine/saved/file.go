@@ -24,12 +24,6 @@ type File struct {
 	Data []Extent // by constant: dense, row-major, little-endian
 }
 
-// IsProgram reports that a zip holds a program of this package.
-func IsProgram(r io.ReaderAt, size int64) bool {
-	entries, err := readZip(r, size)
-	return err == nil && entries[textEntry] != Extent{}
-}
-
 // Open reads a program from a file of size bytes. The elements of the constants are not read.
 func Open(r io.ReaderAt, size int64) (*File, *ir.Error) {
 	entries, err := readZip(r, size)
@@ -142,7 +136,7 @@ const (
 	zip64EndSize, zip64End         = 56, 0x06064b50
 )
 
-// readZip lists the entries of a zip whose entries are stored as they are. Others are refused: nothing is ever unpacked.
+// readZip lists the entries of a zip whose entries are stored as they are. Others are refused: nothing is unpacked.
 func readZip(r io.ReaderAt, size int64) (map[string]Extent, *ir.Error) {
 	tail := min(size, zipEndSize+zipMaxComment)
 	b, err := read(r, Extent{size - tail, tail})

@@ -15,6 +15,7 @@ const (
 	maxText  = 16 << 20
 	maxRank  = 16
 	maxNames = 1 << 20
+	maxDepth = 200
 )
 
 // formatName is in every program's text.
@@ -24,6 +25,9 @@ const formatName = "torchlette program"
 func Parse(text []byte) (*Program, *ir.Error) {
 	if len(text) > maxText {
 		return nil, wrong("its text has %d bytes, want at most %d", len(text), maxText)
+	}
+	if depth(text) > maxDepth {
+		return nil, wrong("its text is nested more than %d deep", maxDepth)
 	}
 	var head struct {
 		Format  string
@@ -69,6 +73,25 @@ func Parse(text []byte) (*Program, *ir.Error) {
 		p.Functions[name] = b.f
 	}
 	return p, nil
+}
+
+// depth is how deep lists and objects of a JSON text are nested.
+func depth(text []byte) (most int) {
+	now, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == '[' || c == '{'):
+			now++
+			most = max(most, now)
+		case !quoted && (c == ']' || c == '}'):
+			now--
+		}
+	}
+	return most
 }
 
 // cut shortens a text from a file for a message.

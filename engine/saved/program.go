@@ -142,7 +142,8 @@ type (
 
 // Calls are the calls of the engine, other than operators, that a step may name: the walk of autograd and gradients.
 var Calls = map[string]*op.Sig{
-	"engine.backward":       call("engine.backward(Tensor[] roots, Tensor[] grads, Tensor[] inputs, int flags) -> Tensor[]"),
+	"engine.backward": call("engine.backward(Tensor[] roots, Tensor[] grads, Tensor[] inputs, int flags) -> " +
+		"Tensor[]"),
 	"engine.grad":           call("engine.grad(Tensor self) -> Tensor"),
 	"engine.set_grad":       call("engine.set_grad(Tensor self, Tensor? grad) -> Tensor[]"),
 	"engine.requires_grad_": call("engine.requires_grad_(Tensor self, bool value) -> Tensor[]"),

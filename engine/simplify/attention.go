@@ -74,8 +74,8 @@ type search struct {
 	args     int
 }
 
-func (s *search) named(i int, name string) bool {
-	return s.p.Nodes[i].IsPrim() && s.p.Prim(i).Name == name
+func (s *search) is(i int, primitive op.PrimID) bool {
+	return s.p.Nodes[i].IsPrim() && s.p.Prim(i).ID == primitive
 }
 
 // only returns the node whose whole value operand j of node i reads, if nobody else reads it.
@@ -90,11 +90,11 @@ func (s *search) only(i, j int) (node int, ok bool) {
 // attention finds what node i ends, nil for nothing.
 func (s *search) attention(i int) *found {
 	p := s.p
-	if !s.named(i, "matmul") || len(p.OperandsOf(i)) != 2 || ir.AvalOf(p.Nodes[i].Aval).DType != ir.F32 {
+	if !s.is(i, prim.Known.Matmul) || len(p.OperandsOf(i)) != 2 || ir.AvalOf(p.Nodes[i].Aval).DType != ir.F32 {
 		return nil
 	}
 	at, ok := s.only(i, 0)
-	if !ok || !s.named(at, "softmax") || p.Attrs(at)[1] != 0 {
+	if !ok || !s.is(at, prim.Known.Softmax) || p.Attrs(at)[1] != 0 {
 		return nil
 	}
 	shape := p.Aval(program.NodeRef(at)).Shape()
@@ -109,7 +109,7 @@ func (s *search) attention(i int) *found {
 	if ok && s.scaled(at, f) {
 		at, ok = s.only(at, 0)
 	}
-	if !ok || !s.named(at, "matmul") || len(p.OperandsOf(at)) != 2 {
+	if !ok || !s.is(at, prim.Known.Matmul) || len(p.OperandsOf(at)) != 2 {
 		return nil
 	}
 	f.q, f.k = operand(p, at, 0), operand(p, at, 1)
@@ -123,13 +123,13 @@ func (s *search) attention(i int) *found {
 func (f *found) masked(s *search, i int) bool {
 	p := s.p
 	switch {
-	case s.named(i, "where"):
+	case s.is(i, prim.Known.Where):
 		v := operand(p, i, 1)
 		f.cond = v.ref == 0 && math.IsInf(ir.DecodeFloat(p.ScalarTypes(i)[1], p.ScalarsOf(i)[0]), -1)
 		if f.cond && s.fixed(operand(p, i, 0)) {
 			f.mask = operand(p, i, 0)
 		}
-	case s.named(i, "add") && operand(p, i, 0).ref != 0 && operand(p, i, 1).ref != 0:
+	case s.is(i, prim.Known.Add) && operand(p, i, 0).ref != 0 && operand(p, i, 1).ref != 0:
 		if v := operand(p, i, 1); s.fixed(v) && p.Aval(v.ref).DType == ir.F32 {
 			f.mask = v
 		}
@@ -152,7 +152,7 @@ func (s *search) fixed(v view) bool {
 
 // scaled takes the factor of node i, where it multiplies or divides by a number.
 func (s *search) scaled(i int, f *found) bool {
-	mul, div := s.named(i, "mul"), s.named(i, "div")
+	mul, div := s.is(i, prim.Known.Mul), s.is(i, prim.Known.Div)
 	if !mul && !div || operand(s.p, i, 0).ref == 0 || operand(s.p, i, 1).ref != 0 {
 		return false
 	}
@@ -265,8 +265,8 @@ func (c *copier) attention(i int, f *found) {
 		masked = 1
 		in = append(in, fourDims(f.mask, false))
 	}
-	c.add(op.PrimNamed("attention"), []int64{0, masked, 0}, 2, ir.InternAval(av.DType, av.Device, ir.DenseLayout(dense)), i, in,
-		ir.EncodeFloat(ir.F32, f.scale))
+	result := ir.InternAval(av.DType, av.Device, ir.DenseLayout(dense))
+	c.add(prim.Known.Attention, []int64{0, masked, 0}, 2, result, i, in, ir.EncodeFloat(ir.F32, f.scale))
 	c.refs[program.NodeRef(i)] = program.NodeRef(len(c.to.Nodes) - 1)
 }
 
@@ -274,15 +274,16 @@ func (c *copier) attention(i int, f *found) {
 func (c *copier) not(mask view, i int) view {
 	av := c.from.Aval(mask.ref)
 	in := view{ref: c.refs[mask.ref], layout: av.Layout}
-	c.add(op.PrimNamed("compare"), []int64{prim.CompareEq}, 1, av, i, []view{in}, 0)
+	c.add(prim.Known.Compare, []int64{prim.CompareEq}, 1, av, i, []view{in}, 0)
 	mask.ref = program.NodeRef(len(c.to.Nodes) - 1)
 	return mask
 }
 
 // add adds a node with these operands, and then a number.
-func (c *copier) add(primitive *op.Prim, attr []int64, outputs uint8, av *ir.Aval, from int, in []view, number ...uint64) {
+func (c *copier) add(primitive op.PrimID, attr []int64, outputs uint8, av *ir.Aval, from int, in []view,
+	number ...uint64) {
 	q := c.to
-	x := program.Node{Op: uint16(primitive.ID), Operands: uint16(len(in) + len(number)), Outputs: outputs,
+	x := program.Node{Op: uint16(primitive), Operands: uint16(len(in) + len(number)), Outputs: outputs,
 		Attr: ir.InternAttr(attr), Aval: av.ID, Edge: uint32(len(q.Edges)), Scalar: uint32(len(q.Scalars))}
 	for _, v := range in {
 		q.Edges, q.Offsets = append(q.Edges, program.Edge{Value: v.ref, Layout: v.layout.ID}), append(q.Offsets, v.offset)

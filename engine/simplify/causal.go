@@ -3,6 +3,7 @@ package simplify
 import (
 	"math"
 
+	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/engine/program"
 	"github.com/torchlette/torchlette/ir"
 )
@@ -13,7 +14,7 @@ import (
 func Causal(p *program.Program, args int, contents func(input int) []byte) *program.Program {
 	at := map[int]bool{}
 	for i := range p.Nodes {
-		if !p.Nodes[i].IsPrim() || p.Prim(i).Name != "attention" || p.Attrs(i)[0] != 0 || p.Attrs(i)[1] == 0 {
+		if !p.Nodes[i].IsPrim() || p.Prim(i).ID != prim.Known.Attention || p.Attrs(i)[0] != 0 || p.Attrs(i)[1] == 0 {
 			continue
 		}
 		if m := operand(p, i, 3); m.ref.IsInput() && m.ref.Index() >= args {

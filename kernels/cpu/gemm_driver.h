@@ -109,7 +109,8 @@ static void SUF(finish)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t j1)
 }
 
 // Returns a panel of nn columns and kc rows of B, and its row stride in bk. The panel is that of the pack, or is packed
-// into mem; or it is B in place, if B's rows are contiguous and no more than mr rows of A (reuse is their number) read it.
+// into mem; or it is B in place, if B's rows are contiguous and no more than mr rows of A (reuse is their number) read
+// it.
 static const REAL *SUF(panel_of)(gemm *x, REAL *mem, int64_t j, int64_t nn, int64_t k0, int64_t kc, int reuse,
 	int64_t *bk) {
 	if (x->pack) {

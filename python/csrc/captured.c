@@ -147,7 +147,7 @@ static PyObject *py_capture_tangents(PyObject *self, PyObject *args) {
 }
 
 /* The API through which tensors were made, or the calling module's. */
-static uint8_t api_of(PyObject *tensors) {
+uint8_t api_of(PyObject *tensors) {
     uint8_t api = creation_api();
     for (Py_ssize_t i = 0; i < PyList_Size(tensors); i++) {
         api |= ((Tensor *)PyList_GetItem(tensors, i))->api;

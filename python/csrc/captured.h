@@ -6,6 +6,7 @@
 #include "torchlette.h"
 
 PyObject *wrapped_list(const tl_out *outs, int32_t n, uint8_t api);
+uint8_t api_of(PyObject *tensors);
 double *doubles_of(PyObject *list, Py_ssize_t *n);
 
 extern PyMethodDef captured_functions[];

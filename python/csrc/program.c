@@ -6,7 +6,6 @@
 #include "process.h"
 #include "source_loc.h"
 #include "tensor.h"
-#include "threads.h"
 #include "torchlette.h"
 
 enum { MAX_CONSTANTS = 1 << 16 };
@@ -24,7 +23,7 @@ static PyObject *py_export_begin(PyObject *self, PyObject *args) {
     if (known != NULL && outs == NULL) {
         PyErr_NoMemory();
     } else if (known != NULL && check_status(tl_export_begin(hs, (int32_t)n, known, (int32_t)m, outs)) == 0) {
-        list = wrapped_list(outs, (int32_t)n, creation_api());
+        list = wrapped_list(outs, (int32_t)n, api_of(tensors));
     }
     PyMem_Free(hs);
     PyMem_Free(known);
@@ -126,7 +125,8 @@ static PyObject *py_program_numbers(PyObject *self, PyObject *args) {
         return NULL;
     }
     double *numbers = doubles_of(list, &n);
-    double *after = PyMem_Calloc((size_t)n + 1, sizeof *after), *supplied = PyMem_Calloc((size_t)max + 1, sizeof *after);
+    double *after = PyMem_Calloc((size_t)n + 1, sizeof *after);
+    double *supplied = PyMem_Calloc((size_t)max + 1, sizeof *supplied);
     if (numbers != NULL && (after == NULL || supplied == NULL)) {
         PyErr_NoMemory();
     } else if (numbers != NULL &&
@@ -161,7 +161,7 @@ static PyObject *py_program_run(PyObject *self, PyObject *args) {
         Py_ssize_t n_inputs = PySequence_Size(inputs);
         int32_t status = tl_program_run(id, function, hs, (int32_t)n_inputs, (int32_t)(n - n_inputs), numbers,
             (int32_t)n_numbers, evaluation, outs, max, &count);
-        r = check_status(status) == 0 ? wrapped_list(outs, count, creation_api()) : NULL;
+        r = check_status(status) == 0 ? wrapped_list(outs, count, api_of(inputs)) : NULL;
     }
     PyMem_Free(hs);
     PyMem_Free(numbers);

@@ -1,7 +1,6 @@
 #include "session.h"
 
 #include "buffer.h"
-#include "captured.h"
 #include "cpython.h"
 #include "errors.h"
 #include "flush.h"

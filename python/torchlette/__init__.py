@@ -81,6 +81,7 @@ _LAZY_MODULES = (
     "compiler",
     "distributed",
     "distributions",
+    "export",
     "fft",
     "func",
     "futures",
@@ -127,6 +128,7 @@ _LAZY_NAMES = {
         "is_autocast_cache_enabled is_autocast_cpu_enabled set_autocast_cache_enabled set_autocast_cpu_dtype "
         "set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype",
         "compiler": "compile",
+        "export": "TrainingSession",
         "func": "vmap",
         "io.torch_archive": "PyTorchFileReader",
         "jit": "ScriptFunction ScriptModule",

@@ -1,4 +1,4 @@
-"""``python -m torchlette``: the version, the devices, and what is missing."""
+"""``python -m torchlette``: the version, the devices, and what is missing; and commands on saved programs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import torchlette
 from torchlette import _C
+from torchlette.export.command import add_commands
 
 _SHOWN_LIMITS = (
     "maxBufferSize",
@@ -75,12 +76,20 @@ def report() -> str:
 
 
 def main() -> None:
-    """Print the report, or the devices as JSON."""
+    """Print the report, or the devices as JSON, or do a command."""
     parser = argparse.ArgumentParser(
-        prog="python -m torchlette", description="Show the version and the devices of torchlette."
+        prog="python -m torchlette",
+        description="Show the version and the devices of torchlette, or run or show a saved program.",
     )
     parser.add_argument("--json", action="store_true", help="print what the engine knows of the devices as JSON")
-    if parser.parse_args().json:
+    add_commands(parser.add_subparsers(title="commands", metavar="COMMAND"))
+    options = parser.parse_args()
+    if hasattr(options, "command"):
+        try:
+            options.command(options)
+        except (OSError, ValueError, TypeError, RuntimeError) as exc:
+            sys.exit(f"{parser.prog}: {exc}")
+    elif options.json:
         print(json.dumps(json.loads(_C._info("devices")), indent=2))
     else:
         print(report())

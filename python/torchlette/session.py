@@ -1,7 +1,7 @@
 """Inference sessions: a program that runs many times, without recording anything.
 
-The names are onnxruntime's. A session is opened on a file of :func:`torchlette.export.save`, of ``torch.export.save`` or
-of ONNX, or on an exported program. Its first run on arguments of a shape compiles a plan for that shape. Later runs
+The names are onnxruntime's. A session is opened on a file of :func:`torchlette.export.save`, of ``torch.export.save``
+or of ONNX, or on an exported program. Its first run on arguments of a shape compiles a plan for that shape. Later runs
 bind the arguments and results, and call the device.
 """
 
@@ -93,8 +93,8 @@ class InferenceSession:
     """A program that runs on changing inputs.
 
     Any thread may run it, and many sessions may run at once. A session on the CPU has threads and packed copies of its
-    weights of its own. Sizes that the program leaves open may differ from run to run; the session keeps the plans of the
-    16 latest shapes.
+    weights of its own. Sizes that the program leaves open may differ from run to run; the session keeps the plans of
+    the 16 latest shapes.
     """
 
     def __init__(
@@ -157,8 +157,8 @@ class InferenceSession:
             New arrays, which later runs leave alone.
 
         Raises:
-            ValueError: An input is missing, unknown, or of another dtype or shape; an output is unknown. The session can
-                be used on.
+            ValueError: An input is missing, unknown, or of another dtype or shape; an output is unknown. The session
+                can be used on.
         """
         inputs = self._arrays(input_feed)
         outputs = self._new_outputs(inputs)
@@ -240,8 +240,8 @@ class InferenceSession:
 
         Returns:
             ``arena_bytes``: what the intermediate values take together; ``sum_bytes``: what they would take without
-            sharing; ``live_bytes``: the most that is in use at one time. ``parts`` has offset, bytes, and first and last
-            step of each. ``constant_bytes``, ``packed_bytes``, ``output_bytes``: weights and constants, their packed
+            sharing; ``live_bytes``: the most that is in use at one time. ``parts`` has offset, bytes, and first and
+            last step of each. ``constant_bytes``, ``packed_bytes``, ``output_bytes``: weights and constants, their packed
             copies, outputs. ``input_shapes``: the shapes of the plan.
         """
         plan: dict[str, Any] = json.loads(_C._session_info(self._session, "session_memory"))

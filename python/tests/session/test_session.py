@@ -58,7 +58,8 @@ def model(kind: str) -> tuple[nn.Module, tl.Tensor]:
             return m.eval(), cpu(3, 40)
         if kind == "block":
             return Block(32, 4).eval(), cpu(3, 10, 32)
-        m = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(1), nn.Linear(8 * 36, 4))
+        conv, head = nn.Conv2d(3, 8, 3, padding=1), nn.Linear(8 * 36, 4)
+        m = nn.Sequential(conv, nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(1), head)
         m(cpu(4, 3, 6, 6))
         return m.eval(), cpu(3, 3, 6, 6)
 

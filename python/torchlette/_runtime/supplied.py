@@ -122,8 +122,8 @@ class Supply:
         """Return formulas, supplied numbers, guards and writes as a saved program has them.
 
         Args:
-            name: Returns the name of a number of the program by the key of :meth:`leaves` and a position; of a tensor that
-                is written, the key is a tuple with its identity.
+            name: Returns the name of a number of the program by the key of :meth:`leaves` and a position; of a tensor
+                that is written, the key is a tuple with its identity.
         """
         atoms: list[str] = []
         formulas: list[tuple[str, str]] = []
@@ -147,9 +147,7 @@ class Supply:
                 formulas.append((f"t_{len(atoms)}", _formula(fn, atoms[a], atoms[b])))
                 atoms.append(f"t_{len(atoms)}")
         supplied = [number(place) for place in self._taken]
-        writes = [
-            {"number": name((id(t),), 0), "formula": number(x.place)} for t, x in self._writes.values()
-        ]
+        writes = [{"number": name((id(t),), 0), "formula": number(x.place)} for t, x in self._writes.values()]
         return {"formulas": formulas, "supplied": supplied, "guards": guards, "writes": writes}
 
     def commit(self, values: list[Any]) -> None:

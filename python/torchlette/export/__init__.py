@@ -1,7 +1,7 @@
 """Saved programs: what ``torch.export`` has, on this package's operators.
 
-A program is recorded from a module or a function, saved to one file, and run anywhere by this library: from Python, from
-C, on any device, without PyTorch.
+A program is recorded from a module or a function, saved to one file, and run anywhere by this library: from Python,
+from C, on any device, without PyTorch.
 """
 
 from __future__ import annotations

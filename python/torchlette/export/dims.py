@@ -155,8 +155,8 @@ def probes(
             works[name].append(size)
         if options and not works[name]:
             raise Unsupported(
-                f"export: the function works for {name} = {base[name]} only, of {base[name]} and {options}: make the dim "
-                f"static, or give Dim({name!r}) its range"
+                f"export: the function works for {name} = {base[name]} only, of {base[name]} and {options}: make the "
+                f"dim static, or give Dim({name!r}) its range"
             ) from failure
     if len(dims) > 1:
         for pick in (0, 1, -1):
@@ -195,8 +195,8 @@ def merged(traces: list[dict[str, Any]], points: list[Sizes]) -> dict[str, Any]:
 
 def _differ(i: int, a: str, b: str, at: str | None, base: Sizes, point: Sizes) -> Unsupported:
     return Unsupported(
-        f"export: the steps depend on the sizes: step {i} is {a} at {base} and {b} at {point} ({at or 'line unknown'}). A "
-        f"program has the same steps at all sizes"
+        f"export: the steps depend on the sizes: step {i} is {a} at {base} and {b} at {point} "
+        f"({at or 'line unknown'}). A program has the same steps at all sizes"
     )
 
 
@@ -215,6 +215,7 @@ def _merge(values: list[Any], points: list[Sizes], where: str) -> Any:
         text = f"float:{text}"
     if text is None:
         raise Unsupported(
-            f"export: {where}: a number is no known function of the sizes: {dict(zip(map(str, points), values))}"
+            f"export: {where}: a number is no known function of the sizes: "
+            f"{dict(zip(map(str, points), values, strict=True))}"
         )
     return f"={text}"

@@ -1,8 +1,8 @@
 """Files of programs.
 
-A file is a zip with two entries, stored as they are: ``program.json``, and ``weights.safetensors`` with the constants by
-name. The weights begin at a multiple of 64 bytes, so that a reader may map them. docs/internals/programs.md describes
-the text.
+A file is a zip with two entries, stored as they are: ``program.json``, and ``weights.safetensors`` with the constants
+by name. The weights begin at a multiple of 64 bytes, so that a reader may map them. docs/internals/programs.md
+describes the text.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Any
 
 from torchlette import _C
 from torchlette.export.program import ExportedProgram
+from torchlette.export.tracing import checked
 from torchlette.io.safetensors import write_safetensors
 
-__all__ = ["load", "read", "save", "write"]
+__all__ = ["load", "open_model", "read", "save"]
 
 _TEXT, _WEIGHTS = "program.json", "weights.safetensors"
 _ALIGNMENT = 64
@@ -36,8 +37,7 @@ def _entry(archive: zipfile.ZipFile, name: str, position: int) -> zipfile.ZipInf
     return info
 
 
-def write(spec: dict[str, Any], constants: list[_C.Tensor], path: str | os.PathLike[str]) -> None:
-    """Write a program and its constants to a file."""
+def _write(spec: dict[str, Any], constants: list[_C.Tensor], path: str | os.PathLike[str]) -> None:
     tensors = {entry["name"]: t for entry, t in zip(spec["constants"], constants, strict=True)}
     with open(path, "wb") as f, zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(_TEXT, json.dumps(spec, separators=(",", ":")))
@@ -54,13 +54,61 @@ def save(ep: ExportedProgram, f: str | os.PathLike[str]) -> None:
     """
     if not isinstance(ep, ExportedProgram):
         raise TypeError(f"export.save: got {type(ep).__name__}, want an ExportedProgram")
-    write(ep.spec, ep.constants, f)
+    _write(ep.spec, ep.constants, f)
+
+
+def _checked(spec: dict[str, Any]) -> dict[str, Any]:
+    """Check what this package reads of a program besides what the engine has checked."""
+
+    def wants(owner: Any, **kinds: type) -> None:
+        for key, kind in kinds.items():
+            if not isinstance(owner.get(key), kind):
+                raise ValueError(f"export.load: the file is damaged: {key} is missing or wrong")
+
+    wants(spec, dims=list, constants=list, functions=dict)
+    for d in spec["dims"]:
+        wants(d, name=str)
+        d.setdefault("min", 0)
+        d.setdefault("max", None)
+    for c in spec["constants"]:
+        wants(c, name=str, kind=str, dtype=str, shape=list)
+        c.setdefault("requires_grad", False)
+    for n in spec.setdefault("numbers", []):
+        wants(n, name=str, dtype=str)
+        n.setdefault("value", 0.0)
+    for f in spec["functions"].values():
+        wants(f, inputs=list, steps=list, outputs=list)
+        for step in f["steps"]:
+            wants(step, op=str, args=dict, out=list)
+        for v in [*f["inputs"], *f["outputs"], *(v for step in f["steps"] for v in step["out"])]:
+            wants(v, **({"value": str} if "value" in v else {"dtype": str, "shape": list}))
+    _check_nests(spec)
+    return spec
+
+
+def _check_nests(spec: dict[str, Any]) -> None:
+    """Check the nests of arguments and results; a program without them takes and returns tensors."""
+    f = next(iter(spec["functions"].values()))
+    count, results = len(f["inputs"]), len(f["outputs"])
+    nests = spec.setdefault("python", {})
+    if not isinstance(nests, dict):
+        raise ValueError("export.load: the file is damaged: python is wrong")
+    nests.setdefault("args", [{"tensor": i} for i in range(count)])
+    nests.setdefault("kwargs", [])
+    nests.setdefault("result", {"tuple": [{"tensor": i} for i in range(results)]})
+    nests.setdefault("names", [v.get("name", "") for v in f["inputs"]])
+    names = nests["names"]
+    if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
+        raise ValueError("export.load: the file is damaged: names is wrong")
+    checked({"tuple": nests["args"]}, count)
+    checked({"dict": nests["kwargs"]}, count)
+    checked(nests["result"], results)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[_C.Tensor], int]:
     """Read a file: the program, its constants, and the engine's number of the program."""
     number = _C._program_open(path)
-    spec = json.loads(_C._info("program", number))
+    spec = _checked(json.loads(_C._info("program", number)))
     constants = []
     for i, entry in enumerate(spec["constants"]):
         t = _C._program_constant(number, i)
@@ -86,7 +134,7 @@ def load(f: str | os.PathLike[str]) -> ExportedProgram:
             file.seek(0)
             try:
                 names = zipfile.ZipFile(io.BufferedReader(file)).namelist()  # type: ignore[arg-type]
-            except (zipfile.BadZipFile, NotImplementedError, OverflowError) as exc:
+            except Exception as exc:  # a damaged directory raises errors of many classes
                 raise ValueError(f"export.load: the file is damaged: {exc}") from exc
     if _TEXT not in names and any(name.endswith(_PT2) for name in names):
         from torchlette._import import pt2
@@ -95,3 +143,14 @@ def load(f: str | os.PathLike[str]) -> ExportedProgram:
         return program
     spec, constants, number = read(f)
     return ExportedProgram(spec, constants, number)
+
+
+def open_model(path: str | os.PathLike[str]) -> ExportedProgram:
+    """Read a program of any kind of file: those of :func:`load`, or ONNX."""
+    with open(path, "rb") as file:
+        if file.read(2) == b"PK":
+            return load(path)
+    from torchlette import onnx
+
+    program: ExportedProgram = onnx.load(path)
+    return program

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["Sizes", "fit", "fit_float"]
+__all__ = ["Sizes", "fit", "fit_float", "value_of"]
 
 #: The sizes of the named dims in one recording.
 Sizes = dict[str, int]
@@ -22,14 +22,14 @@ Sizes = dict[str, int]
 MAX_DIVISOR = 256
 
 
-def _evaluate(text: str, point: Sizes) -> float:
-    """Return the value of an expression that this module made."""
+def value_of(text: str, point: Sizes) -> float:
+    """Return the value of an expression of sizes that the engine has checked, or that this module made."""
     return eval(compile(text, "size", "eval"), {"__builtins__": {}, "sqrt": math.sqrt}, dict(point))  # noqa: S307
 
 
 def _holds(text: str, values: Sequence[float], points: Sequence[Sizes]) -> bool:
     try:
-        return all(_evaluate(text, p) == v for p, v in zip(points, values, strict=True))
+        return all(value_of(text, p) == v for p, v in zip(points, values, strict=True))
     except (ArithmeticError, ValueError):
         return False
 
@@ -118,7 +118,7 @@ def _product(values: Sequence[int], points: Sequence[Sizes]) -> str | None:
         text = _line(name, xs, [y // common for y in ys]) if common else None
         if text is None:
             return None
-        at_base = int(_evaluate(text, points[0]))
+        at_base = int(value_of(text, points[0]))
         if at_base == 0 or rest % at_base:
             return None
         rest //= at_base
@@ -134,9 +134,17 @@ def _joined(values: Sequence[int], points: Sequence[Sizes]) -> str | None:
     if len(moving) == 1:
         text = _line(moving[0], *lines[moving[0]])
         return text if text is not None and _holds(text, values, points) else None
-    texts = [_line(name, xs, [y - values[0] for y in ys]) for name, (xs, ys) in lines.items() if name in moving]
+    texts, rest = [], values[0]
+    for name in moving:
+        xs, ys = lines[name]
+        # Without the constant where the line is affine, so that it is written once.
+        slope = (ys[1] - ys[0]) // (xs[1] - xs[0])
+        low = ys[0] - slope * xs[0]
+        text = _line(name, xs, [y - low for y in ys])
+        texts.append(text)
+        rest -= int(value_of(text, points[0])) if text is not None else 0
     if moving and all(text is not None for text in texts):
-        text = _sum(" + ".join(f"({text})" for text in texts), values[0])
+        text = _sum(" + ".join(t for t in texts if t is not None), rest)
         if _holds(text, values, points):
             return text
     if (text := _product(values, points)) is not None:

@@ -154,6 +154,8 @@ class ExportedModule(Module):
     def __init__(self, program: ExportedProgram) -> None:
         """Take over the program's tensors."""
         super().__init__()
+        if FORWARD not in program.spec["functions"]:
+            raise ValueError("module(): the program was not exported for inference: a TrainingSession runs it")
         self._program, self._places = program, []
         self.training = bool(program.spec["python"].get("training"))
         for entry, t in zip(program.spec["constants"], program.constants, strict=True):
@@ -178,8 +180,8 @@ class ExportedModule(Module):
         """
         if mode != bool(self._program.spec["python"].get("training")):
             raise NotImplementedError(
-                f"an exported program has the steps of {'evaluation' if mode else 'training'}: export the module in the other "
-                f"mode, or use export_training"
+                f"an exported program has the steps of {'evaluation' if mode else 'training'}: export the module in "
+                f"the other mode, or use export_training"
             )
         return super().train(mode)
 
@@ -276,7 +278,7 @@ def export(
     Raises:
         TypeError: Arguments or results are no such nests.
         ValueError: ``dynamic_shapes`` does not fit the arguments.
-        Unsupported: The steps depend on the sizes in a way that no program can say, or a step is none that a program holds.
+        Unsupported: The steps depend on the sizes in a way that no program can say, or a program cannot hold a step.
         HostReadInCompileError: The function reads the elements of a tensor.
     """
     if not isinstance(args, tuple):
@@ -359,7 +361,9 @@ def _exported(
     labels = _unique(labels)
     outputs = output_names if output_names is not None else _unique(results)
     if len(outputs) != len(recorded["outputs"]):
-        raise ValueError(f"export: the function gives {len(recorded['outputs'])} tensors, want {len(outputs)}: {outputs}")
+        raise ValueError(
+            f"export: the function gives {len(recorded['outputs'])} tensors, want {len(outputs)}: {outputs}"
+        )
     changed = recorded["changed"][len(leaves) :]
     function = {
         "inputs": [
@@ -395,7 +399,9 @@ def _check_constants(found: list[list[_C.Tensor]], points: list[dict[str, int]])
     """Refuse tensors of host data that differ from size to size: they would be constants of one size."""
     for other, point in zip(found[1:], points[1:], strict=True):
         if len(other) != len(found[0]):
-            raise Unsupported(f"export: the function reads {len(found[0])} constants at {points[0]}, {len(other)} at {point}")
+            raise Unsupported(
+                f"export: the function reads {len(found[0])} constants at {points[0]}, {len(other)} at {point}"
+            )
         for i, (a, b) in enumerate(zip(found[0], other, strict=True)):
             if a.shape != b.shape or a.dtype != b.dtype or _C._tobytes(a.detach()) != _C._tobytes(b.detach()):
                 raise Unsupported(

@@ -10,8 +10,10 @@ from typing import Any
 from torchlette import _C
 from torchlette._runtime.captured import capturing
 
-__all__ = ["filled", "flattened", "matched", "parameter_names", "record"]
+__all__ = ["checked", "filled", "flattened", "matched", "parameter_names", "record"]
 
+#: The deepest nest of arguments.
+MAX_DEPTH = 50
 _PLAIN = (bool, int, float, str, type(None))
 
 
@@ -26,8 +28,8 @@ def record(
         known: Tensors that the function may read or write, and that have names.
 
     Returns:
-        The recorded ``steps``, ``outputs``, and which inputs and constants ``changed``; and the tensors that the function
-        read besides ``known``: the program's constants are those of ``known`` and these.
+        The recorded ``steps``, ``outputs``, and which inputs and constants ``changed``; and the tensors that the
+        function read besides ``known``: the program's constants are those of ``known`` and these.
     """
     stand_ins = _C._export_begin(inputs, known)
     try:
@@ -40,28 +42,54 @@ def record(
     return json.loads(text), found
 
 
-def flattened(value: Any, leaves: list[_C.Tensor], names: list[str], name: str) -> Any:
+def flattened(value: Any, leaves: list[_C.Tensor], names: list[str], name: str, depth: int = 0) -> Any:
     """Return a nest as plain data, tensors by their numbers; add its tensors and their names to the lists.
 
     Raises:
         TypeError: The nest has something other than tensors, tuples, lists, dicts, numbers, strings and None.
     """
+    if depth > MAX_DEPTH:
+        raise TypeError(f"export: {name} is nested more than {MAX_DEPTH} deep")
     if isinstance(value, _C.Tensor):
         leaves.append(value)
         names.append(name)
         return {"tensor": len(leaves) - 1}
     if isinstance(value, (list, tuple)):
         kind = "list" if isinstance(value, list) else "tuple"
-        return {kind: [flattened(v, leaves, names, f"{name}_{i}") for i, v in enumerate(value)]}
+        return {kind: [flattened(v, leaves, names, f"{name}_{i}", depth + 1) for i, v in enumerate(value)]}
     if isinstance(value, Mapping):
         if not all(isinstance(key, (str, int)) for key in value):
             raise TypeError(f"export: {name} has keys other than strings and integers")
-        return {"dict": [[key, flattened(v, leaves, names, f"{name}_{key}")] for key, v in value.items()]}
+        return {"dict": [[key, flattened(v, leaves, names, f"{name}_{key}", depth + 1)] for key, v in value.items()]}
     if isinstance(value, _PLAIN):
         return {"plain": value}
     raise TypeError(
         f"export: {name} is of type {type(value).__name__}, want a tensor, or a nest of tuples, lists and dicts"
     )
+
+
+def checked(nest: Any, count: int, depth: int = 0) -> None:
+    """Check that data of a file describe a nest of at most ``count`` tensors.
+
+    Raises:
+        ValueError: They do not.
+    """
+    if not isinstance(nest, dict) or len(nest) != 1 or depth > MAX_DEPTH:
+        raise ValueError(f"export.load: the file is damaged: a nest is wrong, or deeper than {MAX_DEPTH}")
+    (kind, part), *_ = nest.items()
+    good = isinstance(part, list)
+    if kind == "tensor":
+        good = type(part) is int and 0 <= part < count
+    elif kind == "plain":
+        good = isinstance(part, _PLAIN)
+    elif kind == "dict" and good:
+        good = all(isinstance(e, list) and len(e) == 2 and isinstance(e[0], (str, int)) for e in part)
+    elif kind not in ("list", "tuple"):
+        good = False
+    if not good:
+        raise ValueError("export.load: the file is damaged: a nest of arguments or results is wrong")
+    for inner in part if isinstance(part, list) else ():
+        checked(inner[1] if kind == "dict" else inner, count, depth + 1)
 
 
 def filled(nest: Any, leaves: Sequence[Any]) -> Any:

@@ -233,8 +233,8 @@ def export_training(
 
     Raises:
         TypeError: ``args`` is no tuple, or ``loss_fn`` returns no number.
-        Unsupported: The step calls a closure, a hook of a tensor or a ``torch.autograd.Function``, or depends on the step
-            count in more ways than a program has functions.
+        Unsupported: The step calls a closure, a hook of a tensor or a ``torch.autograd.Function``, or depends on the
+            step count in more ways than a program has functions.
     """
     if not isinstance(args, tuple):
         raise TypeError(f"export_training: args is wrong: got {type(args).__name__}, want a tuple")
@@ -305,9 +305,7 @@ def _spec(x: _Exporter) -> dict[str, Any]:
         {"name": n, "dtype": str(t.dtype).removeprefix("torch."), "shape": list(t.shape)}
         for n, t in zip(x.labels, x.inputs, strict=True)
     ]
-    functions = {
-        name: {"inputs": inputs, **_renumbered(f, len(inputs), names)} for name, f in x.functions.items()
-    }
+    functions = {name: {"inputs": inputs, **_renumbered(f, len(inputs), names)} for name, f in x.functions.items()}
     return {
         "format": "torchlette program",
         "version": 1,
@@ -346,7 +344,7 @@ class TrainingSession:
             t.detach().clone().to(self.device).requires_grad_(entry["requires_grad"])
             for entry, t in zip(program.spec["constants"], program.constants, strict=True)
         ]
-        #: The numbers of the optimizer by name: learning rates, such as ``optimizer.param_groups.0.lr``, and step counts.
+        #: The numbers of the optimizer by name: learning rates (``optimizer.param_groups.0.lr``), and step counts.
         self.numbers: dict[str, float] = {n["name"]: n["value"] for n in program.spec.get("numbers", ())}
 
     def step(self, *args: Any, training: bool = True) -> _C.Tensor:
@@ -365,8 +363,12 @@ class TrainingSession:
         """
         nests, leaves = self._program.spec["python"], list[Any]()
         matched({"tuple": nests["args"]}, tuple(self._tensor(n, v) for n, v in _zipped(nests, args)), leaves, "args")
-        if not training:
-            return run(self._program, EVALUATE, leaves, self._tensors)[0]
+        loss = self._train(leaves) if training else run(self._program, EVALUATE, leaves, self._tensors)[0]
+        loss._door = True  # a number for whoever asks, as in PyTorch
+        return loss
+
+    def _train(self, leaves: list[_C.Tensor]) -> _C.Tensor:
+        """Run the step that fits the optimizer's numbers."""
         before = list(self.numbers.values())
         for name in self._steps:
             found = _C._program_numbers(self._program.number, name, before, 1 << 16)
@@ -374,8 +376,8 @@ class TrainingSession:
                 break
         else:
             raise RuntimeError(
-                f"TrainingSession: no step of the program is for these numbers: {self.numbers}: the optimizer takes another "
-                f"branch than it did when it was exported"
+                f"TrainingSession: no step of the program is for these numbers: {self.numbers}: the optimizer takes "
+                f"another branch than it did when it was exported"
             )
         supplied, after = found
         loss = run(self._program, name, leaves, self._tensors, supplied)[0]
@@ -418,17 +420,20 @@ class TrainingSession:
         wanted = {*self._names, *self.numbers, "generator"}
         if wanted != set(state_dict):
             raise ValueError(
-                f"load_state_dict: missing: {sorted(wanted - set(state_dict))}, unknown: {sorted(set(state_dict) - wanted)}"
+                f"load_state_dict: missing: {sorted(wanted - set(state_dict))}, unknown: "
+                f"{sorted(set(state_dict) - wanted)}"
             )
         given = {k: v if isinstance(v, _C.Tensor) else _C.tensor(v) for k, v in state_dict.items()}
         for name, t in zip(self._names, self._tensors, strict=True):
             if given[name].shape != t.shape:
-                raise ValueError(f"load_state_dict: {name}: got shape {tuple(given[name].shape)}, want {tuple(t.shape)}")
+                raise ValueError(
+                    f"load_state_dict: {name}: got shape {tuple(given[name].shape)}, want {tuple(t.shape)}"
+                )
         with no_grad():
             for name, t in zip(self._names, self._tensors, strict=True):
                 t.copy_(given[name])
-        self.numbers = {name: float(given[name]) for name in self.numbers}
-        _C._set_rng_state([w % (1 << 64) for w in given["generator"].tolist()])
+        self.numbers = {name: given[name].item() for name in self.numbers}
+        _C._set_rng_state(tuple(w % (1 << 64) for w in given["generator"].tolist()))
 
 
 def _zipped(nests: dict[str, Any], args: tuple[Any, ...]) -> list[tuple[Any, Any]]:
