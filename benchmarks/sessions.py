@@ -31,7 +31,6 @@ Model = Callable[[Any], Any]
 def mlp(width: int) -> Model:
     """Three linear layers with ReLU between."""
 
-
     def make(lib: Any) -> Any:
         linear, relu = lib.nn.Linear, lib.nn.ReLU
         return lib.nn.Sequential(linear(width, width), relu(), linear(width, width), relu(), linear(width, width))

@@ -241,8 +241,8 @@ class InferenceSession:
         Returns:
             ``arena_bytes``: what the intermediate values take together; ``sum_bytes``: what they would take without
             sharing; ``live_bytes``: the most that is in use at one time. ``parts`` has offset, bytes, and first and
-            last step of each. ``constant_bytes``, ``packed_bytes``, ``output_bytes``: weights and constants, their packed
-            copies, outputs. ``input_shapes``: the shapes of the plan.
+            last step of each. ``constant_bytes``, ``packed_bytes``, ``output_bytes``: weights and constants, their
+            packed copies, outputs. ``input_shapes``: the shapes of the plan.
         """
         plan: dict[str, Any] = json.loads(_C._session_info(self._session, "session_memory"))
         return plan
