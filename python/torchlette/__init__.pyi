@@ -8,6 +8,7 @@ from torchlette import autograd as autograd
 from torchlette import backends as backends
 from torchlette import distributed as distributed
 from torchlette import distributions as distributions
+from torchlette import export as export
 from torchlette import fft as fft
 from torchlette import func as func
 from torchlette import io as io
@@ -708,6 +709,7 @@ from torchlette.amp.autocast_mode import set_autocast_cpu_enabled as set_autocas
 from torchlette.amp.autocast_mode import set_autocast_dtype as set_autocast_dtype
 from torchlette.amp.autocast_mode import set_autocast_enabled as set_autocast_enabled
 from torchlette.amp.autocast_mode import set_autocast_gpu_dtype as set_autocast_gpu_dtype
+from torchlette.export import TrainingSession as TrainingSession
 from torchlette.func import vmap as vmap
 from torchlette.io import serialization as serialization
 from torchlette.io.serialization import load as load
@@ -727,6 +729,7 @@ from torchlette.nn.modules.rnn import gru_cell as gru_cell
 from torchlette.nn.modules.rnn import lstm_cell as lstm_cell
 from torchlette.nn.modules.rnn import rnn_relu_cell as rnn_relu_cell
 from torchlette.nn.modules.rnn import rnn_tanh_cell as rnn_tanh_cell
+from torchlette.session import InferenceSession as InferenceSession
 
 __version__: str
 _foreach_abs: Callable[..., Any]

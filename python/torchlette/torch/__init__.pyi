@@ -33,6 +33,7 @@ from torchlette import GradScaler as GradScaler
 from torchlette import GradcheckError as GradcheckError
 from torchlette import HostReadInCompileError as HostReadInCompileError
 from torchlette import IndexRangeError as IndexRangeError
+from torchlette import InferenceSession as InferenceSession
 from torchlette import InternalError as InternalError
 from torchlette import InvalidHandleError as InvalidHandleError
 from torchlette import InvalidTraceTensorEscapeError as InvalidTraceTensorEscapeError
@@ -54,6 +55,7 @@ from torchlette import Size as Size
 from torchlette import Tensor as Tensor
 from torchlette import TensorHostCoercionError as TensorHostCoercionError
 from torchlette import TorchletteError as TorchletteError
+from torchlette import TrainingSession as TrainingSession
 from torchlette import UntypedStorage as UntypedStorage
 from torchlette import ValueLostError as ValueLostError
 from torchlette import ValueOverflowError as ValueOverflowError
@@ -387,6 +389,7 @@ from torchlette import expand_copy as expand_copy
 from torchlette import explain as explain
 from torchlette import expm1 as expm1
 from torchlette import expm1_ as expm1_
+from torchlette import export as export
 from torchlette import eye as eye
 from torchlette import feature_alpha_dropout as feature_alpha_dropout
 from torchlette import fft as fft
@@ -744,6 +747,7 @@ from torchlette import select_scatter as select_scatter
 from torchlette import selu as selu
 from torchlette import selu_ as selu_
 from torchlette import serialization as serialization
+from torchlette import session as session
 from torchlette import set_anomaly_enabled as set_anomaly_enabled
 from torchlette import set_autocast_cache_enabled as set_autocast_cache_enabled
 from torchlette import set_autocast_cpu_dtype as set_autocast_cpu_dtype
