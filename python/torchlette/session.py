@@ -8,6 +8,7 @@ bind the arguments and results, and call the device.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -74,8 +75,7 @@ def _program(source: Any) -> ExportedProgram:
         from torchlette import export
 
         return export.load(source)
-    from torchlette import onnx
-
+    onnx: Any = importlib.import_module("torchlette.onnx")
     return onnx.load(source)  # type: ignore[no-any-return]
 
 
@@ -297,16 +297,16 @@ class IOBinding:
                     raise ValueError(f"session: input {name!r}: a bound array must be contiguous and aligned")
             import numpy as np
 
-            for a, new in zip(self._of._outputs, self._of._new_outputs(inputs), strict=True):
-                given = self._out.get(a.name)
+            for port, new in zip(self._of._outputs, self._of._new_outputs(inputs), strict=True):
+                given = self._out.get(port.name)
                 if given is None:
-                    self._out[a.name] = given = new
+                    self._out[port.name] = given = new
                 if given.dtype != new.dtype or given.shape != new.shape:
                     raise ValueError(
-                        f"session: output {a.name!r}: got {given.dtype} of shape {given.shape}, "
+                        f"session: output {port.name!r}: got {given.dtype} of shape {given.shape}, "
                         f"want {new.dtype} of shape {new.shape}"
                     )
                 if any(np.may_share_memory(given, x) for x in inputs):
-                    raise ValueError(f"session: output {a.name!r} shares memory with an input")
+                    raise ValueError(f"session: output {port.name!r} shares memory with an input")
             self._bound = _C._session_bind(self._of._session, inputs, tuple(self.get_outputs()))
         return self._bound
