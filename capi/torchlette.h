@@ -454,7 +454,7 @@ TL_API int32_t tl_export_end(int32_t keep, const uint64_t *results, int32_t n, c
 /* Checks the text of a saved program and gives it a number. */
 TL_API int32_t tl_program_parse(const char *json, size_t bytes, uint64_t *id);
 
-/* Opens a saved program. tl_info("program") has its text. */
+/* Opens a saved program. Its text is tl_info's of kind "program". */
 TL_API int32_t tl_program_open(const char *path, uint64_t *id);
 
 /* Reads constant i of an opened program to a tensor on the CPU. */

@@ -195,7 +195,7 @@ var exports = []export{
 	{name: "tl_program_parse", ret: "int32_t", params: "const char *json, size_t bytes, uint64_t *id",
 		doc: "Checks the text of a saved program and gives it a number."},
 	{name: "tl_program_open", ret: "int32_t", params: "const char *path, uint64_t *id",
-		doc: "Opens a saved program. tl_info(\"program\") has its text."},
+		doc: "Opens a saved program. Its text is tl_info's of kind \"program\"."},
 	{name: "tl_program_constant", ret: "int32_t", params: "uint64_t id, int32_t i, tl_out *out",
 		doc: "Reads constant i of an opened program to a tensor on the CPU."},
 	{name: "tl_program_numbers", ret: "int32_t",
