@@ -23,10 +23,10 @@ import (
 // The engine reads the environment here and nowhere else; docs/environment.md lists it.
 func init() {
 	engine.Configure(engine.Config{Open: openDevice, Describe: describeDevices, Adapters: describeAdapters,
-		DefaultDevice: defaultDevice,
-		Debug:         planDebug,
-		Stacks:        func() bool { return getenv("TORCHLETTE_DEBUG") != "" },
-		State:         (*engine.State)(unsafe.Pointer(&C.tl_shared))})
+		DefaultDevice: defaultDevice, OpenHost: openHost,
+		Debug:  planDebug,
+		Stacks: func() bool { return getenv("TORCHLETTE_DEBUG") != "" },
+		State:  (*engine.State)(unsafe.Pointer(&C.tl_shared))})
 	engine.RegisterOption("num_threads", setThreads, func() string { return strconv.Itoa(threads()) })
 	engine.RegisterOption("autotune", setAutotune,
 		func() string { return strconv.Itoa(map[bool]int{true: 1}[autotune()]) })
@@ -137,6 +137,22 @@ func mergeLimit() int {
 	return max(n, 0)
 }
 
+// openHost opens a device on the processor for a session, nil where kernels are interpreted. Its kernels get machine
+// code in their first run.
+func openHost(n int) (device.Host, error) {
+	opts := cpuOptions()
+	if opts.ISA == "interpreter" {
+		return nil, nil
+	}
+	if n > 0 {
+		opts.Threads = n
+	}
+	if opts.Hot == 0 {
+		opts.Hot = 1
+	}
+	return cpu.New(opts)
+}
+
 // openDevice opens a device on first use.
 func openDevice(id ir.DeviceID) (device.Device, error) {
 	if id == ir.CPU {
@@ -151,16 +167,20 @@ func openDevice(id ir.DeviceID) (device.Device, error) {
 // instruction set instead of the best one, or "interpreter", which interprets all kernels. "blocks", alone or after the
 // instruction set and a comma, switches machine code off.
 func openCPU() (device.Device, error) {
-	isa := getenv("TORCHLETTE_CPU")
-	if isa == "interpreter" {
+	opts := cpuOptions()
+	if opts.ISA == "interpreter" {
 		return reference.New(), nil
 	}
-	opts := cpu.Options{Threads: threads()}
-	if rest, blocks := strings.CutSuffix(isa, "blocks"); blocks {
-		isa, opts.Hot = strings.TrimSuffix(rest, ","), -1
-	}
-	opts.ISA = isa
 	return cpu.New(opts)
+}
+
+// cpuOptions reads the environment.
+func cpuOptions() cpu.Options {
+	opts := cpu.Options{Threads: threads(), ISA: getenv("TORCHLETTE_CPU")}
+	if rest, blocks := strings.CutSuffix(opts.ISA, "blocks"); blocks {
+		opts.ISA, opts.Hot = strings.TrimSuffix(rest, ","), -1
+	}
+	return opts
 }
 
 // defaultDevice returns TORCHLETTE_DEVICE if set, else a real GPU, else the CPU.
@@ -223,4 +243,20 @@ func describeAdapters() []engine.DeviceInfo {
 			Software: a.Kind == gpu.Software}
 	}
 	return out
+}
+
+// deviceNamed returns the device of a name.
+func deviceNamed(name string) (ir.DeviceID, *ir.Error) {
+	kind, number, numbered := strings.Cut(name, ":")
+	n, err := 0, error(nil)
+	if numbered {
+		n, err = strconv.Atoi(number)
+	}
+	switch {
+	case err == nil && kind == "cpu" && n == 0:
+		return ir.CPU, nil
+	case err == nil && kind == "wgpu" && n >= 0 && n < int(ir.Meta)-1:
+		return ir.DeviceID(n + 1), nil
+	}
+	return 0, ir.Errorf(ir.ErrRuntime, "device %q is unknown: want cpu, wgpu, or wgpu:0, wgpu:1 and so on", name)
 }

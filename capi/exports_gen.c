@@ -480,6 +480,59 @@ int32_t tl_set_option(const char *key, const char *value) {
     return tlgo_set_option((char *)key, (char *)value);
 }
 
+int32_t tl_session_open(const char *path, const char *device, int32_t threads, uint64_t *session) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_session_open((char *)path, (char *)device, threads, session);
+}
+
+int32_t tl_session_of(uint64_t program, const uint64_t *constants, int32_t n, uint8_t device, int32_t threads,
+    uint8_t precision, uint64_t *session) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_session_of(program, (uint64_t *)constants, n, device, threads, precision, session);
+}
+
+int32_t tl_session_describe(uint64_t session, int32_t outputs, tl_session_value *values, int32_t max, int32_t *n) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_session_describe(session, outputs, values, max, n);
+}
+
+int32_t tl_session_prepare(uint64_t session, const tl_session_value *inputs, int32_t n_in, tl_session_value *outputs,
+    int32_t max, int32_t *n_out) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_session_prepare(session, (tl_session_value *)inputs, n_in, outputs, max, n_out);
+}
+
+int32_t tl_session_run(uint64_t session, const tl_session_value *inputs, int32_t n_in, tl_session_value *outputs,
+    int32_t max, int32_t *n_out) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_session_run(session, (tl_session_value *)inputs, n_in, outputs, max, n_out);
+}
+
+int32_t tl_session_run_into(uint64_t session, const tl_session_value *inputs, int32_t n_in, tl_session_value *outputs,
+    int32_t n_out) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_session_run_into(session, (tl_session_value *)inputs, n_in, outputs, n_out);
+}
+
+int32_t tl_session_close(uint64_t session) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_session_close(session);
+}
+
 int32_t tl_reset(void) {
     if (tl_forked) {
         return tl_refuse_fork();

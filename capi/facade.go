@@ -11,4 +11,6 @@ type (
 	gradEvent = engine.BackwardEvent
 	function  = engine.Function
 	savedInfo = engine.SavedInfo
+
+	sessionValue = engine.SessionValue
 )

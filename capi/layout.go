@@ -32,6 +32,13 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_event{}.grad)-unsafe.Offsetof(gradEvent{}.Grad)]
 	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_event{}.name)-unsafe.Offsetof(gradEvent{}.Name)]
 
+	_ = [1]struct{}{}[unsafe.Sizeof(C.tl_session_value{})-unsafe.Sizeof(sessionValue{})]
+	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_session_value{}.rank)-unsafe.Offsetof(sessionValue{}.Rank)]
+	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_session_value{}.shape)-unsafe.Offsetof(sessionValue{}.Shape)]
+	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_session_value{}.data)-unsafe.Offsetof(sessionValue{}.Data)]
+	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_session_value{}.bytes)-unsafe.Offsetof(sessionValue{}.Bytes)]
+	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_session_value{}.name)-unsafe.Offsetof(sessionValue{}.Name)]
+
 	_ = [1]struct{}{}[unsafe.Sizeof(C.tl_function_info{})-unsafe.Sizeof(function{})]
 	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_function_info{}.name)-unsafe.Offsetof(function{}.Name)]
 	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_function_info{}.output)-unsafe.Offsetof(function{}.Output)]

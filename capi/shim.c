@@ -62,6 +62,8 @@ void tlgo_fail(int32_t code, uint32_t source_loc, char *message, size_t bytes) {
 
 void tlgo_free_c(void *p) { free(p); }
 
+void *tlgo_alloc_c(size_t bytes) { return malloc(bytes); }
+
 int32_t tl_refuse_fork(void) {
     static char text[] =
         "torchlette: the engine does not survive fork(): its threads stay behind in the parent. "

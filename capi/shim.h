@@ -19,4 +19,7 @@ void tlgo_fail(int32_t code, uint32_t source_loc, char *message, size_t bytes);
 // tlgo_free_c frees memory of the C heap. Go calls it.
 void tlgo_free_c(void *p);
 
+// tlgo_alloc_c gives memory of the C heap, NULL where there is none.
+void *tlgo_alloc_c(size_t bytes);
+
 #endif

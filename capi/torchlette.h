@@ -225,6 +225,16 @@ typedef struct {
     char name[32];
 } tl_saved_info;
 
+/* An input or an output of a session. */
+typedef struct {
+    uint8_t dtype;
+    int32_t rank;
+    int64_t shape[TL_MAX_RANK]; /* in descriptions -1 where it may differ from run to run */
+    void *data; /* dense and row-major */
+    size_t bytes;
+    char name[128];
+} tl_session_value;
+
 /* Words of tl_watch_engine. They are read and written atomically. */
 typedef struct {
     int32_t defer; /* set by the caller, who then calls tl_flush_within with due 1 when due is set */
@@ -444,7 +454,7 @@ TL_API int32_t tl_export_end(int32_t keep, const uint64_t *results, int32_t n, c
 /* Checks the text of a saved program and gives it a number. */
 TL_API int32_t tl_program_parse(const char *json, size_t bytes, uint64_t *id);
 
-/* Opens a saved program. tl_info("program") has its text. */
+/* Opens a saved program. Its text is tl_info's of kind "program". */
 TL_API int32_t tl_program_open(const char *path, uint64_t *id);
 
 /* Reads constant i of an opened program to a tensor on the CPU. */
@@ -484,7 +494,7 @@ TL_API int32_t tl_thread(uint64_t id, int32_t ended);
 TL_API int32_t tl_rng(int32_t action, uint64_t *state);
 
 /* Gives a JSON text. kind: "devices", "memory_stats", "explain", "explain_program", "stats", "windows", "watched",
- * "leaks", "ops". Free it with tl_free_text. */
+ * "leaks", "ops", and of a session "session_memory", "session_profile". Free it with tl_free_text. */
 TL_API int32_t tl_info(const char *kind, uint64_t handle, char **json, size_t *bytes);
 
 /* Frees a text of tl_info. */
@@ -492,6 +502,35 @@ TL_API void tl_free_text(void *p);
 
 /* Sets an engine option. */
 TL_API int32_t tl_set_option(const char *key, const char *value);
+
+/* Opens a saved program for inference on a device such as "cpu" or "wgpu:0"; NULL: the CPU. threads 0: as many as
+ * cores. Sessions may be used from any thread. */
+TL_API int32_t tl_session_open(const char *path, const char *device, int32_t threads, uint64_t *session);
+
+/* Opens a session on an opened program with these tensors as its constants, which stay the caller's. precision: the
+ * dtype that products and convolutions of float32 cast to; 0 for none. */
+TL_API int32_t tl_session_of(uint64_t program, const uint64_t *constants, int32_t n, uint8_t device, int32_t threads,
+    uint8_t precision, uint64_t *session);
+
+/* Describes at most max inputs, or with outputs 1 outputs, of a session; n is their number. */
+TL_API int32_t tl_session_describe(uint64_t session, int32_t outputs, tl_session_value *values, int32_t max,
+    int32_t *n);
+
+/* Describes the outputs for inputs of these shapes, and makes what a run on such inputs needs. It reads no data. */
+TL_API int32_t tl_session_prepare(uint64_t session, const tl_session_value *inputs, int32_t n_in,
+    tl_session_value *outputs, int32_t max, int32_t *n_out);
+
+/* Runs a session on inputs, matched by name, and describes its outputs. Their memory is the session's; it is valid
+ * until the next run, or until the session is closed. */
+TL_API int32_t tl_session_run(uint64_t session, const tl_session_value *inputs, int32_t n_in, tl_session_value *outputs,
+    int32_t max, int32_t *n_out);
+
+/* tl_session_run into the data of outputs, where there is room for their bytes. It must not overlap the inputs. */
+TL_API int32_t tl_session_run_into(uint64_t session, const tl_session_value *inputs, int32_t n_in,
+    tl_session_value *outputs, int32_t n_out);
+
+/* Closes a session. An unknown one is an error. */
+TL_API int32_t tl_session_close(uint64_t session);
 
 /* Starts the engine anew after TL_POISONED. */
 TL_API int32_t tl_reset(void);

@@ -14,6 +14,8 @@ import (
 type Config struct {
 	// Open opens a device when it is first named.
 	Open func(ir.DeviceID) (device.Device, error)
+	// OpenHost, optional, opens a device of its own on the processor, for a session; threads 0: as many as cores.
+	OpenHost func(threads int) (device.Host, error)
 	// Describe lists the devices that could be opened, for Info("devices").
 	Describe func() []DeviceInfo
 	// Adapters lists the GPUs wgpu:0, wgpu:1 and so on without opening them, for Info("adapters").

@@ -24,6 +24,7 @@ type Engine struct {
 	dispatch dispatch.Dispatcher
 	runtime  *runtime.Executor
 
+	sessions sessions // of inference, under a lock of their own
 	recorder recorder // decodes and records operator calls
 	devices  devices  // open devices, the default device, values of uploaded integers
 	planner  planner  // collects windows and finds or builds their plans

@@ -137,6 +137,13 @@ func (e *Engine) SetRNGState(v [4]uint64) {
 
 // Info returns a JSON document about the engine.
 func (e *Engine) Info(kind string, h uint64) (doc []byte, err *ir.Error) {
+	if strings.HasPrefix(kind, "session_") {
+		s, err := e.SessionOf(h)
+		if err != nil {
+			return nil, err
+		}
+		return s.Info(kind)
+	}
 	defer e.leave(&err)
 	e.enter()
 	var v any

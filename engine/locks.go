@@ -21,15 +21,22 @@ func busy() *ir.Error {
 }
 
 // acquire enters for thread id. It fails if another thread is inside, unless the policy is to wait.
-func (l *execLock) acquire(id int64) *ir.Error {
+func (l *execLock) acquire(id int64) *ir.Error { return l.acquireOr(id, busy) }
+
+// await enters for thread id, whatever the policy.
+func (l *execLock) await(id int64) { _ = l.acquireOr(id, nil) }
+
+// acquireOr enters for thread id. If another thread is inside, it waits, or fails with refuse where the policy is not
+// to wait.
+func (l *execLock) acquireOr(id int64, refuse func() *ir.Error) *ir.Error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cond == nil {
 		l.cond = sync.NewCond(&l.mu)
 	}
 	for l.depth > 0 && l.owner != id {
-		if !l.wait {
-			return busy()
+		if !l.wait && refuse != nil {
+			return refuse()
 		}
 		l.cond.Wait()
 	}

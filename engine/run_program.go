@@ -23,6 +23,8 @@ type ProgramRun struct {
 	// Evaluation: operators that train and evaluate differently evaluate. Else they do as recorded.
 	Evaluation bool
 
+	precision ir.DType // to which steps cast that no autocast has recorded; InvalidDType for none
+
 	device ir.DeviceID // of the constants and inputs: what is made is made there
 	sizes  []int64
 	values []uint64       // by value: its handle; 0 before its step and after its last use
@@ -43,18 +45,39 @@ func (e *Engine) RunProgram(r *ProgramRun) (outs []Out, err *ir.Error) {
 			err = e.walkStep(r)
 		}
 	}
-	if err != nil {
-		cut := *err
-		cut.Msg = err.Msg + r.cutWire()
-		err = &cut
+	return e.endRun(r, r.located(err))
+}
+
+// runInside is RunProgram within the lock, of a function without a walk of autograd.
+func (e *Engine) runInside(r *ProgramRun) (outs []Out, err *ir.Error) {
+	if err := e.bindRun(r); err != nil {
+		return nil, err
 	}
-	return e.endRun(r, err)
+	if err = e.stepsOf(r); err == nil && r.at < len(r.Function.Steps) {
+		err = ir.Errorf(ir.ErrNotImplemented, "the program walks backward")
+	}
+	return e.endInside(r, r.located(err))
+}
+
+// located names the step that failed.
+func (r *ProgramRun) located(err *ir.Error) *ir.Error {
+	if err == nil {
+		return nil
+	}
+	cut := *err
+	cut.Msg = err.Msg + r.cutWire()
+	return &cut
 }
 
 // beginRun checks what the run is given and binds the dims.
 func (e *Engine) beginRun(r *ProgramRun) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
+	return e.bindRun(r)
+}
+
+// bindRun is beginRun within the lock.
+func (e *Engine) bindRun(r *ProgramRun) (err *ir.Error) {
 	f := r.Function
 	if len(r.Inputs) != len(f.Inputs) {
 		return ir.Errorf(ir.ErrType, "%s: got %d inputs, want %d", f.Name, len(r.Inputs), len(f.Inputs))
@@ -104,6 +127,11 @@ func (e *Engine) beginRun(r *ProgramRun) (err *ir.Error) {
 func (e *Engine) runSteps(r *ProgramRun) (err *ir.Error) {
 	defer e.leaveOp(0, &err)
 	e.enter()
+	return e.stepsOf(r)
+}
+
+// stepsOf is runSteps within the lock.
+func (e *Engine) stepsOf(r *ProgramRun) *ir.Error {
 	s := e.session
 	grad, autocast, device, set := s.GradMode, s.Autocast, s.DefaultDev, s.DeviceSet
 	defer func() {
@@ -116,6 +144,9 @@ func (e *Engine) runSteps(r *ProgramRun) (err *ir.Error) {
 			return nil
 		}
 		s.GradMode, s.Autocast = grad && !x.NoGrad, x.Autocast
+		if d := r.precision; d != ir.InvalidDType && x.Autocast == [2]ir.DType{} {
+			s.Autocast = [2]ir.DType{d, d}
+		}
 		if err := e.runStep(r, x); err != nil {
 			return err
 		}
@@ -206,7 +237,7 @@ func (r *ProgramRun) keep(e *Engine, x *saved.Step, outs []Out) *ir.Error {
 		if o.Flags&OutIsInput == 0 || r.holds[o.Handle] > 0 {
 			r.holds[o.Handle]++
 		}
-		if ir.DType(o.DType) != x.Outs[k].DType {
+		if r.precision == ir.InvalidDType && ir.DType(o.DType) != x.Outs[k].DType {
 			return ir.Errorf(ir.ErrType, "result %d is %s, the program says %s", k, ir.DType(o.DType), x.Outs[k].DType)
 		}
 		r.dropAfter(e, x.First+k)
@@ -276,6 +307,11 @@ func (e *Engine) keepWalk(r *ProgramRun, x *saved.Step, outs []Out) (err *ir.Err
 func (e *Engine) endRun(r *ProgramRun, failed *ir.Error) (outs []Out, err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
+	return e.endInside(r, failed)
+}
+
+// endInside is endRun within the lock.
+func (e *Engine) endInside(r *ProgramRun, failed *ir.Error) (outs []Out, err *ir.Error) {
 	if failed == nil {
 		outs = make([]Out, len(r.Function.Outputs))
 		for i, o := range r.Function.Outputs {

@@ -59,11 +59,13 @@ engine/autograd < engine/lazy
 engine/program < engine/lazy
 engine/lazy < engine/dispatch
 engine/program < engine/compile
+engine/program < engine/simplify
 engine/lower < engine/compile
 engine/compile < engine/runtime
 engine/lazy < engine
 engine/dispatch < engine
 engine/runtime < engine
+engine/simplify < engine
 engine/op/composite < engine
 engine/op < engine/saved
 engine/saved < engine

@@ -195,7 +195,7 @@ var exports = []export{
 	{name: "tl_program_parse", ret: "int32_t", params: "const char *json, size_t bytes, uint64_t *id",
 		doc: "Checks the text of a saved program and gives it a number."},
 	{name: "tl_program_open", ret: "int32_t", params: "const char *path, uint64_t *id",
-		doc: "Opens a saved program. tl_info(\"program\") has its text."},
+		doc: "Opens a saved program. Its text is tl_info's of kind \"program\"."},
 	{name: "tl_program_constant", ret: "int32_t", params: "uint64_t id, int32_t i, tl_out *out",
 		doc: "Reads constant i of an opened program to a tensor on the CPU."},
 	{name: "tl_program_numbers", ret: "int32_t",
@@ -226,11 +226,40 @@ var exports = []export{
 		doc: "Seeds the generator from state[0] (TL_RNG_SEED), or reads or writes its four words (TL_RNG_GET, TL_RNG_SET)."},
 	{name: "tl_info", ret: "int32_t", params: "const char *kind, uint64_t handle, char **json, size_t *bytes",
 		doc: "Gives a JSON text. kind: \"devices\", \"memory_stats\", \"explain\", \"explain_program\", \"stats\", " +
-			"\"windows\", \"watched\", \"leaks\", \"ops\". Free it with tl_free_text."},
+			"\"windows\", \"watched\", \"leaks\", \"ops\", and of a session \"session_memory\", " +
+			"\"session_profile\". Free it with tl_free_text."},
 	{name: "tl_free_text", ret: "void", params: "void *p", inC: true,
 		doc: "Frees a text of tl_info."},
 	{name: "tl_set_option", ret: "int32_t", params: "const char *key, const char *value",
 		doc: "Sets an engine option."},
+	{name: "tl_session_open", ret: "int32_t",
+		params: "const char *path, const char *device, int32_t threads, uint64_t *session",
+		doc: "Opens a saved program for inference on a device such as \"cpu\" or \"wgpu:0\"; NULL: the CPU. threads 0: as " +
+			"many as cores. Sessions may be used from any thread."},
+	{name: "tl_session_of", ret: "int32_t",
+		params: "uint64_t program, const uint64_t *constants, int32_t n, uint8_t device, int32_t threads, " +
+			"uint8_t precision, uint64_t *session",
+		doc: "Opens a session on an opened program with these tensors as its constants, which stay the caller's. " +
+			"precision: the dtype that products and convolutions of float32 cast to; 0 for none."},
+	{name: "tl_session_describe", ret: "int32_t",
+		params: "uint64_t session, int32_t outputs, tl_session_value *values, int32_t max, int32_t *n",
+		doc:    "Describes at most max inputs, or with outputs 1 outputs, of a session; n is their number."},
+	{name: "tl_session_prepare", ret: "int32_t",
+		params: "uint64_t session, const tl_session_value *inputs, int32_t n_in, tl_session_value *outputs, int32_t max, " +
+			"int32_t *n_out",
+		doc: "Describes the outputs for inputs of these shapes, and makes what a run on such inputs needs. " +
+			"It reads no data."},
+	{name: "tl_session_run", ret: "int32_t",
+		params: "uint64_t session, const tl_session_value *inputs, int32_t n_in, tl_session_value *outputs, int32_t max, " +
+			"int32_t *n_out",
+		doc: "Runs a session on inputs, matched by name, and describes its outputs. Their memory is the session's; it is " +
+			"valid until the next run, or until the session is closed."},
+	{name: "tl_session_run_into", ret: "int32_t",
+		params: "uint64_t session, const tl_session_value *inputs, int32_t n_in, tl_session_value *outputs, int32_t n_out",
+		doc: "tl_session_run into the data of outputs, where there is room for their bytes. It must not overlap the " +
+			"inputs."},
+	{name: "tl_session_close", ret: "int32_t", params: "uint64_t session",
+		doc: "Closes a session. An unknown one is an error."},
 	{name: "tl_reset", ret: "int32_t", params: "void",
 		doc: "Starts the engine anew after TL_POISONED."},
 	{name: "tl_after_fork", ret: "void", params: "void", inC: true,
@@ -412,6 +441,16 @@ typedef struct {
     uint64_t hook; /* gives the value when it is packed */
     char name[32];
 } tl_saved_info;
+
+/* An input or an output of a session. */
+typedef struct {
+    uint8_t dtype;
+    int32_t rank;
+    int64_t shape[TL_MAX_RANK]; /* in descriptions -1 where it may differ from run to run */
+    void *data; /* dense and row-major */
+    size_t bytes;
+    char name[128];
+} tl_session_value;
 
 /* Words of tl_watch_engine. They are read and written atomically. */
 typedef struct {

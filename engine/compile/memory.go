@@ -27,6 +27,13 @@ func (b *Builder) assignMemory() error {
 	if b.tiles != nil {
 		inner = b.tiles.inner
 	}
+	if b.Arena {
+		p, err := b.arena(inner)
+		if err == nil {
+			b.renumber(p)
+		}
+		return err
+	}
 	p := b.share(inner, nil)
 	if inner != nil {
 		// Steps that share a buffer may no longer form one fusion group, and a value between them that had no memory
@@ -40,6 +47,12 @@ func (b *Builder) assignMemory() error {
 			p = b.share(inner, b.memory.until)
 		}
 	}
+	b.renumber(p)
+	return nil
+}
+
+// renumber gives the plan the slots of a placement.
+func (b *Builder) renumber(p *placement) {
 	b.p.Slots, b.p.Temps, b.memory.to = p.slots, p.temps, p.to
 	for i := range b.p.Segments {
 		s := &b.p.Segments[i]
@@ -54,7 +67,6 @@ func (b *Builder) assignMemory() error {
 		r := &b.p.Results[i]
 		r.Slot = p.to[r.Slot]
 	}
-	return nil
 }
 
 func (b *Builder) noteMemory(i int) string {

@@ -105,6 +105,10 @@ func PassNames(optional bool) []string {
 	return names
 }
 
+// SessionPasses are what a session does before its first run. TORCHLETTE_DISABLE leaves them out by name, as it does
+// optional passes.
+var SessionPasses = []string{"find_attention", "fold_constants", "pack_weights"}
+
 // Debug says what planning prints and leaves out.
 type Debug struct {
 	// Dump names the pass before and after which the program is printed to Out; "all" stands for every pass.
@@ -120,7 +124,7 @@ func (d *Debug) Check() error {
 		return fmt.Errorf("no pass %q to dump: there are all, %s", d.Dump, strings.Join(names, ", "))
 	}
 	for _, name := range d.Off {
-		if names := PassNames(true); !slices.Contains(names, name) {
+		if names := append(PassNames(true), SessionPasses...); !slices.Contains(names, name) {
 			return fmt.Errorf("pass %q cannot be left out: these can: %s", name, strings.Join(names, ", "))
 		}
 	}
@@ -137,6 +141,8 @@ type Builder struct {
 	Debug     Debug
 	// Often: the program has run several times, so that compiling kernels of its own pays on every device.
 	Often bool
+	// Arena: temporaries are parts of one buffer, at offsets that the plan says, for devices that allow it.
+	Arena bool
 	Trap  func(pass string) // for tests: called before each pass
 
 	p     *Plan

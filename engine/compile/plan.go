@@ -27,6 +27,8 @@ type Slot struct {
 	Index int
 	Bytes int64
 	Dev   ir.DeviceID
+	// Offset is the place of a temporary in the plan's arena, if it has one.
+	Offset int64
 	// Last has the buffers of the last two runs, the older first. A run that gets one of them finds what the device
 	// keeps for it. Two, since two windows may be in flight.
 	Last [2]device.Buffer
@@ -67,7 +69,9 @@ type Plan struct {
 	Slots    []Slot
 	Outputs  int
 	Temps    int
-	Results  []Result
+	// Arena is where the temporaries lie in one buffer; see Builder.Arena.
+	Arena   Arena
+	Results []Result
 	// InPlace counts stores that overwrite the version before. Through counts those of them whose producer writes
 	// through a view.
 	InPlace, Through int

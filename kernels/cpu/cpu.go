@@ -51,6 +51,7 @@ type Device struct {
 	cachedBytes int64 // bytes of cached
 	stats       struct{ submits, dispatches, allocs, reused, compiled int64 }
 
+	packs   map[packKey]unsafe.Pointer
 	hot     int64 // work after which a kernel gets machine code; negative: never
 	kernels map[kernelKey]*kernelCode
 	draft   *program // holds the code that FusionGroups made
@@ -338,9 +339,12 @@ func (d *Device) Stats() map[string]int64 {
 // Close implements device.Device. All buffers and programs must have been released.
 func (d *Device) Close() {
 	d.trim()
+	for _, p := range d.packs {
+		C.tl_cpu_free(p)
+	}
 	C.tl_pool_free(d.pool)
 	C.tl_cpu_free(unsafe.Pointer(d.fault))
-	d.pool, d.fault = nil, nil
+	d.pool, d.fault, d.packs = nil, nil, nil
 }
 
 // String describes the device.

@@ -158,6 +158,7 @@ typedef struct {
 	int32_t nview, rowdims;
 	int64_t rowsize[3];
 	struct { int32_t set; int64_t row[3], n, offset; } view[TLK_EPILOGUE_OPERANDS];
+	const char *pack; // B in panels of all its rows (tl_gemm_pack), or NULL
 } tl_gemm;
 
 // A run of n columns of a panel of B: they go to columns from `to` on, and come from elements from `from` on, step
@@ -335,6 +336,9 @@ int64_t tl_run_kern(tl_step *, tl_pool *, tl_fault *, int64_t *tile);
 // the time at which each map begins: the group's time is divided in proportion to the workers' time. Returns as tl_run.
 int64_t tl_run_group(tl_step *, tl_pool *, int64_t *times, int64_t *tile);
 int64_t tl_run_gemm(const tl_gemm *, tl_pool *, int isa, char **buf, const int64_t *par);
+// Packs a B of TLK_F32 or TLK_F64 into panels: the columns of a tile, one row after the other. With to NULL it only
+// returns the bytes.
+int64_t tl_gemm_pack(int isa, int type, int64_t K, int64_t N, int64_t bk, int64_t bn, const char *b, char *to);
 int64_t tl_run_attention(const tl_attention *, tl_pool *, int isa, char **buf, const int64_t *par);
 int64_t tl_run_factor(const tl_factor *, tl_pool *, int isa, char **buf, const int64_t *par, tl_fault *);
 // A dense product of one type, TLK_F32 or TLK_F64: C = A B, or C += A B with add. Rows of C are contiguous, cm apart.

@@ -42,6 +42,7 @@ typedef struct {
 	tl_pool *pool;
 	int64_t M, N, K;
 	const char *a, *b, *bias;
+	const char *pack; // B in panels of all its rows, or NULL
 	char *c;
 	// The epilogue, or NULL. maps are its buffers: C, then its operands. In each, the matrix begins at element first.
 	const tl_kern *epilogue;
@@ -49,7 +50,8 @@ typedef struct {
 	int64_t first, row0; // row0: the number of the first row among those of all matrices
 	int64_t am, ak, bk, bn, biasn, cm, cn;
 	int mr, nr;
-	char *packed; // of all workers: the packed block of B
+	char *packed;   // of all workers: the packed block of B
+	int64_t apanel; // elements from one of its panels to the next
 	int64_t k0, kc, n0, nc;
 	int64_t kb;             // rows of the block of B
 	int64_t mb, nb, ntasks; // rows and columns of a task; tasks across the columns
@@ -347,6 +349,17 @@ static int take_dims(gemm *x) {
 	return 1;
 }
 
+int64_t tl_gemm_pack(int isa, int type, int64_t K, int64_t N, int64_t bk, int64_t bn, const char *b, char *to) {
+	const tl_isa_table *t = tl_isa_tables(isa);
+	const int64_t w = tl_type_size(type), nr = type == TLK_F32 ? t->nr32 : t->nr64;
+	for (int64_t j = 0; j < N && to; j += nr, to += nr * K * w) {
+		const int64_t n = least(nr, N - j);
+		if (type == TLK_F32) t->packb32((const float *)b + j * bn, bk, bn, K, n, (float *)to);
+		else t->packb64((const double *)b + j * bn, bk, bn, K, n, (double *)to);
+	}
+	return (N + nr - 1) / nr * nr * K * w;
+}
+
 static void run_batches(gemm *x, int64_t n) {
 	int64_t work = x->M * x->N * (x->K + 1);
 	if (n > 1 && (work < 1 << 22 || n >= 4 * tl_pool_threads(x->pool))) {
@@ -379,6 +392,7 @@ int64_t tl_run_gemm(const tl_gemm *g, tl_pool *pool, int isa, char **buf, const 
 	x.cm = g->co >= 0 ? par[g->cm] : x.N;
 	x.cn = g->co >= 0 ? par[g->cn] : 1;
 	x.epilogue = g->epilogue;
+	x.pack = g->pack;
 	x.watch = 1;
 	if (g->bias) {
 		x.biasn = par[g->biasn];

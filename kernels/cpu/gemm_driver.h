@@ -108,10 +108,15 @@ static void SUF(finish)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t j1)
 	if (x->epilogue) map_block(x, m0, m1, j0, j1, cm, cn);
 }
 
-// Returns a panel of nn columns and kc rows of B, and its row stride in bk. The panel is packed into mem; or it is B in
-// place, if B's rows are contiguous and no more than mr rows of A (reuse is their number) read it.
+// Returns a panel of nn columns and kc rows of B, and its row stride in bk. The panel is that of the pack, or is packed
+// into mem; or it is B in place, if B's rows are contiguous and no more than mr rows of A (reuse is their number) read
+// it.
 static const REAL *SUF(panel_of)(gemm *x, REAL *mem, int64_t j, int64_t nn, int64_t k0, int64_t kc, int reuse,
 	int64_t *bk) {
+	if (x->pack) {
+		*bk = x->nr;
+		return (const REAL *)x->pack + j * x->K + k0 * x->nr;
+	}
 	if (!x->nn && nn == x->nr && x->bn == 1 && reuse <= x->mr) {
 		*bk = x->bk;
 		return (const REAL *)x->b + k0 * x->bk + j * x->bn;
@@ -211,7 +216,7 @@ static void SUF(block_job)(void *arg, int worker, int64_t begin, int64_t end) {
 		if (block && have != m0) SUF(packa)(x, m0, m1, x->k0, x->kc, block);
 		have = m0;
 		for (int64_t j = j0; j < j1; j += x->nr) {
-			const REAL *b = (const REAL *)x->packed + (j - x->n0) / x->nr * x->nr * x->kb;
+			const REAL *b = (const REAL *)x->packed + (j - x->n0) / x->nr * x->apanel;
 			SUF(panel)(x, m0, m1, j, j1 - j < x->nr ? j1 - j : x->nr, block, b, x->nr, x->k0, x->kc);
 		}
 		if (x->k0 + x->kc == x->K) SUF(finish)(x, m0, m1, j0, j1);
@@ -238,14 +243,17 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 	if (!x->packs) x->kb = least(x->K, FEW_PANELS / (panels * x->nr * (int64_t)sizeof(REAL)) / KC * KC);
 	if (x->kb < KC) x->kb = KC;
 	int64_t bytes = panels * x->nr * x->kb * (int64_t)sizeof(REAL);
+	if (x->pack) bytes = 0;
 	// The memory is that of this worker: in a serial run, each worker may compute a product of its own.
-	x->packed = tl_scratch(x->pool, worker, bytes + SUF(block_bytes)(x));
-	x->block = x->packed + bytes;
+	char *mem = tl_scratch(x->pool, worker, bytes + SUF(block_bytes)(x));
+	x->block = mem + bytes;
 	x->caller = worker;
-	if (!x->packed) {
+	if (!mem) {
 		x->oom = bytes;
 		return;
 	}
+	x->packed = mem;
+	x->apanel = x->nr * (x->pack ? x->K : x->kb);
 	int64_t mtasks = (x->M + x->mb - 1) / x->mb;
 	for (x->n0 = 0; x->n0 < x->N; x->n0 += nmax) {
 		x->nc = x->N - x->n0 < nmax ? x->N - x->n0 : nmax;
@@ -261,11 +269,12 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 		int64_t nt = mtasks * x->ntasks;
 		for (x->k0 = 0; x->k0 < x->K; x->k0 += x->kb) {
 			x->kc = least(x->K - x->k0, x->kb);
+			if (x->pack) x->packed = (char *)((const REAL *)x->pack + x->n0 * x->K + x->k0 * x->nr);
 			if (parallel) {
-				spread(x, np, 4, SUF(pack_job), x);
+				if (!x->pack) spread(x, np, 4, SUF(pack_job), x);
 				spread(x, nt, x->packs ? 1 : nt / (TASKS * want) + 1, SUF(block_job), x);
 			} else {
-				SUF(pack_job)(x, worker, 0, np);
+				if (!x->pack) SUF(pack_job)(x, worker, 0, np);
 				SUF(block_job)(x, worker, 0, nt);
 			}
 		}
@@ -354,7 +363,7 @@ static void SUF(run)(gemm *x, int worker, int parallel) {
 	x->nr = x->t->SUF(nr);
 	x->mb = (MB + x->mr - 1) / x->mr * x->mr;
 	if (!x->nn && !x->add && (x->M == 1 || x->N == 1) && SUF(vector)(x, worker, parallel)) return;
-	if (!x->nn && x->bk == 1 && x->bn != 1 && x->M <= TRANSPOSE_ROWS && x->N > 4 * MB && x->K > 0) {
+	if (!x->pack && !x->nn && x->bk == 1 && x->bn != 1 && x->M <= TRANSPOSE_ROWS && x->N > 4 * MB && x->K > 0) {
 		gemm y = SUF(transpose)(x);
 		SUF(blocks)(&y, worker, parallel);
 		x->oom = y.oom;

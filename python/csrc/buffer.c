@@ -37,6 +37,11 @@ static uint8_t format_dtype(const Py_buffer *v, char *code) {
     return 0;
 }
 
+uint8_t buffer_dtype(const Py_buffer *v) {
+    char code;
+    return format_dtype(v, &code);
+}
+
 uint8_t buffer_scalar_dtype(PyObject *o) {
     Py_buffer v;
     char code;

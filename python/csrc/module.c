@@ -20,6 +20,7 @@
 #include "process.h"
 #include "program.h"
 #include "saved_tensors.h"
+#include "session.h"
 #include "source_loc.h"
 #include "table.h"
 #include "tensor_read.h"
@@ -136,7 +137,7 @@ static int add_functions(PyObject *module) {
     PyMethodDef *const tables[] = {
         mode_functions, call_functions,     engine_functions, autograd_functions,
         captured_functions, device_functions, hook_functions, numbers_functions, overrides_functions,
-        program_functions};
+        program_functions, session_functions};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         if (PyModule_AddFunctions(module, tables[i]) < 0) {
             return -1;

@@ -140,6 +140,7 @@ _LAZY_NAMES = {
         "pairwise_distance pdist pixel_shuffle pixel_unshuffle rrelu",
         "nn.modules.rnn": "gru_cell lstm_cell rnn_relu_cell rnn_tanh_cell",
         "serialization": "load save",
+        "session": "InferenceSession",
     }.items()
     for name in names.split()
 }

@@ -143,7 +143,7 @@ func registerExtrema() {
 
 // The variants of compare.
 const (
-	compareEq int64 = iota
+	CompareEq int64 = iota
 	compareNe
 	compareLt
 	compareLe

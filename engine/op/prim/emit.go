@@ -169,7 +169,7 @@ func BitwiseOr(b op.Builder, x, y op.Val) op.Val { return b.Emit(pBitwise, []int
 func BitwiseXor(b op.Builder, x, y op.Val) op.Val { return b.Emit(pBitwise, []int64{bitwiseXor}, x, y) }
 
 // Eq is x == y, in bool.
-func Eq(b op.Builder, x, y op.Val) op.Val { return b.Emit(pCompare, []int64{compareEq}, x, y) }
+func Eq(b op.Builder, x, y op.Val) op.Val { return b.Emit(pCompare, []int64{CompareEq}, x, y) }
 
 // Ne is x != y, in bool.
 func Ne(b op.Builder, x, y op.Val) op.Val { return b.Emit(pCompare, []int64{compareNe}, x, y) }

@@ -34,6 +34,7 @@ from torchlette import GradScaler as GradScaler
 from torchlette import GradcheckError as GradcheckError
 from torchlette import HostReadInCompileError as HostReadInCompileError
 from torchlette import IndexRangeError as IndexRangeError
+from torchlette import InferenceSession as InferenceSession
 from torchlette import InternalError as InternalError
 from torchlette import InvalidHandleError as InvalidHandleError
 from torchlette import InvalidTraceTensorEscapeError as InvalidTraceTensorEscapeError
@@ -751,6 +752,7 @@ from torchlette import select_scatter as select_scatter
 from torchlette import selu as selu
 from torchlette import selu_ as selu_
 from torchlette import serialization as serialization
+from torchlette import session as session
 from torchlette import set_anomaly_enabled as set_anomaly_enabled
 from torchlette import set_autocast_cache_enabled as set_autocast_cache_enabled
 from torchlette import set_autocast_cpu_dtype as set_autocast_cpu_dtype

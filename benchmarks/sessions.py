@@ -1,0 +1,158 @@
+"""Inference sessions beside onnxruntime with bound buffers, and beside ``torch.compile``.
+
+``python benchmarks/sessions.py [--record]`` prints a row for each model and rival, on 2 threads. Ratios below 1 say
+that torchlette is faster. All sides have the same weights, and read and write arrays in place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import os
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+os.environ.setdefault("TORCHLETTE_NUM_THREADS", "2")
+os.environ.setdefault("OMP_NUM_THREADS", "2")
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+from measure import Row, main, race  # noqa: E402
+
+import torchlette  # noqa: E402
+import torchlette.torch as facade  # noqa: E402
+from torchlette import export  # noqa: E402
+
+Model = Callable[[Any], Any]
+
+
+def mlp(width: int) -> Model:
+    """Three linear layers with ReLU between."""
+
+    def make(lib: Any) -> Any:
+        linear, relu = lib.nn.Linear, lib.nn.ReLU
+        return lib.nn.Sequential(linear(width, width), relu(), linear(width, width), relu(), linear(width, width))
+
+    return make
+
+
+def block(width: int, fused: bool, heads: int = 4) -> Model:
+    """A transformer's layer; its attention is written out, or scaled_dot_product_attention."""
+
+    def make(lib: Any) -> Any:
+        class Block(lib.nn.Module):  # type: ignore[misc, name-defined]
+            def __init__(self) -> None:
+                super().__init__()
+                nn = lib.nn
+                self.norm, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+                self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+                self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+            def forward(self, x: Any) -> Any:
+                b, t, _ = x.shape
+                q, k, v = (
+                    y.reshape(b, t, heads, width // heads).transpose(1, 2)
+                    for y in self.qkv(self.norm(x)).split(width, dim=2)
+                )
+                if fused:
+                    y = lib.nn.functional.scaled_dot_product_attention(q, k, v)
+                else:
+                    y = ((q @ k.transpose(-2, -1)) / (width // heads) ** 0.5).softmax(-1) @ v
+                x = x + self.out(y.transpose(1, 2).reshape(b, t, width))
+                return x + self.down(lib.nn.functional.gelu(self.up(self.norm2(x))))
+
+        return Block()
+
+    return make
+
+
+def models() -> Iterable[tuple[str, Model, tuple[int, ...]]]:
+    """Give the rows: name, model, shape of the input."""
+    for rows, width in ((1, 512), (32, 512), (128, 512), (1, 2048), (32, 2048)):
+        yield f"MLP {rows}x{width}", mlp(width), (rows, width)
+    for batch, length, width in ((1, 16, 64), (4, 16, 64), (4, 64, 128), (4, 128, 256)):
+        for fused in (False, True):
+            name = f"block {batch}x{length}x{width}, {'sdpa' if fused else 'naive'}"
+            yield name, block(width, fused), (batch, length, width)
+    yield "a call: 1 row of 4", lambda lib: lib.nn.Sequential(lib.nn.Linear(4, 4)), (1, 4)
+
+
+def ours(model: Model, weights: dict[str, Any], x: np.ndarray[Any, Any]) -> Callable[[], Any]:
+    """Return a run of our session with bound arrays."""
+    with torchlette.device("cpu"):
+        m = model(facade).eval()
+    m.load_state_dict({k: facade.from_numpy(v.numpy()) for k, v in weights.items()})
+    session = torchlette.InferenceSession(export.export(m, (facade.from_numpy(x),)), threads=2)
+    binding = session.io_binding()
+    binding.bind_input(session.get_inputs()[0].name, x)
+    run = session.run_with_iobinding
+    run(binding)
+    return lambda: run(binding)
+
+
+def onnxruntime(model: Any, x: np.ndarray[Any, Any]) -> Callable[[], Any]:
+    """Return a run of onnxruntime's session with bound arrays."""
+    ort: Any = importlib.import_module("onnxruntime")
+    file = io.BytesIO()
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        torch.onnx.export(model, (torch.from_numpy(x),), file, dynamo=False, opset_version=17)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 2
+    session = ort.InferenceSession(file.getvalue(), options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    binding.bind_cpu_input(session.get_inputs()[0].name, x)
+    with torch.no_grad():
+        y = model(torch.from_numpy(x)).numpy()
+    binding.bind_ortvalue_output(session.get_outputs()[0].name, ort.OrtValue.ortvalue_from_numpy(np.zeros_like(y)))
+    return lambda: session.run_with_iobinding(binding)
+
+
+def compiled(model: Any, x: np.ndarray[Any, Any]) -> Callable[[], Any]:
+    """Return a call of PyTorch's compiled module, with frozen weights."""
+    t = torch.from_numpy(x)
+    fn = torch.compile(model, options={"freezing": True})
+
+    def run() -> Any:
+        with torch.no_grad():
+            return fn(t)
+
+    run()
+    return run
+
+
+def rows() -> Iterable[Row]:
+    """Race the rows."""
+    rivals: dict[str, Callable[[Any, np.ndarray[Any, Any]], Callable[[], Any]]] = {"torch.compile": compiled}
+    if importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("onnx"):
+        rivals = {"onnxruntime": onnxruntime, **rivals}
+    torch.set_num_threads(2)
+    for name, model, shape in models():
+        torch.manual_seed(0)
+        reference = model(torch).eval()
+        x = np.random.default_rng(0).normal(size=shape).astype("float32")
+        mine = ours(model, reference.state_dict(), x)
+        for rival, make in rivals.items():
+            try:
+                theirs = make(reference, x)
+            except Exception as exc:  # torch.compile needs a C++ compiler
+                print(f"{name}, to {rival}: {type(exc).__name__}")
+                continue
+            calls = max(1, 200_000 // max(1, int(np.prod(shape)) * shape[-1] // 64))
+            repeat = [_repeated(f, calls) for f in (mine, theirs)]
+            a, b = race(*repeat, rounds=15)
+            yield Row(f"{name}, to {rival}", a / calls, b / calls)
+
+
+def _repeated(f: Callable[[], Any], calls: int) -> Callable[[], None]:
+    def run() -> None:
+        for _ in range(calls):
+            f()
+
+    return run
+
+
+if __name__ == "__main__":
+    main("sessions", rows)

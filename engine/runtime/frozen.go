@@ -1,0 +1,209 @@
+package runtime
+
+import (
+	"unsafe"
+
+	"github.com/torchlette/torchlette/engine/compile"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+)
+
+// Frozen is a plan with constants and buffers bound. A run binds arguments and results, and calls the devices: it
+// acquires no buffers and allocates nothing.
+type Frozen struct {
+	Plan *compile.Plan
+	x    *Executor
+	bind device.Binding
+	args []port // by argument
+	outs []port // by result
+	held []heldBuffer
+	// Packed is the memory of constant operands that were packed for this plan, beyond what earlier plans packed.
+	Packed int64
+}
+
+// port is the buffer of an argument or result.
+type port struct {
+	window device.Window // over the caller's memory; nil where the device cannot read that
+	buf    device.Buffer
+	pool   *DeviceState
+	dtype  ir.DType
+	bytes  int64 // of the dense value in canonical form
+}
+
+type heldBuffer struct {
+	pool  *DeviceState
+	buf   device.Buffer
+	bytes int64
+}
+
+// Freeze prepares a plan whose first inputs are args arguments; constants are the buffers of its other inputs. results
+// names nodes whose values are whole and distinct. The plan writes to no input. packs: devices may pack constants.
+func (x *Executor) Freeze(p *compile.Plan, args int, constants []device.Buffer, results []int, packs bool) (f *Frozen,
+	err error) {
+	if err := x.Prepare(p); err != nil {
+		return nil, err
+	}
+	f = &Frozen{Plan: p, x: x}
+	defer func() {
+		if err != nil {
+			f.Release()
+		}
+	}()
+	f.bind.Offsets, f.bind.Scalars = p.Program.Offsets, p.Program.Scalars
+	f.args, f.outs = make([]port, args), make([]port, len(results))
+	of := map[int]int{} // by slot: its result
+	for k, local := range results {
+		for _, r := range p.Results {
+			if r.Local == local {
+				of[r.Slot] = k
+			}
+		}
+	}
+	if len(of) < len(results) {
+		return nil, ir.Errorf(ir.ErrInternal, "BUG: freeze: %d results in %d buffers", len(results), len(of))
+	}
+	arena, err := f.arena()
+	if err != nil {
+		return nil, err
+	}
+	constant := make([]bool, len(p.Slots))
+	for i := range p.Slots {
+		s := &p.Slots[i]
+		k, result := of[i]
+		var b device.Buffer
+		switch {
+		case s.Kind == compile.External && s.Index < args:
+			b, err = f.port(&f.args[s.Index], s, p.Program.Inputs[s.Index].Aval)
+		case s.Kind == compile.External:
+			b, constant[i] = constants[s.Index-args], true
+		case result:
+			b, err = f.port(&f.outs[k], s, p.Program.Nodes[results[k]].Aval)
+		case s.Kind == compile.Temp && arena != nil:
+			w := x.Devices[s.Dev].Dev.(device.Host).NewWindow()
+			w.Set(unsafe.Add(arena, s.Offset), s.Bytes)
+			b = w
+		default:
+			b, err = f.hold(s.Dev, s.Bytes)
+		}
+		if err != nil {
+			return nil, err
+		}
+		f.bind.Bufs = append(f.bind.Bufs, b)
+	}
+	if packs {
+		err = f.pack(constant)
+	}
+	return f, err
+}
+
+// arena allocates the plan's arena.
+func (f *Frozen) arena() (unsafe.Pointer, error) {
+	if f.Plan.Arena.Bytes == 0 {
+		return nil, nil
+	}
+	b, err := f.hold(ir.CPU, f.Plan.Arena.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	return b.(device.Mapped).Pointer(), nil
+}
+
+// hold acquires a buffer for the life of f.
+func (f *Frozen) hold(dev ir.DeviceID, bytes int64) (device.Buffer, error) {
+	pl := f.x.Devices[dev]
+	b, err := pl.Pool.Acquire(bytes)
+	if err != nil {
+		return nil, f.x.wrap(pl, bytes, err)
+	}
+	f.held = append(f.held, heldBuffer{pl, b, bytes})
+	return b, nil
+}
+
+// port makes the buffer of an argument or result in slot s.
+func (f *Frozen) port(q *port, s *compile.Slot, id ir.AvalID) (device.Buffer, error) {
+	av := ir.AvalOf(id)
+	q.pool, q.dtype, q.bytes = f.x.Devices[s.Dev], av.DType, av.Layout.Numel*int64(av.DType.Size())
+	if h, ok := q.pool.Dev.(device.Host); ok {
+		q.window = h.NewWindow()
+		q.buf = q.window
+		return q.buf, nil
+	}
+	b, err := f.hold(s.Dev, s.Bytes)
+	q.buf = b
+	return b, err
+}
+
+// pack lets the devices pack constant operands.
+func (f *Frozen) pack(constant []bool) error {
+	for i := range f.Plan.Segments {
+		s := &f.Plan.Segments[i]
+		if s.Transfer {
+			continue
+		}
+		if h, ok := f.x.Devices[s.Dev].Dev.(device.Host); ok {
+			n, err := h.Pack(s.Program, &f.bind, constant)
+			if err != nil {
+				return err
+			}
+			f.Packed += n
+		}
+	}
+	return nil
+}
+
+// Run runs the plan on dense arguments in canonical form, and writes its results, in the same form, to out. Memory of
+// arguments and results must not overlap.
+func (f *Frozen) Run(in, out []unsafe.Pointer) error {
+	for i := range f.args {
+		if err := f.args[i].set(in[i]); err != nil {
+			return err
+		}
+	}
+	for k := range f.outs {
+		if q := &f.outs[k]; q.window != nil {
+			q.window.Set(out[k], q.bytes)
+		}
+	}
+	x := f.x
+	x.bind, f.bind = f.bind, x.bind
+	x.bind.At = device.Position{}
+	_, err := x.segments(f.Plan, 0)
+	x.bind, f.bind = f.bind, x.bind
+	if err != nil {
+		return err
+	}
+	for k := range f.outs {
+		if q := &f.outs[k]; q.window == nil && q.bytes > 0 {
+			if err := q.pool.Dev.Read(q.buf, q.dtype, 0, unsafe.Slice((*byte)(out[k]), q.bytes)); err != nil {
+				return err
+			}
+		}
+	}
+	x.Runs++
+	f.Plan.Runs++
+	return nil
+}
+
+// set gives the device an argument.
+func (q *port) set(p unsafe.Pointer) error {
+	switch {
+	case q.pool == nil || q.bytes == 0: // the plan does not read it, or nothing is to be read
+		return nil
+	case q.window != nil:
+		q.window.Set(p, q.bytes)
+		return nil
+	}
+	return q.pool.Dev.Upload(q.buf, q.dtype, 0, unsafe.Slice((*byte)(p), q.bytes))
+}
+
+// Scalars are the numbers of the plan's nodes. A caller may change those of draws between runs.
+func (f *Frozen) Scalars() []uint64 { return f.bind.Scalars }
+
+// Release returns what f holds.
+func (f *Frozen) Release() {
+	for _, h := range f.held {
+		h.pool.Pool.Release(h.buf, h.bytes)
+	}
+	f.held = nil
+	f.x.ReleasePlan(f.Plan)
+}

@@ -1,0 +1,332 @@
+package engine
+
+import (
+	"slices"
+	"time"
+	"unsafe"
+
+	"github.com/torchlette/torchlette/engine/compile"
+	"github.com/torchlette/torchlette/engine/lazy"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
+	"github.com/torchlette/torchlette/engine/program"
+	"github.com/torchlette/torchlette/engine/runtime"
+	"github.com/torchlette/torchlette/engine/simplify"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+)
+
+// frozenShape is the frozen plan of a session for arguments of one shape each.
+type frozenShape struct {
+	plan   *runtime.Frozen
+	shapes [][]int64   // of the arguments
+	outs   []ir.AvalID // of the results
+	values []uint32    // constants, one reference each
+	stores []uint32    // what only constants decide, one reference each
+	first  []uint64    // by draw: its offset from the call's first one
+	ports  []SessionPort
+}
+
+// constant is a constant of a program that is being frozen: its storage.
+type constant struct{ store uint32 }
+
+// fits reports that the arguments have the shapes of the plan.
+func (f *frozenShape) fits(in []SessionValue, order []int) bool {
+	for i, want := range f.shapes {
+		v := &in[order[i]]
+		for d, n := range want {
+			if v.Shape[d] != n {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// describe fills in the description of result k.
+func (f *frozenShape) describe(q *SessionPort, k int, v *SessionValue) {
+	av := ir.AvalOf(f.outs[k])
+	v.DType, v.Rank = uint8(av.DType), int32(av.Layout.Rank())
+	copy(v.Shape[:], av.Layout.Shape)
+	v.Bytes = uint64(av.Layout.Numel) * uint64(av.DType.Size())
+	v.Name[copy(v.Name[:MaxSessionName-1], q.Name)] = 0
+}
+
+// draw gives the draws of the next run new offsets.
+func (f *frozenShape) draw(e *Engine, locks bool) *ir.Error {
+	g := f.plan.Plan.Program
+	if len(g.Draws) == 0 {
+		return nil
+	}
+	var seed, first op.Val
+	take := func() { seed, first = e.session.DrawMany(int64(g.Drawn)) }
+	if locks {
+		e.alone(take)
+	} else {
+		take()
+	}
+	scalars := f.plan.Scalars()
+	for i, d := range g.Draws {
+		scalars[d.Scalar-1], scalars[d.Scalar] = seed.Bits(), first.Bits()+f.first[i]
+	}
+	return nil
+}
+
+// freeze records the program on arguments of these shapes, and freezes its plan.
+func (s *InferenceSession) freeze(in []SessionValue) (f *frozenShape, err *ir.Error) {
+	f = &frozenShape{ports: s.out}
+	for i := range s.in {
+		f.shapes = append(f.shapes, slices.Clone(in[s.order[i]].shape()))
+	}
+	if err := s.inEngine(func() *ir.Error { return s.build(f) }); err != nil {
+		s.e.alone(func() { f.release(s) })
+		return nil, err
+	}
+	if len(s.shapes) == maxShapes {
+		s.e.alone(func() { s.shapes[maxShapes-1].release(s) })
+		s.shapes = s.shapes[:maxShapes-1]
+	}
+	s.shapes = slices.Insert(s.shapes, 0, f)
+	return f, nil
+}
+
+// build is freeze within the engine's locks.
+func (s *InferenceSession) build(f *frozenShape) *ir.Error {
+	e := s.e
+	c, err := s.capture(f)
+	if err != nil {
+		return err
+	}
+	defer e.session.Forget(c)
+	g := c.Program.Clone()
+	g.Stores, g.History = nil, nil
+	for k := range g.Results {
+		g.Results[k].Of = 0
+		f.outs = append(f.outs, g.AvalID(g.Results[k].Value))
+	}
+	values, err := e.session.Bound(c)
+	f.values = values
+	if err != nil {
+		return err
+	}
+	if err := e.force(pendingOf(e, values), e.session.PendingEffects()); err != nil {
+		return err
+	}
+	var constants []constant
+	for _, id := range values {
+		if err := e.lost(id); err != nil {
+			return err
+		}
+		constants = append(constants, constant{e.graph.Node(id).Store})
+	}
+	if g, constants, err = s.simplify(f, g, constants); err != nil {
+		return err
+	}
+	if err := s.plan(f, g, constants); err != nil {
+		return asError(err)
+	}
+	return nil
+}
+
+// pendingOf returns the values that are not computed yet.
+func pendingOf(e *Engine, values []uint32) (pending []uint32) {
+	for _, id := range values {
+		if e.graph.Node(id).Op != ir.OpLeaf {
+			pending = append(pending, id)
+		}
+	}
+	return pending
+}
+
+// capture records the program in a trace of its own, with the modes of a new thread without gradients.
+func (s *InferenceSession) capture(f *frozenShape) (*lazy.Captured, *ir.Error) {
+	e := s.e
+	if e.captures.tracing || e.backward.open > 0 {
+		return nil, ir.Errorf(ir.ErrRuntime, "a session cannot run a new shape while a function is captured, or in a hook")
+	}
+	var like []op.Val
+	for i := range s.in {
+		like = append(like, lazy.Like(s.in[i].DType, s.options.Device, f.shapes[i]))
+	}
+	modes := lazy.ThreadState{ThreadModes: lazy.ThreadModes{DefaultDev: s.options.Device, DeviceSet: true,
+		Autocast: [2]ir.DType{s.options.Precision, s.options.Precision}}}
+	before := e.session.SwapThread(modes)
+	defer func() { e.session.SwapThread(before) }()
+	outs := make([]Out, len(like))
+	if err := e.beginTrace(like, FenceTrace, outs); err != nil {
+		return nil, err
+	}
+	var args, handles []uint64
+	var err *ir.Error
+	for i := range outs {
+		args = append(args, outs[i].Handle)
+	}
+	defer func() {
+		e.captures.tracing = false
+		e.endFence(FenceTrace)
+		e.session.EndTrace(true)
+		for _, h := range slices.Concat(args, handles) {
+			e.session.Release(h)
+		}
+	}()
+	handles, err = s.program.record(e, args)
+	if err != nil {
+		return nil, err
+	}
+	results, err := e.resolveAll(handles)
+	if err != nil {
+		return nil, err
+	}
+	for k := range results {
+		if d := s.out[k].DType; results[k].DType() != d {
+			results[k] = prim.Cast(e.session, results[k], d) // of low precision
+		}
+	}
+	c, _, err := e.session.CaptureTrace(e.session.Dense(results))
+	if err == nil && c.WritesState() {
+		e.session.Forget(c)
+		return nil, ir.Errorf(ir.ErrNotImplemented, "session: the program writes to its constants: "+
+			"export the module in evaluation mode, or call its module()")
+	}
+	return c, err
+}
+
+// simplify rewrites the program. What only constants decide, it computes now.
+func (s *InferenceSession) simplify(f *frozenShape, g *program.Program, constants []constant) (*program.Program,
+	[]constant, *ir.Error) {
+	args := len(s.in)
+	if s.enabled("find_attention") {
+		g = simplify.Attention(g, args)
+	}
+	if s.enabled("fold_constants") {
+		fixed, rest, kept := simplify.Split(g, args)
+		if fixed != nil {
+			var given []constant
+			for _, i := range kept {
+				given = append(given, constants[i-args])
+			}
+			stores, err := s.e.runOnce(fixed, given)
+			if err != nil {
+				return nil, nil, err
+			}
+			f.stores = stores
+			for _, id := range stores {
+				constants = append(constants, constant{id})
+			}
+			g = rest
+		}
+	}
+	if s.enabled("find_attention") {
+		g = simplify.Causal(g, args, func(i int) []byte { return s.e.contents(constants[i-args].store) })
+	}
+	g, kept := simplify.Prune(g, args)
+	var rest []constant
+	for _, i := range kept[args:] {
+		rest = append(rest, constants[i-args])
+	}
+	return g, rest, nil
+}
+
+// contents returns the bytes of a storage in host memory, nil for another one.
+func (e *Engine) contents(store uint32) []byte {
+	if p := e.runtime.Mapped(store); p != nil {
+		return unsafe.Slice((*byte)(p), e.runtime.Storage(store).Bytes)
+	}
+	return nil
+}
+
+// enabled reports that a pass of sessions is not left out by TORCHLETTE_DISABLE.
+func (s *InferenceSession) enabled(pass string) bool {
+	return !slices.Contains(s.e.planner.debug.Off, pass)
+}
+
+// runOnce runs a program of constants, and returns the storages of its results.
+func (e *Engine) runOnce(g *program.Program, constants []constant) (stores []uint32, err *ir.Error) {
+	b := compile.Builder{Program: g, Caps: e.devices.caps, TileFuser: e.runtime.TileFuser,
+		Lowered: &e.planner.cache.Lowered, Debug: compile.Debug{Off: e.planner.debug.Off}}
+	p, x := b.Build()
+	if x == nil {
+		x = e.runtime.Prepare(p)
+	}
+	if x != nil {
+		return nil, asError(x)
+	}
+	defer e.runtime.ReleasePlan(p)
+	var ext []uint32
+	for _, c := range constants {
+		ext = append(ext, c.store)
+	}
+	e.runtime.Deadline = time.Time{}
+	made, x := e.runtime.Run(p, ext, g.Offsets, g.Scalars, nil)
+	if x != nil {
+		return nil, asError(x)
+	}
+	stores = make([]uint32, len(g.Results))
+	for k, r := range g.Results {
+		for i, q := range p.Results {
+			if q.Local == r.Value.Index() {
+				stores[k] = made[i]
+			}
+		}
+	}
+	fault, found, x := e.runtime.TakeFault()
+	if x == nil && !found {
+		return stores, nil
+	}
+	for _, id := range stores {
+		e.runtime.Drop(id)
+	}
+	if x != nil {
+		return nil, asError(x)
+	}
+	return nil, g.DataError(int(fault.Event), fault.Element)
+}
+
+// plan compiles the program and freezes its plan.
+func (s *InferenceSession) plan(f *frozenShape, g *program.Program, constants []constant) error {
+	caps := s.e.devices.caps
+	if s.own {
+		caps = s.x.Caps
+		for i := range g.Nodes {
+			if d := ir.AvalOf(g.Nodes[i].Aval).Device; d != ir.CPU {
+				return ir.Errorf(ir.ErrNotImplemented, "session: the program moves values to %s, and the session is on the CPU",
+					ir.DeviceName(d))
+			}
+		}
+	}
+	b := compile.Builder{Program: g, Caps: caps, TileFuser: s.x.TileFuser, Lowered: &s.e.planner.cache.Lowered,
+		Debug: s.e.planner.debug, Often: true, Arena: s.own}
+	p, err := b.Build()
+	if err != nil {
+		return err
+	}
+	var buffers []device.Buffer
+	for _, c := range constants {
+		buffers = append(buffers, s.e.runtime.Storage(c.store).Buf)
+	}
+	var results []int
+	for _, r := range g.Results {
+		results = append(results, r.Value.Index())
+	}
+	if f.plan, err = s.x.Freeze(p, len(s.in), buffers, results, s.enabled("pack_weights")); err != nil {
+		return err
+	}
+	for _, d := range p.Program.Draws {
+		f.first = append(f.first, p.Program.Scalars[d.Scalar])
+	}
+	return nil
+}
+
+// release returns what f holds. The caller has the engine's lock.
+func (f *frozenShape) release(s *InferenceSession) {
+	if f.plan != nil {
+		f.plan.Release()
+	}
+	for _, id := range f.values {
+		s.e.graph.Release(id)
+	}
+	for _, id := range f.stores {
+		s.e.runtime.Drop(id)
+	}
+	*f = frozenShape{}
+}

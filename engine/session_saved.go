@@ -1,0 +1,148 @@
+package engine
+
+import (
+	"github.com/torchlette/torchlette/engine/op/prim"
+	"github.com/torchlette/torchlette/engine/saved"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// savedSession is a saved program as a session records it: its forward function, on constants of its own.
+type savedSession struct {
+	p         *saved.Program
+	f         *saved.Function
+	constants []uint64
+	device    ir.DeviceID
+	precision ir.DType
+}
+
+// OpenSession opens a file of a saved program for inference.
+func (e *Engine) OpenSession(path string, o SessionOptions) (id uint64, err *ir.Error) {
+	program, err := e.OpenProgram(path)
+	if err != nil {
+		return 0, err
+	}
+	defer e.ForgetCaptured(program)
+	p, err := e.ProgramOf(program)
+	if err != nil {
+		return 0, err
+	}
+	var hs []uint64
+	defer func() { e.Release(hs) }()
+	for i := range p.Constants {
+		var out Out
+		if err := e.ProgramConstant(program, i, &out); err != nil {
+			return 0, err
+		}
+		hs = append(hs, out.Handle)
+	}
+	return e.OpenSessionOf(program, hs, o)
+}
+
+// OpenSessionOf opens a session on an opened program, with tensors as its constants. They stay the caller's, and may
+// change without effect on the session.
+func (e *Engine) OpenSessionOf(program uint64, constants []uint64, o SessionOptions) (id uint64, err *ir.Error) {
+	p, err := e.ProgramOf(program)
+	if err != nil {
+		return 0, err
+	}
+	x := &savedSession{p: p, f: p.Functions["forward"], device: o.Device, precision: o.Precision}
+	switch {
+	case x.f == nil:
+		return 0, ir.Errorf(ir.ErrValue, "session: the program has no function \"forward\": it trains")
+	case len(x.f.Supplied) > 0:
+		return 0, ir.Errorf(ir.ErrNotImplemented, "session: the program computes with numbers that a call supplies")
+	case len(constants) != len(p.Constants):
+		return 0, ir.Errorf(ir.ErrValue, "session: got %d constants, want %d", len(constants), len(p.Constants))
+	}
+	s, err := e.newSession(x, o)
+	if err == nil {
+		err = s.inEngine(func() *ir.Error { return x.hold(e, constants) })
+	}
+	if err != nil {
+		if s != nil {
+			s.Close()
+		}
+		return 0, err
+	}
+	return e.sessions.add(s), nil
+}
+
+// hold makes tensors of the constants' values on the session's device.
+func (x *savedSession) hold(e *Engine, constants []uint64) *ir.Error {
+	vals, err := e.resolveAll(constants)
+	if err != nil {
+		return err
+	}
+	old := e.session.Taping(false)
+	defer e.session.Taping(old)
+	for _, v := range vals {
+		if v.Tape, v.Base = 0, 0; v.Device() != x.device {
+			v = prim.ToDevice(e.session, v, x.device)
+		}
+		x.constants = append(x.constants, e.session.Wrap(&v, nil))
+	}
+	return nil
+}
+
+// ports implements sessionProgram.
+func (x *savedSession) ports() (in, out []SessionPort) {
+	for i := range x.f.Inputs {
+		in = append(in, x.port(x.f.Inputs[i].Name, &x.f.Inputs[i]))
+	}
+	for _, o := range x.f.Outputs {
+		out = append(out, x.port(o.Name, x.f.Value(o.ID)))
+	}
+	return in, out
+}
+
+func (x *savedSession) port(name string, v *saved.Value) SessionPort {
+	q := SessionPort{Name: name, DType: v.DType}
+	for _, size := range v.Shape {
+		n, known := size.Constant()
+		text := ""
+		if !known {
+			n, text = -1, size.String()
+		}
+		q.Shape, q.Dims = append(q.Shape, n), append(q.Dims, text)
+	}
+	return q
+}
+
+// example implements sessionProgram: each dim is as small as it may be, but at least 1.
+func (x *savedSession) example() (shapes [][]int64, err *ir.Error) {
+	var sizes []int64
+	for _, d := range x.p.Dims {
+		sizes = append(sizes, max(d.Min, 1))
+	}
+	for i := range x.f.Inputs {
+		var shape []int64
+		for _, size := range x.f.Inputs[i].Shape {
+			n, err := size.Int(sizes)
+			if err != nil {
+				return nil, err
+			}
+			shape = append(shape, n)
+		}
+		shapes = append(shapes, shape)
+	}
+	return shapes, nil
+}
+
+// record implements sessionProgram.
+func (x *savedSession) record(e *Engine, args []uint64) (results []uint64, err *ir.Error) {
+	r := &ProgramRun{Program: x.p, Function: x.f, Inputs: args, Constants: x.constants, Evaluation: true,
+		precision: x.precision}
+	outs, err := e.runInside(r)
+	for i := range outs {
+		results = append(results, outs[i].Handle)
+	}
+	return results, err
+}
+
+// close implements sessionProgram.
+func (x *savedSession) close(e *Engine) {
+	for _, h := range x.constants {
+		e.session.Release(h)
+	}
+	x.constants = nil
+}

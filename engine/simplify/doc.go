@@ -1,0 +1,6 @@
+// Package simplify rewrites programs whose constants never change, before a session freezes their plans.
+//
+// A rewrite takes a program without stores: arguments first among its inputs, then constants. It returns another
+// program with the same arguments and results. [Split] finds what the constants alone decide; a session computes that
+// once. [Attention] and [Causal] find attention that is written out.
+package simplify

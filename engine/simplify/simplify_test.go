@@ -1,0 +1,126 @@
+package simplify
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/torchlette/torchlette/engine/program"
+)
+
+// parsed reads a program and checks it.
+func parsed(t *testing.T, text string) *program.Program {
+	p, err := program.Parse(text)
+	require.NoError(t, err)
+	return p
+}
+
+// checked requires a well-formed program and returns its text.
+func checked(t *testing.T, p *program.Program) string {
+	require.NoError(t, p.Verify(), "%s", p)
+	return p.String()
+}
+
+// What only constants decide is computed apart; what a number makes stays where it is read, and draws stay.
+func TestSplitCutsOffWhatConstantsDecide(t *testing.T) {
+	p := parsed(t, `input $0 : f32[4]
+constant $1 : f32[4]
+constant $2 : f32[4]
+draws 1
+%0 = neg $1 : f32[4]
+%1 = abs %0 : f32[4]
+%2 = add $0 %1 : f32[4]
+%3 = random{7,0,rand_normal,4} seed draw+0 : f32[4]
+%4 = add %2 %3 : f32[4]
+%5 = mul %4 $2 : f32[4] live
+%6 = neg $2 : f32[4] live
+return %5 %6
+`)
+	fixed, rest, kept := Split(p, 1)
+	require.NotNil(t, fixed)
+	assert.Equal(t, []int{1, 2}, kept)
+	text := checked(t, fixed)
+	assert.NotContains(t, text, "random")
+	assert.Equal(t, 2, strings.Count(text, "neg"))
+	text = checked(t, rest)
+	assert.NotContains(t, text, "abs")
+	assert.Contains(t, text, "random")
+	assert.Len(t, rest.Inputs, 5, "two results of fixed follow the inputs")
+	assert.Equal(t, p.Drawn, rest.Drawn)
+	assert.Len(t, rest.Draws, 1)
+	none, same, _ := Split(rest, 5)
+	assert.Nil(t, none)
+	assert.Same(t, rest, same)
+}
+
+// Nodes that no result needs go, and constants that nobody reads; arguments stay.
+func TestPruneDropsWhatNobodyNeeds(t *testing.T) {
+	p := parsed(t, `input $0 : f32[4]
+input $1 : f32[4]
+constant $2 : f32[4]
+constant $3 : f32[4]
+%0 = neg $2 : f32[4]
+%1 = add $0 $3 : f32[4] live
+%2 = abs %0 : f32[4]
+return %1
+`)
+	out, kept := Prune(p, 2)
+	assert.Equal(t, []int{0, 1, 3}, kept)
+	assert.Len(t, out.Nodes, 1)
+	assert.Contains(t, checked(t, out), "add $0 $2")
+}
+
+// written is attention that is written out, on heads that are views; its last line is what reads the result.
+const written = `input $0 : f32[2,4,3,8]
+input $1 : f32[2,4,3,8]
+input $2 : f32[2,3,4,8]
+constant $3 : f32[4,4]
+%0 = matmul{0} $0[2,3,4,8](96,8,24,1) $1[2,3,8,4](96,8,1,24) : f32[2,3,4,4]
+%1 = div %0 2.0 : f32[2,3,4,4]
+%2 = add %1 $3[2,3,4,4](0,0,4,1) : f32[2,3,4,4]
+%3 = softmax{3,0} %2 : f32[2,3,4,4]
+%4 = matmul{0} %3 $2 : f32[2,3,4,8]
+`
+
+func TestAttentionThatIsWrittenOutIsFound(t *testing.T) {
+	const after = "%5 = copy %4[2,4,3,8](96,8,32,1) : f32[2,4,3,8] live\nreturn %5\n"
+	out := Attention(parsed(t, written+after), 3)
+	text := checked(t, out)
+	assert.Contains(t, text, "attention{0,1,0}")
+	assert.NotContains(t, text, "softmax")
+	assert.Len(t, out.Nodes, 2)
+	for name, other := range map[string]string{
+		"the weights are read again":            "%5 = neg %3 : f32[2,3,4,4] live\nreturn %5\n",
+		"a view that is no permutation":         "%5 = copy %4[6,32](32,1) : f32[6,32] live\nreturn %5\n",
+		"a part of the result at another place": "%5 = copy %4[2,3](96,32)+1 : f32[2,3] live\nreturn %5\n",
+	} {
+		p := parsed(t, written+other)
+		assert.Same(t, p, Attention(p, 3), name)
+	}
+	whole := parsed(t, strings.TrimSuffix(written, "\n")+" live\nreturn %4\n")
+	assert.Same(t, whole, Attention(whole, 3), "the result is returned as it lies")
+	p := parsed(t, strings.Replace(written+after, "constant", "input", 1))
+	assert.Same(t, p, Attention(p, 4), "a mask that a caller gives may leave a row without a key")
+}
+
+// A mask of floats that hides exactly the later keys becomes the primitive's own.
+func TestCausalMasksAreFound(t *testing.T) {
+	const after = "%5 = copy %4[2,4,3,8](96,8,32,1) : f32[2,4,3,8] live\nreturn %5\n"
+	p := Attention(parsed(t, written+after), 3)
+	mask := make([]byte, 64)
+	for i := range 4 {
+		for j := i + 1; j < 4; j++ {
+			copy(mask[4*(4*i+j):], []byte{0, 0, 0x80, 0xff})
+		}
+	}
+	out := Causal(p, 3, func(input int) []byte {
+		assert.Equal(t, 3, input)
+		return mask
+	})
+	assert.Contains(t, checked(t, out), "attention{1,0,0}")
+	mask[0] = 1
+	assert.Same(t, p, Causal(p, 3, func(int) []byte { return mask }), "the mask adds to a score")
+	assert.Same(t, p, Causal(p, 3, func(int) []byte { return nil }), "the host cannot read it")
+}

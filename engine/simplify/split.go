@@ -1,0 +1,99 @@
+package simplify
+
+import (
+	"github.com/torchlette/torchlette/engine/program"
+)
+
+// Split cuts off what only constants decide: draws and what depends on an argument stay. fixed computes it from the
+// constants that kept lists; it is nil where there is nothing. rest takes the results of fixed as further inputs, after
+// those of p. The first args inputs are the arguments.
+func Split(p *program.Program, args int) (fixed, rest *program.Program, kept []int) {
+	is := constants(p, args)
+	given := make([]bool, len(p.Nodes)) // values of fixed that rest reads
+	some := false
+	give := func(r program.Ref) {
+		if r.IsNode() && is[r.Index()] {
+			given[r.Index()], some = true, true
+		}
+	}
+	cheap := func(i int) bool { return is[i] && made(p, i) }
+	for i := range p.Nodes {
+		if is[i] {
+			continue
+		}
+		for _, e := range p.OperandsOf(i) {
+			if !e.Value.IsNode() || !cheap(e.Value.Index()) {
+				give(e.Value)
+			}
+		}
+	}
+	for _, r := range p.Results {
+		give(r.Value)
+	}
+	if !some {
+		return nil, p, nil
+	}
+	a, b := newCopier(p), newCopier(p)
+	kept = a.inputs(func(i int) bool { return i >= args })
+	b.inputs(func(int) bool { return true })
+	for i := range p.Nodes {
+		if is[i] {
+			a.node(i)
+		}
+	}
+	for i := range p.Nodes {
+		if !given[i] {
+			continue
+		}
+		a.result(a.refs[program.NodeRef(i)])
+		b.refs[program.NodeRef(i)] = b.input(program.Input{Aval: p.Nodes[i].Aval, Role: program.Constant})
+	}
+	for i := range p.Nodes {
+		if !is[i] || cheap(i) && !given[i] {
+			b.node(i)
+		}
+	}
+	for _, r := range p.Results {
+		b.result(b.refs[r.Value])
+	}
+	fixed, still := Prune(a.done(), 0)
+	for k, i := range still {
+		still[k] = kept[i]
+	}
+	return fixed, b.done(), still
+}
+
+// constants finds the nodes that depend on neither an argument nor a draw.
+func constants(p *program.Program, args int) []bool {
+	is := make([]bool, len(p.Nodes))
+	draws := map[uint32]bool{}
+	for _, d := range p.Draws {
+		draws[d.Scalar] = true
+	}
+	for i := range p.Nodes {
+		x := &p.Nodes[i]
+		is[i] = true
+		for k := range p.ScalarsOf(i) {
+			is[i] = is[i] && !draws[x.Scalar+uint32(k)]
+		}
+		for _, e := range p.OperandsOf(i) {
+			switch {
+			case e.Value.IsInput():
+				is[i] = is[i] && e.Value.Index() >= args
+			case e.Value.IsNode():
+				is[i] = is[i] && is[e.Value.Index()]
+			}
+		}
+	}
+	return is
+}
+
+// made reports a node that makes its value from numbers alone: a kernel that reads it computes it in passing.
+func made(p *program.Program, i int) bool {
+	for _, e := range p.OperandsOf(i) {
+		if e.Value != 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,94 @@
+package cpu
+
+// #include "cpu.h"
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+)
+
+// NewWindow implements device.Host.
+func (d *Device) NewWindow() device.Window { return &buffer{} }
+
+// Set implements device.Window.
+func (b *buffer) Set(p unsafe.Pointer, n int64) { b.p, b.size = p, n }
+
+// packKey names an operand of a product: where it begins, its sizes and strides.
+type packKey struct {
+	at           unsafe.Pointer
+	typ          C.int32_t
+	k, n, bk, bn int64
+}
+
+// Pack implements device.Host. It packs the second operand of float32 and float64 products of more than one row.
+func (d *Device) Pack(p device.Program, bind *device.Binding, constant []bool) (bytes int64, err error) {
+	x := p.(*program)
+	for i := range unsafe.Slice(x.prog.step, x.steps) {
+		s := &unsafe.Slice(x.prog.step, x.steps)[i]
+		if s.kind != C.TLK_STEP_GEMM || !constant[unsafe.Slice(s.slot, s.nbuf)[1]] {
+			continue
+		}
+		n, err := d.packOperand(s, bind)
+		if err != nil {
+			return bytes, err
+		}
+		bytes += n
+	}
+	return bytes, nil
+}
+
+// A transposed operand of more than cachedBytes is read once, in place, by products of rowsInPlace rows: the product is
+// computed as its transpose (see run in gemm_driver.h). That beats a pack, which these rows read several times.
+const cachedBytes = 1 << 20
+
+var rowsInPlace = [2]C.int64_t{24, 64}
+
+// reads reports a product of m rows that reads its second operand in place.
+func reads(m, n, k, bk C.int64_t, typ ir.DType) bool {
+	return bk == 1 && m >= rowsInPlace[0] && m <= rowsInPlace[1] && int64(n*k)*int64(typ.Size()) > cachedBytes
+}
+
+// packOperand packs the second operand of the product of step s.
+func (d *Device) packOperand(s *C.tl_step, bind *device.Binding) (bytes int64, err error) {
+	g := s.gemm
+	par := append([]C.int64_t{}, unsafe.Slice(s.par, s.npar)...)
+	for _, y := range unsafe.Slice(s.dyn, s.ndyn) {
+		if y.scalar >= 0 {
+			par[y.par] = y.bits + C.int64_t(bind.Scalars[y.scalar])
+		} else {
+			par[y.par] = y.bits + C.int64_t(bind.Offsets[y.offset])
+		}
+	}
+	one := par[g.M] <= 1 || par[g.N] <= 1 || par[g.K] <= 0
+	for i := range g.nbatch {
+		one = one || par[g.batch[i]] != 1 && par[g.bb[i]] != 0
+	}
+	typ := ir.DType(g._type)
+	if one || g.nn != 0 || typ != ir.F32 && typ != ir.F64 || reads(par[g.M], par[g.N], par[g.K], par[g.bk], typ) {
+		return 0, nil
+	}
+	from := bind.Bufs[unsafe.Slice(s.slot, s.nbuf)[1]].(*buffer)
+	key := packKey{typ: g._type, k: int64(par[g.K]), n: int64(par[g.N]), bk: int64(par[g.bk]), bn: int64(par[g.bn]),
+		at: unsafe.Add(from.p, int64(par[g.bo])*int64(ir.DType(g._type).Size()))}
+	to := d.packs[key]
+	if to == nil {
+		pack := func(to unsafe.Pointer) int64 {
+			return int64(C.tl_gemm_pack(d.isa, C.int(g._type), par[g.K], par[g.N], par[g.bk], par[g.bn], (*C.char)(key.at),
+				(*C.char)(to)))
+		}
+		bytes = pack(nil)
+		if to = C.tl_alloc(C.int64_t(bytes)); to == nil {
+			return 0, outOfMemory(bytes)
+		}
+		pack(to)
+		if d.packs == nil {
+			d.packs = map[packKey]unsafe.Pointer{}
+		}
+		d.packs[key] = to
+	}
+	g.pack = (*C.char)(to)
+	return bytes, nil
+}

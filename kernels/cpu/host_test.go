@@ -1,0 +1,54 @@
+package cpu_test
+
+import (
+	"fmt"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/cpu"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/launch"
+)
+
+// Products read a constant operand from its pack, with the values of the operand in any order: by columns, by rows, in
+// several blocks of the depth and of the rows. The test clears the operand behind the pack.
+func TestProductsReadPackedOperands(t *testing.T) {
+	for _, isa := range instructionSets() {
+		for _, s := range []struct{ m, n, k, bk, bn int64 }{
+			{2, 5, 3, 1, 3}, {7, 391, 300, 1, 300}, {33, 64, 600, 64, 1}, {400, 300, 270, 1, 270}, {210, 40, 520, 40, 1},
+		} {
+			for _, dt := range []ir.DType{ir.F32, ir.F64} {
+				what := fmt.Sprintf("%s %v %+v", isa, dt, s)
+				d := newDevice(t, cpu.Options{ISA: isa, Threads: 2})
+				bufs := [][]byte{data(dt, s.m*s.k), data(dt, s.n*s.k), make([]byte, s.m*s.n*int64(dt.Size()))}
+				g, par := &launch.Gemm{Type: dt}, sizes(s.m, s.n, s.k, s.k, 1, 0, s.bk, s.bn, 0)
+				want := copies(bufs)
+				require.NoError(t, launch.InterpretGemm(g, par, want))
+				step, bind := device.Step{Op: g, Bufs: []int{0, 1, 2}}, device.Binding{}
+				for _, b := range bufs {
+					w := d.NewWindow()
+					w.Set(unsafe.Pointer(unsafe.SliceData(b)), int64(len(b)))
+					bind.Bufs = append(bind.Bufs, w)
+				}
+				for _, v := range par {
+					step.Params = append(step.Params, device.Const(int64(v)))
+				}
+				for i := range 2 {
+					p, err := d.Build([]device.Step{step}, len(bufs))
+					require.NoError(t, err)
+					bytes, err := d.Pack(p, &bind, []bool{false, true, false})
+					require.NoError(t, err)
+					require.Equal(t, i == 0, bytes > 0, "a second program shares the pack")
+					clear(bufs[1])
+					clear(bufs[2])
+					_, err = d.Run(p, &bind)
+					require.NoError(t, err)
+					same(t, dt, want[2], bufs[2], map[ir.DType]float64{ir.F32: 1e-4, ir.F64: 1e-12}[dt], what)
+					p.Release()
+				}
+			}
+		}
+	}
+}

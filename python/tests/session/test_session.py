@@ -1,0 +1,261 @@
+"""Sessions give the program's values, refuse what does not fit, and leave results alone."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import torchlette as tl
+from torchlette import export, nn
+
+Array = Any
+
+
+class Block(nn.Module):
+    """A transformer's block whose attention is written out, with a causal mask."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads, self.norm, self.norm2 = heads, nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: tl.Tensor) -> tl.Tensor:
+        b, t, c = x.shape
+        q, k, v = (
+            y.reshape(b, t, self.heads, c // self.heads).transpose(1, 2) for y in self.qkv(self.norm(x)).split(c, dim=2)
+        )
+        scores = (q @ k.transpose(-2, -1)) / (c // self.heads) ** 0.5
+        mask = tl.ones(t, t, device=x.device).tril().bool()
+        scores = scores.masked_fill(~mask, float("-inf"))
+        y = (scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, c)
+        x = x + self.out(y)
+        return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
+
+
+def assert_close(got: Array, want: Array) -> None:
+    torch.testing.assert_close(torch.from_numpy(got), torch.from_numpy(np.array(want)))
+
+
+def cpu(*shape: int) -> tl.Tensor:
+    return tl.randn(*shape, device="cpu")
+
+
+def model(kind: str) -> tuple[nn.Module, tl.Tensor]:
+    """A module in evaluation mode, and an example with a dynamic dim 0."""
+    tl.manual_seed(3)
+    with tl.device("cpu"):
+        if kind == "mlp":
+            m: nn.Module = nn.Sequential(nn.Linear(40, 70), nn.ReLU(), nn.Dropout(0.5), nn.Linear(70, 5))
+            return m.eval(), cpu(3, 40)
+        if kind == "block":
+            return Block(32, 4).eval(), cpu(3, 10, 32)
+        conv, head = nn.Conv2d(3, 8, 3, padding=1), nn.Linear(8 * 36, 4)
+        m = nn.Sequential(conv, nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(1), head)
+        m(cpu(4, 3, 6, 6))
+        return m.eval(), cpu(3, 3, 6, 6)
+
+
+def opened(kind: str, **options: Any) -> tuple[tl.InferenceSession, nn.Module, tl.Tensor]:
+    m, x = model(kind)
+    program = export.export(m, (x,), dynamic_shapes=({0: export.Dim("n", min=1, max=50)},))
+    return tl.InferenceSession(program, **options), m, x
+
+
+def eager(m: nn.Module, x: Array) -> Array:
+    with tl.no_grad():
+        return m(tl.from_numpy(np.ascontiguousarray(x))).numpy()
+
+
+@pytest.mark.parametrize("kind", ["mlp", "block", "conv"])
+def test_runs_give_the_values_of_the_module_for_each_size(kind: str) -> None:
+    s, m, example = opened(kind)
+    (port,) = s.get_inputs()
+    assert port.shape == ["n", *example.shape[1:]] and port.type == "tensor(float)"
+    for n in (3, 1, 8, 3):
+        x = np.random.default_rng(n).normal(size=(n, *example.shape[1:])).astype("f")
+        (y,) = s.run(None, {port.name: x})
+        assert_close(y, eager(m, x))
+        np.testing.assert_array_equal(s.run(None, {port.name: x})[0], y)
+
+
+def test_results_are_left_alone_and_inputs_have_any_strides() -> None:
+    s, m, _ = opened("mlp")
+    name, out = s.get_inputs()[0].name, s.get_outputs()[0].name
+    wide = np.random.default_rng(0).normal(size=(40, 8)).astype("f")
+    x = wide.T[::2]
+    kept = wide.copy()
+    (y,) = s.run([out], {name: x})
+    before = y.copy()
+    s.run(None, {name: x + 1})
+    np.testing.assert_array_equal(y, before)
+    np.testing.assert_array_equal(wide, kept)
+    assert_close(y, eager(m, x))
+
+
+def test_what_does_not_fit_is_refused_and_the_session_goes_on() -> None:
+    s, m, _ = opened("mlp")
+    name = s.get_inputs()[0].name
+    x = np.ones((2, 40), "f")
+    cases: list[tuple[Any, str]] = [
+        ({}, "missing input"),
+        ({"z": x}, "unknown input"),
+        ({name: x, "z": x}, "unknown input"),
+        ({name: x.astype("d")}, "dtype"),
+        ({name: x[:, :3]}, "shape"),
+        ({name: x[0]}, "shape"),
+        ({name: np.ones((51, 40), "f")}, "from 1 to 50"),
+    ]
+    for feed, message in cases:
+        with pytest.raises(ValueError, match=message):
+            s.run(None, feed)
+    with pytest.raises(ValueError, match="unknown output"):
+        s.run(["z"], {name: x})
+    with pytest.raises(ValueError, match="got 0 inputs"):
+        s()
+    assert_close(s.run(None, {name: x})[0], eager(m, x))
+    for options in ({"threads": 0}, {"threads": True}, {"precision": "int8"}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            opened("mlp", **options)
+    with pytest.raises(TypeError, match="a path or an exported program"):
+        tl.InferenceSession(m)
+
+
+def test_an_index_out_of_range_is_an_error_of_one_run() -> None:
+    with tl.device("cpu"):
+        m = nn.Embedding(10, 4)
+    s = tl.InferenceSession(export.export(m, (tl.tensor([1, 2], device="cpu"),)))
+    name = s.get_inputs()[0].name
+    with pytest.raises(IndexError):
+        s.run(None, {name: np.array([1, 10])})
+    np.testing.assert_array_equal(s.run(None, {name: np.array([9, 0])})[0], m.weight.detach().numpy()[[9, 0]])
+
+
+def test_a_session_keeps_the_weights_that_it_was_opened_with() -> None:
+    m, x = model("mlp")
+    program = export.export(m, (x,))
+    s = tl.InferenceSession(program)
+    want = eager(m, x.numpy())
+    with tl.no_grad():
+        for p in program.parameters():
+            p.zero_()
+    del program
+    gc.collect()
+    assert_close(s.run(None, {s.get_inputs()[0].name: x.numpy()})[0], want)
+    assert_close(s(x).numpy(), want)
+
+
+def test_files_and_threads(tmp_path: Path) -> None:
+    m, x = model("mlp")
+    export.save(export.export(m, (x,)), tmp_path / "m.bin")
+    s = tl.InferenceSession(tmp_path / "m.bin", threads=1)
+    if hasattr(os, "sched_getaffinity"):
+        before = len(os.listdir("/proc/self/task"))
+        assert_close(s(x).numpy(), eager(m, x.numpy()))
+        assert len(os.listdir("/proc/self/task")) <= before + 1, "one thread runs it"
+    (tmp_path / "bad").write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises((ValueError, RuntimeError, OSError)):
+        tl.InferenceSession(tmp_path / "bad")
+    with pytest.raises(OSError, match="missing"):
+        tl.InferenceSession(tmp_path / "missing")
+
+
+def test_runs_from_several_threads_give_each_its_result() -> None:
+    s, m, _ = opened("mlp")
+    other, _, _ = opened("mlp", threads=1)
+    name, failed = s.get_inputs()[0].name, []
+
+    def work(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for k in range(10):
+            x = rng.normal(size=(1 + (seed + k) % 3, 40)).astype("f")
+            want = wanted[x.shape[0]]
+            y = [s, other][k % 2].run(None, {name: x})[0]
+            if not np.allclose(y, want(x), atol=1e-4):
+                failed.append((seed, k))
+
+    w = [p.detach().numpy() for p in m.parameters()]
+    wanted = dict.fromkeys((1, 2, 3), lambda x: np.maximum(x @ w[0].T + w[1], 0) @ w[2].T + w[3])
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    tl.randn(100, 100, device="cpu").sum().item()  # the engine is used besides
+    for t in threads:
+        t.join()
+    assert not failed
+
+
+def test_bound_arrays_are_read_and_written_in_place() -> None:
+    s, m, _ = opened("mlp")
+    x, y = np.ones((2, 40), "f"), np.zeros((2, 5), "f")
+    b = s.io_binding()
+    with pytest.raises(ValueError, match="unknown input"):
+        b.bind_input("z", x)
+    b.bind_input(s.get_inputs()[0].name, x)
+    b.bind_output(s.get_outputs()[0].name, y)
+    for value in (1, 2):
+        x[:] = value
+        s.run_with_iobinding(b)
+        assert_close(y, eager(m, x))
+    assert b.get_outputs()[0] is y
+    b.bind_output(s.get_outputs()[0].name, np.zeros((3, 5), "f"))
+    with pytest.raises(ValueError, match="want float32 of shape"):
+        s.run_with_iobinding(b)
+
+
+def test_the_memory_plan_and_the_profile_tell_of_the_last_run() -> None:
+    s, _, x = opened("block")
+    small = s.memory_plan()
+    assert small["input_shapes"] == [[1, 10, 32]], "the smallest example"
+    s.run(None, {s.get_inputs()[0].name: np.concatenate([x.numpy()] * 4)})
+    plan = s.memory_plan()
+    assert plan["input_shapes"] == [[12, 10, 32]]
+    assert small["arena_bytes"] < plan["arena_bytes"] < plan["sum_bytes"]
+    assert plan["arena_bytes"] <= 1.1 * plan["live_bytes"] + 4096
+    for a in plan["parts"]:
+        assert a["offset"] + a["bytes"] <= plan["arena_bytes"]
+        for b in plan["parts"]:
+            at_once = a is not b and a["first"] <= b["last"] and b["first"] <= a["last"]
+            assert not at_once or a["offset"] + a["bytes"] <= b["offset"] or b["offset"] + b["bytes"] <= a["offset"]
+    steps = s.profile()
+    assert {"matmul", "layer_norm"} <= {step["op"] for step in steps}
+    assert all(step["time_us"] >= 0 for step in steps)
+
+
+def test_low_precision_computes_products_in_it() -> None:
+    s, m, x = opened("mlp", precision="bfloat16")
+    y = s(x).numpy()
+    assert 0 < np.abs(y.astype("f") - eager(m, x.numpy())).max() < 0.1
+
+
+def test_draws_differ_from_run_to_run_and_follow_the_seed() -> None:
+    s = tl.InferenceSession(export.export(lambda x: x + tl.rand_like(x), (cpu(4),)))
+    x = np.zeros(4, "f")
+    name = s.get_inputs()[0].name
+    tl.manual_seed(5)
+    a, b = (s.run(None, {name: x})[0] for _ in range(2))
+    tl.manual_seed(5)
+    (c,) = s.run(None, {name: x})
+    np.testing.assert_array_equal(a, c)
+    assert (a != b).any()
+
+
+def test_a_session_runs_on_a_gpu() -> None:
+    try:
+        tl.zeros(1, device="wgpu").sum().item()
+    except Exception as exc:
+        pytest.skip(f"no GPU: {exc}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        s, m, x = opened("mlp", device="wgpu")
+    for n in (3, 2):
+        assert_close(s.run(None, {s.get_inputs()[0].name: x.numpy()[:n]})[0], eager(m, x.numpy()[:n]))
+    assert s(x).device.type == "wgpu"

@@ -1,0 +1,312 @@
+"""Inference sessions: a program that runs many times, without recording anything.
+
+The names are onnxruntime's. A session is opened on a file of :func:`torchlette.export.save`, of ``torch.export.save``
+or of ONNX, or on an exported program. Its first run on arguments of a shape compiles a plan for that shape. Later runs
+bind the arguments and results, and call the device.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from torchlette import _C
+
+if TYPE_CHECKING:
+    from numpy import ndarray
+
+    from torchlette.export import ExportedProgram
+
+__all__ = ["InferenceSession", "IOBinding", "NodeArg"]
+
+#: NumPy's names of the dtypes, by onnxruntime's.
+_NUMPY = {
+    "bool": "bool",
+    "uint8": "uint8",
+    "int8": "int8",
+    "int16": "int16",
+    "int32": "int32",
+    "int64": "int64",
+    "uint32": "uint32",
+    "float16": "float16",
+    "float": "float32",
+    "double": "float64",
+}
+_ONNX = {"float32": "float", "float64": "double"}
+#: How many shapes of inputs a session remembers the shapes of the outputs of.
+_MAX_SHAPES = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeArg:
+    """An input or an output of a session."""
+
+    name: str
+    #: A size is an int; one that may differ from run to run is the text of its expression.
+    shape: list[int | str | None]
+    #: Such as ``"tensor(float)"``, ``"tensor(int64)"``.
+    type: str
+
+
+def _args(entries: list[dict[str, Any]]) -> list[NodeArg]:
+    return [
+        NodeArg(
+            e["name"],
+            [(text or None) if n < 0 else n for n, text in zip(e["shape"] or (), e["dims"] or (), strict=True)],
+            f"tensor({_ONNX.get(e['dtype'], e['dtype'])})",
+        )
+        for e in entries
+    ]
+
+
+def _program(source: Any) -> ExportedProgram:
+    """Return the program of a path, whose kind its content tells, or the program itself."""
+    if not isinstance(source, (str, os.PathLike)):
+        if not hasattr(source, "constants") or not hasattr(source, "number"):
+            raise TypeError(f"InferenceSession: got {type(source).__name__}, want a path or an exported program")
+        return source  # type: ignore[no-any-return]
+    with open(source, "rb") as f:
+        head = f.read(4)
+    if head[:2] == b"PK":
+        from torchlette import export
+
+        return export.load(source)
+    onnx: Any = importlib.import_module("torchlette.onnx")
+    return onnx.load(source)  # type: ignore[no-any-return]
+
+
+def _device(name: Any) -> int:
+    """Return the engine's number of a device."""
+    d = _C.device(name)
+    if d.type == "cpu":
+        return 0
+    if d.type in ("wgpu", "cuda"):
+        return 1 + (d.index or 0)
+    raise ValueError(f"InferenceSession: device: got {name!r}, want 'cpu' or 'wgpu'")
+
+
+class InferenceSession:
+    """A program that runs on changing inputs.
+
+    Any thread may run it, and many sessions may run at once. A session on the CPU has threads and packed copies of its
+    weights of its own. Sizes that the program leaves open may differ from run to run; the session keeps the plans of
+    the 16 latest shapes.
+    """
+
+    def __init__(
+        self,
+        path_or_program: Any,
+        device: Any = "cpu",
+        threads: int | None = None,
+        precision: Any = None,
+    ) -> None:
+        """Open a session.
+
+        Args:
+            path_or_program: A path, or what :func:`torchlette.export.export` returned. The session has the program's
+                tensors as they are now.
+            device: Where it runs: ``"cpu"``, ``"wgpu"``, ``"wgpu:1"``.
+            threads: How many threads run on the CPU; ``None``: as many as there are cores.
+            precision: The dtype that products and convolutions of float32 cast to, as autocast does: ``float16`` or
+                ``bfloat16``. ``None`` for none.
+
+        Raises:
+            OSError: There is no such file.
+            ValueError: The file is damaged; ``threads`` or ``precision`` is wrong.
+            RuntimeError: There is no such device.
+        """
+        if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+            raise ValueError(f"InferenceSession: threads: got {threads!r}, want a positive int or None")
+        low = "" if precision is None else str(precision).rpartition(".")[2]
+        if low not in ("", "float16", "bfloat16"):
+            raise ValueError(f"InferenceSession: precision: got {precision!r}, want float16, bfloat16 or None")
+        program = _program(path_or_program)
+        tensors = [t.detach() for t in program.constants]
+        self._session = _C._session_of(program.number, tensors, _device(device), threads or 0, low)
+        self._device = _C.device(device)
+        ports = json.loads(_C._session_info(self._session, "session_ports"))
+        self._inputs, self._outputs = _args(ports["inputs"]), _args(ports["outputs"])
+        self._names = [a.name for a in self._inputs]
+        self._kinds = [a.type[7:-1] for a in self._outputs]
+        self._made: dict[tuple[Any, ...], list[tuple[str, tuple[int, ...]]]] = {}
+
+    def get_inputs(self) -> list[NodeArg]:
+        """Return the inputs: objects with ``name``, ``shape`` and ``type``."""
+        return list(self._inputs)
+
+    def get_outputs(self) -> list[NodeArg]:
+        """Return the outputs: objects with ``name``, ``shape`` and ``type``."""
+        return list(self._outputs)
+
+    def get_providers(self) -> list[str]:
+        """Return the device's name, in a list."""
+        return [str(self._device)]
+
+    def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any]) -> list[ndarray[Any, Any]]:
+        """Run the program on NumPy arrays.
+
+        Args:
+            output_names: The outputs to return; ``None`` for all.
+            input_feed: An array for each input, of its dtype, with any strides. Bits of bfloat16 are uint16.
+
+        Returns:
+            New arrays, which later runs leave alone.
+
+        Raises:
+            ValueError: An input is missing, unknown, or of another dtype or shape; an output is unknown. The session
+                can be used on.
+        """
+        inputs = self._arrays(input_feed)
+        outputs = self._new_outputs(inputs)
+        _C._session_run(self._session, inputs, outputs)
+        if output_names is None:
+            return list(outputs)
+        return [outputs[self._output(name)] for name in output_names]
+
+    def _output(self, name: str) -> int:
+        for k, a in enumerate(self._outputs):
+            if a.name == name:
+                return k
+        raise ValueError(f"session: unknown output {name!r}: want {[a.name for a in self._outputs]}")
+
+    def _arrays(self, feed: Mapping[str, Any]) -> tuple[ndarray[Any, Any], ...]:
+        """Return the inputs in order, each contiguous."""
+        import numpy as np
+
+        for name in feed:
+            if name not in self._names:
+                raise ValueError(f"session: unknown input {name!r}: want {self._names}")
+        arrays = []
+        for name in self._names:
+            if name not in feed:
+                raise ValueError(f"session: missing input {name!r}: want {self._names}")
+            a = feed[name]
+            if not isinstance(a, np.ndarray):
+                a = np.asarray(a)
+            if not (a.flags.c_contiguous and a.flags.aligned):
+                a = np.require(a, requirements=["C", "A"]).reshape(a.shape)  # require gives 0-dim arrays a dim
+            arrays.append(a)
+        return tuple(arrays)
+
+    def _new_outputs(self, inputs: tuple[ndarray[Any, Any], ...]) -> tuple[ndarray[Any, Any], ...]:
+        """Return new arrays for the outputs of these inputs."""
+        import numpy as np
+
+        key = tuple([a.shape for a in inputs])
+        made = self._made.get(key)
+        if made is None:
+            shapes = _C._session_prepare(self._session, inputs)
+            made = [(_NUMPY.get(kind, "uint16"), shape) for kind, (_, shape) in zip(self._kinds, shapes, strict=True)]
+            if len(self._made) >= _MAX_SHAPES:
+                self._made.clear()
+            self._made[key] = made
+        return tuple([np.empty(shape, dtype) for dtype, shape in made])
+
+    def __call__(self, *tensors: _C.Tensor) -> Any:
+        """Run the program on tensors, in the order of the inputs.
+
+        Returns:
+            A tensor on the session's device, or a tuple of tensors where there are several outputs.
+        """
+        if len(tensors) != len(self._names):
+            raise ValueError(f"session: got {len(tensors)} inputs, want {len(self._names)}: {self._names}")
+        for name, t in zip(self._names, tensors, strict=True):
+            if not isinstance(t, _C.Tensor):
+                raise TypeError(f"session: input {name!r}: got {type(t).__name__}, want a tensor")
+        feed = {}
+        for name, t in zip(self._names, tensors, strict=True):
+            t = t.detach().cpu().contiguous()
+            feed[name] = t.view(_C.int16).numpy().view("uint16") if t.dtype == _C.bfloat16 else t.numpy()
+        results = []
+        for kind, a in zip(self._kinds, self.run(None, feed), strict=True):
+            t = _C.from_numpy(a.view("int16")).view(_C.bfloat16) if kind == "bfloat16" else _C.from_numpy(a)
+            results.append(t.to(self._device))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def io_binding(self) -> IOBinding:
+        """Return a binding of arrays to the inputs and outputs, for :meth:`run_with_iobinding`."""
+        return IOBinding(self)
+
+    def run_with_iobinding(self, binding: IOBinding) -> None:
+        """Run the program on the bound arrays. On the CPU nothing is copied."""
+        _C._session_run_bound(binding._ready())
+
+    def memory_plan(self) -> dict[str, Any]:
+        """Return the memory of one run, in bytes, for the shapes of the last run, or of the smallest inputs before one.
+
+        Returns:
+            ``arena_bytes``: what the intermediate values take together; ``sum_bytes``: what they would take without
+            sharing; ``live_bytes``: the most that is in use at one time. ``parts`` has offset, bytes, and first and
+            last step of each. ``constant_bytes``, ``packed_bytes``, ``output_bytes``: weights and constants, their
+            packed copies, outputs. ``input_shapes``: the shapes of the plan.
+        """
+        plan: dict[str, Any] = json.loads(_C._session_info(self._session, "session_memory"))
+        return plan
+
+    def profile(self) -> list[dict[str, Any]]:
+        """Time the steps of the last run's plan in one more run, on zeros.
+
+        Returns:
+            For each step in order: ``op``, the primitive, ``kernel``, ``shape`` of the result, ``time_us``, ``flops``,
+            ``bytes`` and ``device``.
+        """
+        steps: list[dict[str, Any]] = json.loads(_C._session_info(self._session, "session_profile"))
+        return steps
+
+
+class IOBinding:
+    """Arrays that are the inputs and outputs of a session, in place."""
+
+    def __init__(self, session: InferenceSession) -> None:
+        """Begin without arrays."""
+        self._of = session
+        self._in: dict[str, Any] = {}
+        self._out: dict[str, Any] = {}
+        self._bound: Any = None
+
+    def bind_input(self, name: str, array: ndarray[Any, Any]) -> None:
+        """Bind an array, which must be contiguous. Its contents may change between runs."""
+        if name not in self._of._names:
+            raise ValueError(f"session: unknown input {name!r}: want {self._of._names}")
+        self._in[name], self._bound = array, None
+
+    bind_cpu_input = bind_input
+
+    def bind_output(self, name: str, array: ndarray[Any, Any] | None = None) -> None:
+        """Bind a contiguous array of the output's dtype and shape; ``None``: a new one."""
+        self._of._output(name)
+        self._out[name], self._bound = array, None
+
+    def get_outputs(self) -> list[ndarray[Any, Any]]:
+        """Return the arrays of the outputs, which the next run writes again."""
+        return [self._out[a.name] for a in self._of._outputs]
+
+    def copy_outputs_to_cpu(self) -> list[ndarray[Any, Any]]:
+        """Return copies of the outputs."""
+        return [a.copy() for a in self.get_outputs()]
+
+    def _ready(self) -> Any:
+        if self._bound is None:
+            inputs = self._of._arrays(self._in)
+            for name, a in zip(self._of._names, inputs, strict=True):
+                if a is not self._in[name]:
+                    raise ValueError(f"session: input {name!r}: a bound array must be contiguous and aligned")
+            import numpy as np
+
+            for port, new in zip(self._of._outputs, self._of._new_outputs(inputs), strict=True):
+                given = self._out.get(port.name)
+                if given is None:
+                    self._out[port.name] = given = new
+                if given.dtype != new.dtype or given.shape != new.shape:
+                    raise ValueError(
+                        f"session: output {port.name!r}: got {given.dtype} of shape {given.shape}, "
+                        f"want {new.dtype} of shape {new.shape}"
+                    )
+                if any(np.may_share_memory(given, x) for x in inputs):
+                    raise ValueError(f"session: output {port.name!r} shares memory with an input")
+            self._bound = _C._session_bind(self._of._session, inputs, tuple(self.get_outputs()))
+        return self._bound
