@@ -1,4 +1,4 @@
-"""``python -m torchlette``: the version, the devices, and what is missing."""
+"""``python -m torchlette``: the version, the devices, and what is missing; ``generate`` continues a text."""
 
 from __future__ import annotations
 
@@ -75,9 +75,16 @@ def report() -> str:
 
 
 def main() -> None:
-    """Print the report, or the devices as JSON."""
+    """Print the report, or the devices as JSON; or run a command."""
+    if sys.argv[1:2] == ["generate"]:
+        from torchlette.generation.command import main as generate
+
+        generate(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(
-        prog="python -m torchlette", description="Show the version and the devices of torchlette."
+        prog="python -m torchlette",
+        description="Show the version and the devices of torchlette.",
+        epilog="python -m torchlette generate FOLDER PROMPT continues a text; --help after generate says how.",
     )
     parser.add_argument("--json", action="store_true", help="print what the engine knows of the devices as JSON")
     if parser.parse_args().json:

@@ -146,6 +146,10 @@ def test_an_index_that_leaves_the_folder_is_refused(tmp_path: Path, index: objec
 def test_damaged_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         generation.load(tmp_path)
+    (tmp_path / "config.json").write_text(tiny.reference("llama").config.to_json_string())
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    with pytest.raises(ValueError, match="neither a safetensors file"):
+        generation.load(tmp_path)
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(ValueError, match="config.json is damaged"):
         generation.load(tmp_path)

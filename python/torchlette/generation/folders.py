@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import mmap
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from torchlette import _C
 from torchlette.generation import specs
@@ -54,9 +55,12 @@ def _files(folder: Path) -> list[Path]:
 class _Checkpoint:
     """Tensors of one or more safetensors files by name."""
 
-    def __init__(self, files: Iterable[BinaryIO]) -> None:
+    def __init__(self, paths: Iterable[Path], open_files: contextlib.ExitStack) -> None:
         self._where: dict[str, SafetensorsReader] = {}
-        for file in files:
+        for path in paths:
+            file: Any = open_files.enter_context(open(path, "rb"))
+            if path.stat().st_size > 0:
+                file = open_files.enter_context(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
             reader = SafetensorsReader(file)
             for name in reader.names:
                 if name in self._where:
@@ -144,7 +148,7 @@ def load(folder: str | os.PathLike[str], *, device: Any = None, dtype: Any = Non
     folder = Path(folder)
     config = _json(folder / "config.json")
     with contextlib.ExitStack() as stack:
-        checkpoint: Any = _Checkpoint([stack.enter_context(open(path, "rb")) for path in _files(folder)])
+        checkpoint: Any = _Checkpoint(_files(folder), stack)
         model = build(config, checkpoint, device=device, dtype=dtype)
     if (folder / "generation_config.json").exists():
         model.generation_config |= _json(folder / "generation_config.json")
