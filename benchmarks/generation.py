@@ -1,9 +1,10 @@
 """Tokens of a GPT-2 of 124M parameters, random weights, one text: beside the limit, and beside PyTorch.
 
-``python benchmarks/generation.py [--record]`` prints a row for each dtype. The limit of a token is the bytes of the weights
-over the rate at which this machine reads memory, measured in the same rounds by a sum of as many bytes. PyTorch's side is
-transformers' model called with its cache, in the same dtype. ``load`` reads a safetensors file of these weights, beside the
-format's own library; both sums touch all bytes once. MINILM=FOLDER adds the cosines of a sentence model.
+``python benchmarks/generation.py [--record]`` prints a row for each dtype. The limit of a token is the bytes of the
+weights over the rate at which this machine reads memory, measured in the same rounds by a sum of as many bytes. The
+other side is transformers' model called with its cache, in the same dtype. The last row loads a folder with these
+weights, beside the format's own library; both sides then read all of them. MINILM=FOLDER adds the cosines of a
+sentence model.
 """
 
 from __future__ import annotations

@@ -111,7 +111,14 @@ class Cache:
         self.values = [_C.zeros(shape, dtype=dtype, device=device) for _ in range(spec.layers)]
 
     def update(self, layer: int, k: Tensor, v: Tensor, step: Step) -> tuple[Tensor, Tensor]:
-        """Store keys and values of new tokens, and return those that attention reads."""
+        """Store keys and values of new tokens, and return those that attention reads.
+
+        Args:
+            layer: The layer's index.
+            k: Keys [batch, kv heads, steps, head].
+            v: Values like ``k``.
+            step: The tokens' places.
+        """
         places = step.places
         assert places is not None
         self.keys[layer].index_copy_(2, places, k)

@@ -23,7 +23,8 @@ Tensor = _C.Tensor
 _WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
 #: Tensors of checkpoints that do not count: masks, constants, and heads of tasks other than prediction.
 _UNUSED = re.compile(
-    r"(.*\.)?(attn\.bias|attn\.masked_bias|rotary_emb\.inv_freq|position_ids)|(bert\.)?pooler\..*|cls\..*|classifier\..*"
+    r"(.*\.)?(attn\.bias|attn\.masked_bias|rotary_emb\.inv_freq|position_ids)|(bert\.)?pooler\..*|"
+    r"(cls|classifier)\..*"
 )
 
 

@@ -42,7 +42,13 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def place(root: Module, path: str, part: Module) -> None:
-    """Register ``part`` under a dotted path below ``root``, so that its parameters have the checkpoint's names."""
+    """Register a module below another, so that its parameters have the checkpoint's names.
+
+    Args:
+        root: The module above.
+        path: Names with dots between them; modules on the way are made.
+        part: What is registered.
+    """
     *folders, name = path.split(".")
     for folder in folders:
         if folder not in root._modules:
@@ -80,7 +86,14 @@ class Linear(Module):
 
 
 class Embedding(Module):
-    """Rows of a table by index."""
+    """Rows of a table by index.
+
+    Args:
+        source: Where the table is from.
+        path: Its path in the checkpoint, without ".weight".
+        rows: Its length.
+        width: Elements of a row.
+    """
 
     def __init__(self, source: Source, path: str, rows: int, width: int) -> None:
         """Take the table [rows, width]."""
@@ -93,7 +106,15 @@ class Embedding(Module):
 
 
 class Norm(Module):
-    """Layer norm, or division by the root mean square; computed in float32."""
+    """Layer norm, or division by the root mean square; computed in float32.
+
+    Args:
+        source: Where weight and bias are from.
+        path: Their path in the checkpoint.
+        width: Elements of the last dimension.
+        kind: "layer", "rms" or "rms_plus_one", as in :attr:`Spec.norm`.
+        eps: Added to the mean square.
+    """
 
     def __init__(self, source: Source, path: str, width: int, kind: str, eps: float) -> None:
         """Take weight and, for layer norm, bias."""
@@ -132,6 +153,11 @@ class Block(Module):
 
     Its parameters are named as in the checkpoint; ``parts`` has its modules by role. A role that
     :attr:`Spec.names` does not have is left out of the computation.
+
+    Args:
+        source: Where the tensors are from.
+        spec: The stack that the layer is in.
+        index: The layer's number.
     """
 
     def __init__(self, source: Source, spec: Spec, index: int) -> None:

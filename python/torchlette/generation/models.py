@@ -100,6 +100,11 @@ class Stack:
 class Model(Module):
     """What all models of this package have.
 
+    Args:
+        source: Gives the tensors by name and shape.
+        spec: Sizes and kinds.
+        config: The contents of ``config.json``.
+
     Attributes:
         spec: Sizes and kinds.
         config: The contents of ``config.json``.
@@ -108,7 +113,7 @@ class Model(Module):
     """
 
     def __init__(self, source: Source, spec: Spec, config: Mapping[str, Any]) -> None:
-        """Take the tensors that ``source`` gives by name and shape."""
+        """Take the tensors."""
         super().__init__()
         self.spec, self.config = spec, dict(config)
         self.generation_config: dict[str, Any] = {}
@@ -228,7 +233,13 @@ class _Convolution(Module):
 
 
 class Whisper(Decoder):
-    """Speech to text: an encoder of log-mel spectrograms, and a decoder of tokens."""
+    """Speech to text: an encoder of log-mel spectrograms, and a decoder of tokens.
+
+    Args:
+        source: Gives the tensors by name and shape.
+        spec: The decoder, with the encoder in ``others``.
+        config: The contents of ``config.json``.
+    """
 
     def __init__(self, source: Source, spec: Spec, config: Mapping[str, Any]) -> None:
         """Take the tensors."""

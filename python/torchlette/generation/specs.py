@@ -312,7 +312,7 @@ _WHISPER_DECODER = Names(
 
 
 def _llama_like(c: _Reader, names: Names = _LLAMA, **options: Any) -> Spec:
-    """Return the spec of Llama and its relatives; ``options`` replace what differs."""
+    """Return what Llama and its relatives are; ``options`` replace what differs."""
     hidden, layers, heads = c.size("hidden_size"), c.size("num_hidden_layers"), c.size("num_attention_heads")
     head_dim = options.pop("head_dim", None) or c.size("head_dim", default=hidden // heads)
     values: dict[str, Any] = {

@@ -97,8 +97,8 @@ class SafetensorsReader:
     """A file's tensors by name.
 
     Args:
-        f: A file opened for reading bytes, at the beginning of the header; it must allow ``seek``. A mapped file is copied
-            once for a tensor, others twice.
+        f: A file opened for reading bytes, at the beginning of the header; it must allow ``seek``. Tensors of a mapped
+            file are copied once, others twice.
 
     Raises:
         ValueError: The file is not of the format, or damaged, or has a dtype that is not supported.
