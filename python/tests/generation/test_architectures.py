@@ -111,6 +111,12 @@ def test_a_model_without_its_head_loads_too(tmp_path: Path) -> None:
         ({"quantization_config": {"bits": 4}}, NotImplementedError, "quantization_config"),
         ({"layer_types": ["chunked_attention"] * 2}, NotImplementedError, None),
         ({"hidden_size": 0}, ValueError, "hidden_size of config.json is 0"),
+        ({"num_hidden_layers": 10**9}, ValueError, "want a number from 1 to 4096"),
+        ({"head_dim": 10**7}, ValueError, "head_dim of config.json is 10000000"),
+        ({"num_key_value_heads": 3}, ValueError, "do not share 3 keys"),
+        ({"rms_norm_eps": []}, ValueError, "has a wrong value"),
+        ({"rope_parameters": {"rope_type": "llama3"}}, ValueError, "has a wrong value"),
+        ({"hidden_act": ["silu"]}, ValueError, "want a name"),
         ({"hidden_size": 64}, ValueError, "config.json wants"),
         ({"num_hidden_layers": 3}, ValueError, "no tensor 'model.layers.2"),
         ({"num_hidden_layers": 1}, ValueError, "nothing uses 9 tensors"),
@@ -141,6 +147,13 @@ def test_an_index_that_leaves_the_folder_is_refused(tmp_path: Path, index: objec
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
     with pytest.raises(ValueError, match=text):
         generation.load(tmp_path)
+
+
+@pytest.mark.parametrize("heads", [3, 64])
+def test_heads_divide_the_width(heads: int) -> None:
+    config = {**tiny.reference("gpt2").config.to_dict(), "n_head": heads}
+    with pytest.raises(ValueError, match=f"{heads} heads"):
+        generation.build(config, {})
 
 
 def test_damaged_folders_are_refused(tmp_path: Path) -> None:

@@ -101,6 +101,10 @@ class Spec:
     others: Mapping[str, Spec] = field(default_factory=dict)
 
 
+#: Limits of sizes, against files that claim enormous ones.
+_MOST, _MOST_LAYERS, _MOST_HEAD = 1 << 30, 1 << 12, 1 << 16
+
+
 class _Reader:
     """The values of a ``config.json``; remembers which were asked for."""
 
@@ -117,8 +121,9 @@ class _Reader:
     def size(self, *names: str, default: int | None = None) -> int:
         """Return a positive number; the names are synonyms."""
         value = next((v for v in map(self.get, names) if v is not None), default)
-        if type(value) is not int or value < 1:
-            raise ValueError(f"load: {names[0]} of config.json is {value!r}, want a positive number")
+        limit = _MOST_LAYERS if "layer" in names[0] else _MOST_HEAD if names[0] == "head_dim" else _MOST
+        if type(value) is not int or not 1 <= value <= limit:
+            raise ValueError(f"load: {names[0]} of config.json is {value!r}, want a number from 1 to {limit}")
         return value
 
     def only(self, name: str, *wanted: Any) -> None:
@@ -414,6 +419,13 @@ def _phi(c: _Reader) -> Spec:
     )
 
 
+def _head_dim(hidden: int, heads: int) -> int:
+    """Return the width of a head where heads divide the residual stream."""
+    if hidden % heads:
+        raise ValueError(f"load: {heads} heads of config.json do not divide a width of {hidden}")
+    return hidden // heads
+
+
 def _gpt2(c: _Reader) -> Spec:
     c.only("add_cross_attention", False)
     hidden, layers, heads = (
@@ -421,7 +433,8 @@ def _gpt2(c: _Reader) -> Spec:
         c.size("n_layer", "num_hidden_layers"),
         c.size("n_head", "num_attention_heads"),
     )
-    scale = (hidden // heads) ** -0.5 if c.get("scale_attn_weights", True) else 1.0
+    head = _head_dim(hidden, heads)
+    scale = head**-0.5 if c.get("scale_attn_weights", True) else 1.0
     by_layer = c.get("scale_attn_by_inverse_layer_idx", False)
     return Spec(
         _GPT2,
@@ -430,7 +443,7 @@ def _gpt2(c: _Reader) -> Spec:
         layers=layers,
         heads=heads,
         kv_heads=heads,
-        head_dim=hidden // heads,
+        head_dim=_head_dim(hidden, heads),
         intermediate_size=c.size("n_inner", default=4 * hidden),
         max_positions=c.size("n_positions", "max_position_embeddings", default=1024),
         norm="layer",
@@ -457,13 +470,13 @@ def _bert(c: _Reader) -> Spec:
         layers=layers,
         heads=heads,
         kv_heads=heads,
-        head_dim=hidden // heads,
+        head_dim=_head_dim(hidden, heads),
         intermediate_size=c.size("intermediate_size"),
         max_positions=c.size("max_position_embeddings", default=512),
         norm="layer",
         eps=float(c.get("layer_norm_eps", 1e-12)),
         activation=c.get("hidden_act", "gelu"),
-        scales=((hidden // heads) ** -0.5,) * layers,
+        scales=(_head_dim(hidden, heads) ** -0.5,) * layers,
         windows=(None,) * layers,
         biases=frozenset(("q", "k", "v", "out", "up", "down")),
         causal=False,
@@ -482,13 +495,13 @@ def _whisper(c: _Reader) -> Spec:
             layers=layers,
             heads=heads,
             kv_heads=heads,
-            head_dim=hidden // heads,
+            head_dim=_head_dim(hidden, heads),
             intermediate_size=c.size(f"{side}_ffn_dim"),
             max_positions=positions,
             norm="layer",
             eps=1e-5,
             activation=c.get("activation_function", "gelu"),
-            scales=((hidden // heads) ** -0.5,) * layers,
+            scales=(_head_dim(hidden, heads) ** -0.5,) * layers,
             windows=(None,) * layers,
             biases=frozenset(("q", "v", "out", "up", "down", "cross_q", "cross_v", "cross_out")),
             **options,
@@ -534,6 +547,14 @@ def read(config: Config) -> Spec:
             f"load: model_type={kind!r} is not supported, want one of {', '.join(sorted(ARCHITECTURES))}"
         )
     reader = _Reader(config)
-    spec = ARCHITECTURES[kind](reader)
+    try:
+        spec = ARCHITECTURES[kind](reader)
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as exc:
+        raise ValueError(f"load: config.json of a {kind} has a wrong value: {exc}") from exc
+    for stack in (spec, *spec.others.values()):
+        if stack.heads % stack.kv_heads:
+            raise ValueError(f"load: {stack.heads} heads of config.json do not share {stack.kv_heads} keys")
+        if not isinstance(stack.activation, str):
+            raise ValueError(f"load: the activation of config.json is {stack.activation!r}, want a name")
     reader.finish()
     return spec
