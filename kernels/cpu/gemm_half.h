@@ -167,7 +167,7 @@ static void half_cut(half_product *p, int64_t want) {
 
 // A product with one row or column reads its matrix once. HALF_WIDE elements of HALF_LINES of its lines are widened at
 // a time, to a strip that stays in L1.
-enum { HALF_WIDE = 1024, HALF_LINES = 4, HALF_AHEAD = 8, HALF_VECTOR = HALF_WIDE * HALF_LINES * 4 };
+enum { HALF_WIDE = 1024, HALF_LINES = 4, HALF_VECTOR = HALF_WIDE * HALF_LINES * 4 };
 
 // For one row of A, widened: dots of columns [j, end) of B, which are contiguous.
 static void half_dots(const gemm *x, int64_t j, int64_t end, uint32_t *strip) {
@@ -184,20 +184,23 @@ static void half_dots(const gemm *x, int64_t j, int64_t end, uint32_t *strip) {
 	}
 }
 
-// For one row of A, widened: task t adds the rows of one part of K in up to HALF_WIDE columns.
+// For one row of A, widened: task t adds the rows of one part of K in up to PART_COLUMNS columns.
 static void half_rows_added(const gemm *x, int64_t t, uint32_t *strip) {
-	const int64_t across = (x->N + HALF_WIDE - 1) / HALF_WIDE, part = t / across, j = t % across * HALF_WIDE,
-		n = least(HALF_WIDE, x->N - j), k1 = least((part + 1) * x->kc, x->K);
-	float *c = (float *)x->packed + part * x->N + j;
-	memset(c, 0, (size_t)n * 4);
+	const int64_t across = (x->N + PART_COLUMNS - 1) / PART_COLUMNS, part = t / across, j0 = t % across * PART_COLUMNS,
+		j1 = least(j0 + PART_COLUMNS, x->N), k1 = least((part + 1) * x->kc, x->K);
+	float *c = (float *)x->packed + part * x->N;
+	memset(c + j0, 0, (size_t)(j1 - j0) * 4);
 	for (int64_t k = part * x->kc, kc; k < k1; k += kc) {
 		kc = least(HALF_LINES, k1 - k);
-		const uint16_t *b = (const uint16_t *)x->b + k * x->bk + j;
-		// Rows further on: each is on another page, so the hardware prefetcher does not fetch it.
-		for (int64_t i = HALF_AHEAD; i < HALF_AHEAD + kc; i++)
-			for (int64_t o = 0; o < n; o += 32) __builtin_prefetch(b + i * x->bk + o);
-		x->t->half_across(x->g->type, 1, b, x->bk, kc, n, strip, HALF_WIDE);
-		x->t->addrows32(n, kc, (const float *)x->a + k, 1, (const float *)strip, HALF_WIDE, c);
+		for (int64_t j = j0, n; j < j1; j += n) {
+			n = least(HALF_WIDE, j1 - j);
+			const uint16_t *b = (const uint16_t *)x->b + k * x->bk + j;
+			// The next rows: most begin on another page, so the hardware prefetcher does not fetch them.
+			for (int64_t i = HALF_LINES; i < 2 * HALF_LINES; i++)
+				for (int64_t o = 0; o < n; o += 32) __builtin_prefetch(b + i * x->bk + o, 0, 2);
+			x->t->half_across(x->g->type, 1, b, x->bk, kc, n, strip, HALF_WIDE);
+			x->t->addrows32(n, kc, (const float *)x->a + k, 1, (const float *)strip, HALF_WIDE, c + j);
+		}
 	}
 }
 
@@ -234,7 +237,7 @@ static int half_vector(gemm *x, int worker, int parallel) {
 	y.caller = worker;
 	y.block = y.packed + parts * y.N * 4;
 	y.kc = (y.K + parts - 1) / parts;
-	const int64_t tasks = y.bk == 1 ? y.N : parts * ((y.N + HALF_WIDE - 1) / HALF_WIDE),
+	const int64_t tasks = y.bk == 1 ? y.N : parts * ((y.N + PART_COLUMNS - 1) / PART_COLUMNS),
 		grain = y.bk == 1 ? 65536 / (y.K + 1) / HALF_LINES * HALF_LINES + 64 : 1;
 	if (parallel) spread(&y, tasks, grain, half_vector_job, &y);
 	else half_vector_job(&y, worker, 0, tasks);
