@@ -103,7 +103,8 @@ func TestProductsOfHalves(t *testing.T) {
 	var cases []*kerneltest.GemmCase
 	var want [][]byte
 	for _, s := range [][3]int64{{1, 1, 1}, {3, 5, 7}, {1, 70, 64}, {70, 1, 33}, {33, 65, 31}, {40, 70, 64},
-		{100, 33, 300}, {17, 200, 545}, {130, 20, 96}, {4, 4, 0}, {14, 32, 2}, {47, 31, 16}} {
+		{100, 33, 300}, {17, 200, 545}, {130, 20, 96}, {4, 4, 0}, {14, 32, 2}, {47, 31, 16},
+		{1, 1100, 300}, {1, 70, 1500}, {1300, 1, 40}, {1, 4200, 20}} {
 		for _, dt := range []ir.DType{ir.BF16, ir.BF16, ir.BF16, ir.F16} {
 			c := kerneltest.RandomGemm(r, dt, s[0], s[1], s[2], false)
 			bufs := copies(c.Bufs)

@@ -11,6 +11,7 @@ from torchlette import distributions as distributions
 from torchlette import export as export
 from torchlette import fft as fft
 from torchlette import func as func
+from torchlette import generation as generation
 from torchlette import io as io
 from torchlette import lax as lax
 from torchlette import linalg as linalg
@@ -699,6 +700,7 @@ from torchlette.amp.autocast_mode import set_autocast_enabled as set_autocast_en
 from torchlette.amp.autocast_mode import set_autocast_gpu_dtype as set_autocast_gpu_dtype
 from torchlette.export import TrainingSession as TrainingSession
 from torchlette.func import vmap as vmap
+from torchlette.generation.search import generate as generate
 from torchlette.io import serialization as serialization
 from torchlette.io.serialization import load as load
 from torchlette.io.serialization import save as save

@@ -1,4 +1,4 @@
-"""``python -m torchlette``: the version, the devices, and what is missing; and commands on saved programs."""
+"""``python -m torchlette``: the version, the devices, and what is missing; commands on saved programs and models."""
 
 from __future__ import annotations
 
@@ -77,9 +77,15 @@ def report() -> str:
 
 def main() -> None:
     """Print the report, or the devices as JSON, or do a command."""
+    if sys.argv[1:2] == ["generate"]:
+        from torchlette.generation.command import main as generate
+
+        generate(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(
         prog="python -m torchlette",
         description="Show the version and the devices of torchlette, or run or show a saved program.",
+        epilog="python -m torchlette generate FOLDER PROMPT continues a text; --help after generate says how.",
     )
     parser.add_argument("--json", action="store_true", help="print what the engine knows of the devices as JSON")
     add_commands(parser.add_subparsers(title="commands", metavar="COMMAND"))

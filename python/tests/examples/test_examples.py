@@ -69,3 +69,8 @@ def test_autoencoder_lowers_its_bound() -> None:
 @needs_pictures
 def test_u_net_finds_noise() -> None:
     assert last_number("unet_denoiser", "--steps", "20", "--batch", "16", "--train", "500") < 0.6
+
+
+def test_a_random_language_model_generates() -> None:
+    """The last line is the text of four beams."""
+    assert last_number("generate", "--tokens", "6") == 4

@@ -34,6 +34,13 @@ def test_either_name_may_be_imported_first(first: str) -> None:
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
+def test_own_names_of_the_facade_do_not_depend_on_what_was_used_before() -> None:
+    script = (
+        "import torchlette; core = torchlette.save; import torchlette.torch as facade; assert facade.save is not core"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
 def test_modules_inside_of_a_public_package_have_one_object() -> None:
     public = importlib.import_module("torchlette.jit.annotations")
     assert importlib.import_module("torchlette._compat.jit.annotations") is public

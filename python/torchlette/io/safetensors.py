@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+import mmap
 from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO
 
@@ -96,16 +97,18 @@ class SafetensorsReader:
     """A file's tensors by name.
 
     Args:
-        f: A file opened for reading bytes, at the beginning of the header; it must allow ``seek``.
+        f: A file opened for reading bytes, at the beginning of the header; it must allow ``seek``. Tensors of a mapped
+            file are copied once, others twice.
 
     Raises:
         ValueError: The file is not of the format, or damaged, or has a dtype that is not supported.
     """
 
-    def __init__(self, f: BinaryIO) -> None:
+    def __init__(self, f: BinaryIO | mmap.mmap) -> None:
         """Read and check the header."""
         start = f.tell()
-        size = f.seek(0, 2) - start
+        f.seek(0, 2)
+        size = f.tell() - start
         f.seek(start)
         length = int.from_bytes(f.read(8), "little")
         if size < 8 or not 2 <= length <= min(size - 8, HEADER_LIMIT):
@@ -139,8 +142,12 @@ class SafetensorsReader:
         """Read a tensor, to the CPU."""
         entry = self._entries[name]
         begin, end = entry["data_offsets"]
+        dtype, cpu = _NAMES[entry["dtype"]], _C.device("cpu")
+        if isinstance(self._file, mmap.mmap):
+            with memoryview(self._file) as whole, whole[self._data + begin : self._data + end] as part:
+                return _C._frombytes(part, dtype, entry["shape"], cpu)
         self._file.seek(self._data + begin)
         data = self._file.read(end - begin)
         if len(data) != end - begin:
             raise _damaged(f"it ends within {name!r}")
-        return _C._frombytes(data, _NAMES[entry["dtype"]], entry["shape"], _C.device("cpu"))
+        return _C._frombytes(data, dtype, entry["shape"], cpu)

@@ -443,6 +443,8 @@ from torchlette import gcd as gcd
 from torchlette import gcd_ as gcd_
 from torchlette import ge as ge
 from torchlette import ge_ as ge_
+from torchlette import generate as generate
+from torchlette import generation as generation
 from torchlette import geqrf as geqrf
 from torchlette import ger as ger
 from torchlette import get_autocast_cpu_dtype as get_autocast_cpu_dtype

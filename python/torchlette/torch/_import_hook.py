@@ -128,7 +128,8 @@ def mirror(facade: ModuleType, core: ModuleType) -> None:
     if type(core) is not ModuleType:  # names that are one for both modules
         facade.__class__ = type(core)
     for name, value in names.items():
-        if not (name.startswith("__") or _is_core_module(value)):
+        own = f"{facade.__name__}.{name}".removeprefix(_FACADE + ".") in OWN_NAMES
+        if not (own or name.startswith("__") or _is_core_module(value)):
             facade.__dict__.setdefault(name, value)
     if "__all__" in names:
         facade.__dict__["__all__"] = list(names["__all__"])

@@ -1,0 +1,134 @@
+"""Tokens of a GPT-2 of 124M parameters, random weights, one text: beside the limit, and beside PyTorch.
+
+``python benchmarks/generation.py [--record]`` prints a row for each dtype. The limit of a token is the bytes of the
+weights over the rate at which this machine reads memory, measured in the same rounds by a sum of as many bytes. The
+other side is transformers' model called with its cache, in the same dtype. The last row loads a folder with these
+weights, beside the format's own library; both sides then read all of them. MINILM=FOLDER adds the cosines of a
+sentence model.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from measure import Row, main, race, seconds
+
+import torchlette as tl
+from torchlette import generation
+
+CONFIG = {"vocab_size": 50257, "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024}
+PROMPT, ROUNDS = 64, 41
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+def weights() -> dict[str, torch.Tensor]:
+    """Return random weights by the names of GPT-2's checkpoints."""
+    width, generator = CONFIG["n_embd"], torch.Generator().manual_seed(0)
+    shapes: dict[str, tuple[int, ...]] = {"wte.weight": (CONFIG["vocab_size"], width), "wpe.weight": (1024, width)}
+    for i in range(CONFIG["n_layer"]):
+        for name, rows, columns in (
+            ("attn.c_attn", 1, 3),
+            ("attn.c_proj", 1, 1),
+            ("mlp.c_fc", 1, 4),
+            ("mlp.c_proj", 4, 1),
+        ):
+            shapes[f"h.{i}.{name}.weight"] = rows * width, columns * width
+            shapes[f"h.{i}.{name}.bias"] = (columns * width,)
+        shapes |= {f"h.{i}.{ln}.{part}": (width,) for ln in ("ln_1", "ln_2") for part in ("weight", "bias")}
+    shapes |= {"ln_f.weight": (width,), "ln_f.bias": (width,)}
+    return {name: 0.02 * torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+
+
+def ours(tensors: dict[str, torch.Tensor], dtype: str) -> tuple[Callable[[], None], int]:
+    """Return a function that makes one token, and the bytes of the weights."""
+    config = {"model_type": "gpt2", **CONFIG}
+    named = {name: tl.tensor(t.numpy()) for name, t in tensors.items()}
+    model = generation.build(config, named, device="cpu", dtype=getattr(tl, dtype))
+    tokens: Iterator[Any] = iter(())
+
+    def step() -> None:
+        nonlocal tokens
+        if next(tokens, None) is None:
+            tokens = generation.stream(model, [[7] * PROMPT], max_new_tokens=ROUNDS + 200)
+            for _ in range(4):
+                next(tokens)
+
+    return step, sum(p.numel() * p.element_size() for p in model.parameters())
+
+
+def theirs(tensors: dict[str, torch.Tensor], dtype: str) -> Callable[[], None] | None:
+    """Return a function that makes one token with transformers, or None where that is missing."""
+    if importlib.util.find_spec("transformers") is None:
+        return None
+    import transformers
+
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**CONFIG))
+    model.transformer.load_state_dict(tensors)
+    model = model.to(getattr(torch, dtype)).eval()
+    with torch.no_grad():
+        last = model(torch.full((1, PROMPT), 7), use_cache=True)
+
+    def step() -> None:
+        nonlocal last
+        with torch.no_grad():
+            token = last.logits[:, -1:].argmax(-1)
+            last = model(token, past_key_values=last.past_key_values, use_cache=True)
+            last.logits[0, -1, 0].item()
+
+    return step
+
+
+def tokens(tensors: dict[str, torch.Tensor]) -> Iterator[Row]:
+    """Measure one token in each dtype."""
+    for dtype in DTYPES:
+        step, size = ours(tensors, dtype)
+        block = torch.ones(size // 4)
+        token, read = race(step, lambda block=block: block.sum().item(), ROUNDS)
+        yield Row(f"token, {dtype}, limit", token, read, detail={"tokens/s": 1 / token, "GB/s": size / token / 1e9})
+        if (other := theirs(tensors, dtype)) is not None:
+            token, rival = race(step, other, 11)
+            yield Row(f"token, {dtype}, transformers", token, rival, detail={"tokens/s": 1 / token})
+
+
+def loads(tensors: dict[str, torch.Tensor]) -> Iterator[Row]:
+    """Measure the load of a folder, and that of its file by the library of the format."""
+    import json
+
+    from safetensors.torch import load_file, save_file
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.safetensors")
+        save_file(tensors, path)
+        Path(folder, "config.json").write_text(json.dumps({"model_type": "gpt2", **CONFIG}))
+
+        def mine() -> None:
+            tl.realize(*(p.sum() for p in generation.load(folder, device="cpu").parameters()))
+
+        def library() -> None:
+            sum(t.sum().item() for t in load_file(path).values())
+
+        yield Row("load of 500 MB, all read", *race(mine, library, 5))
+
+
+def rows() -> Iterable[Row]:
+    """Measure all."""
+    tensors = weights()
+    yield from tokens(tensors)
+    yield from loads(tensors)
+    if folder := os.environ.get("MINILM"):
+        model = generation.Encoder.from_pretrained(folder, device="cpu")
+        model.encode("warm")
+        took = seconds(lambda: model.encode("eating food").tolist())
+        food, bread, stock = model.encode(["eating food", "eating bread", "the stock market fell"])
+        detail = {"food, bread": (food @ bread).item(), "food, stock": (food @ stock).item()}
+        yield Row("MiniLM, one sentence", took, None, detail=detail)
+
+
+if __name__ == "__main__":
+    main("generation", rows)

@@ -1,0 +1,560 @@
+"""What a model is, as data: sizes, kinds and names, read from a folder's ``config.json``.
+
+One family of transformers computes all architectures. A :class:`Spec` says how its parts compute, and a :class:`Names`
+under which path of the checkpoint each part lies: a part without a path does not exist.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["ARCHITECTURES", "Names", "Rotary", "Spec", "read"]
+
+Config = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Names:
+    """Paths of a model's parts in its checkpoint.
+
+    Args:
+        prefix: What a checkpoint of the model without its head leaves out at the beginning of each path.
+        layer: Of layer i, with ``{}`` for i.
+        parts: Of the parts outside of the layers, by role.
+        block: Of the parts of a layer, by role, below the layer's path.
+    """
+
+    prefix: str
+    layer: str
+    parts: Mapping[str, str]
+    block: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Rotary:
+    """Rotary positions: the first ``2 * len(frequencies)`` elements of a head turn by position times frequency."""
+
+    frequencies: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Everything that decides what a stack of layers computes.
+
+    Args:
+        names: Where the parts are.
+        vocab_size: Rows of the token embedding; 0 for a stack that is given vectors.
+        hidden_size: Width of the residual stream.
+        layers: Number of layers.
+        heads: Heads of the queries.
+        kv_heads: Heads of keys and values, a divisor of ``heads``.
+        head_dim: Width of a head.
+        intermediate_size: Width inside the feed-forward part.
+        max_positions: The longest sequence.
+        norm: "layer", "rms", or "rms_plus_one", whose weight is an offset from one.
+        eps: Of the norms.
+        activation: Of the feed-forward part.
+        biases: Roles whose product has a bias.
+        rotary: None where positions are embedded, or not at all.
+        scales: What the scores of each layer are multiplied by.
+        windows: How many keys each layer sees; None for all.
+        softcap: Scores ``s`` become ``softcap * tanh(s / softcap)``.
+        final_softcap: The same for logits.
+        embedding_scale: What embeddings are multiplied by.
+        transposed: Whether weights of products are stored [in, out].
+        parallel: Whether attention and the feed-forward part read the same values.
+        causal: Whether a token sees only itself and those before it.
+        tied: Whether the head's weight is the token embedding.
+        token_types: Rows of the embedding of token types.
+        bands: Channels of an encoder's input.
+        others: For architectures of more than one stack: the others by name.
+    """
+
+    names: Names
+    vocab_size: int
+    hidden_size: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate_size: int
+    max_positions: int
+    norm: str
+    eps: float
+    activation: str
+    scales: tuple[float, ...]
+    windows: tuple[int | None, ...]
+    biases: frozenset[str] = frozenset()
+    rotary: Rotary | None = None
+    softcap: float | None = None
+    final_softcap: float | None = None
+    embedding_scale: float = 1.0
+    transposed: bool = False
+    parallel: bool = False
+    causal: bool = True
+    tied: bool = False
+    token_types: int = 0
+    bands: int = 0
+    others: Mapping[str, Spec] = field(default_factory=dict)
+
+
+#: Limits of sizes, against files that claim enormous ones.
+_MOST, _MOST_LAYERS, _MOST_HEAD = 1 << 30, 1 << 12, 1 << 16
+
+
+class _Reader:
+    """The values of a ``config.json``; remembers which were asked for."""
+
+    def __init__(self, config: Config) -> None:
+        self.config, self.asked = config, set(_NO_EFFECT)
+        self.kind = str(config.get("model_type"))
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a value, or the default where it is absent or null."""
+        self.asked.add(name)
+        value = self.config.get(name)
+        return default if value is None else value
+
+    def size(self, *names: str, default: int | None = None) -> int:
+        """Return a positive number; the names are synonyms."""
+        value = next((v for v in map(self.get, names) if v is not None), default)
+        limit = _MOST_LAYERS if "layer" in names[0] else _MOST_HEAD if names[0] == "head_dim" else _MOST
+        if type(value) is not int or not 1 <= value <= limit:
+            raise ValueError(f"load: {names[0]} of config.json is {value!r}, want a number from 1 to {limit}")
+        return value
+
+    def only(self, name: str, *wanted: Any) -> None:
+        """Raise where a value is none of those that this package computes; the first is the default."""
+        value = self.get(name, wanted[0])
+        if value not in wanted:
+            wants = " or ".join(map(repr, wanted))
+            raise NotImplementedError(f"load: {name}={value!r} of a {self.kind} is not supported, want {wants}")
+
+    def finish(self) -> None:
+        """Refuse quantised weights, and warn of values that nothing here reads."""
+        if self.config.get("quantization_config") is not None:
+            raise NotImplementedError("load: quantization_config is not supported: the weights must be floating point")
+        unknown = sorted(set(self.config) - self.asked)
+        if unknown:
+            warnings.warn(f"config.json of a {self.kind}: nothing reads {', '.join(unknown)}", stacklevel=4)
+
+
+#: Values that change no result of a model in evaluation, or belong to generation, files and training.
+_NO_EFFECT = frozenset(
+    "_name_or_path architectures model_type transformers_version torch_dtype dtype use_cache initializer_range "
+    "attention_dropout hidden_dropout hidden_dropout_prob attention_probs_dropout_prob classifier_dropout resid_pdrop "
+    "embd_pdrop attn_pdrop embed_pdrop dropout activation_dropout encoder_layerdrop decoder_layerdrop init_std "
+    "summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj n_ctx "
+    "task_specific_params bos_token_id eos_token_id pad_token_id sep_token_id decoder_start_token_id id2label label2id "
+    "problem_type gradient_checkpointing reorder_and_upcast_attn pretraining_tp cache_implementation "
+    "scale_embedding forced_decoder_ids suppress_tokens begin_suppress_tokens max_length num_beams "
+    "no_repeat_ngram_size "
+    "apply_spec_augment mask_time_prob mask_time_length mask_time_min_masks mask_feature_prob mask_feature_length "
+    "mask_feature_min_masks median_filter_width use_weighted_layer_sum classifier_proj_size num_hidden_layers "
+    "output_attentions output_hidden_states return_dict is_encoder_decoder chunk_size_feed_forward "
+    "quantization_config auto_map max_window_layers original_max_position_embeddings".split()
+)
+
+
+def _rotary(c: _Reader, head_dim: int, fraction: float = 1.0) -> Rotary:
+    """Return the frequencies of a config in today's form, ``rope_parameters``, or in the older two values."""
+    scaling: dict[str, Any] = dict(c.get("rope_parameters") or c.get("rope_scaling") or {})
+    theta = float(scaling.get("rope_theta") or c.get("rope_theta", 10000.0))
+    c.asked |= {"rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor"}
+    fraction = float(scaling.get("partial_rotary_factor") or c.get("partial_rotary_factor", fraction))
+    kind = scaling.get("rope_type") or scaling.get("type") or "default"
+    dim = int(head_dim * fraction)
+    frequencies = [theta ** (-i / dim) for i in range(0, dim, 2)]
+    if kind == "linear":
+        frequencies = [f / float(scaling["factor"]) for f in frequencies]
+    elif kind == "llama3":
+        frequencies = [_llama3(f, scaling) for f in frequencies]
+    elif kind != "default":
+        raise NotImplementedError(
+            f"load: rope_type={kind!r} of a {c.kind} is not supported, want default, linear or llama3"
+        )
+    return Rotary(tuple(frequencies))
+
+
+def _llama3(frequency: float, scaling: Config) -> float:
+    """Return a frequency of Llama 3.1: slow ones are divided, fast ones kept, those between interpolated."""
+    factor, low, high = (float(scaling[k]) for k in ("factor", "low_freq_factor", "high_freq_factor"))
+    turns = float(scaling["original_max_position_embeddings"]) * frequency / (2 * 3.141592653589793)
+    smooth = min(max((turns - low) / (high - low), 0.0), 1.0)
+    return (1 - smooth) * frequency / factor + smooth * frequency
+
+
+def _windows(c: _Reader, layers: int, sliding: Callable[[int], bool]) -> tuple[int | None, ...]:
+    """Return how many keys each layer sees: by ``layer_types``, or by the architecture's rule."""
+    window, types = c.get("sliding_window"), c.get("layer_types")
+    if types is None:
+        return tuple(window if window is not None and sliding(i) else None for i in range(layers))
+    for kind in types:
+        if kind not in ("full_attention", "sliding_attention"):
+            raise NotImplementedError(f"load: layer_types has {kind!r}, want full_attention or sliding_attention")
+    if len(types) != layers:
+        raise ValueError(f"load: layer_types has {len(types)} entries, want {layers}")
+    return tuple(window if kind == "sliding_attention" else None for kind in types)
+
+
+_LLAMA = Names(
+    "model.",
+    "model.layers.{}",
+    {"embed": "model.embed_tokens", "norm": "model.norm", "head": "lm_head"},
+    {
+        "norm1": "input_layernorm",
+        "q": "self_attn.q_proj",
+        "k": "self_attn.k_proj",
+        "v": "self_attn.v_proj",
+        "out": "self_attn.o_proj",
+        "norm2": "post_attention_layernorm",
+        "gate": "mlp.gate_proj",
+        "up": "mlp.up_proj",
+        "down": "mlp.down_proj",
+    },
+)
+_QWEN3 = Names(
+    _LLAMA.prefix,
+    _LLAMA.layer,
+    _LLAMA.parts,
+    {**_LLAMA.block, "q_norm": "self_attn.q_norm", "k_norm": "self_attn.k_norm"},
+)
+_GEMMA2 = Names(
+    _LLAMA.prefix,
+    _LLAMA.layer,
+    _LLAMA.parts,
+    {
+        **_LLAMA.block,
+        "after_attention": "post_attention_layernorm",
+        "norm2": "pre_feedforward_layernorm",
+        "after_mlp": "post_feedforward_layernorm",
+    },
+)
+_GPT2 = Names(
+    "transformer.",
+    "transformer.h.{}",
+    {"embed": "transformer.wte", "positions": "transformer.wpe", "norm": "transformer.ln_f", "head": "lm_head"},
+    {
+        "norm1": "ln_1",
+        "qkv": "attn.c_attn",
+        "out": "attn.c_proj",
+        "norm2": "ln_2",
+        "up": "mlp.c_fc",
+        "down": "mlp.c_proj",
+    },
+)
+_PHI = Names(
+    "model.",
+    "model.layers.{}",
+    {"embed": "model.embed_tokens", "norm": "model.final_layernorm", "head": "lm_head"},
+    {
+        "norm1": "input_layernorm",
+        "q": "self_attn.q_proj",
+        "k": "self_attn.k_proj",
+        "v": "self_attn.v_proj",
+        "out": "self_attn.dense",
+        "up": "mlp.fc1",
+        "down": "mlp.fc2",
+    },
+)
+_BERT = Names(
+    "bert.",
+    "bert.encoder.layer.{}",
+    {
+        "embed": "bert.embeddings.word_embeddings",
+        "positions": "bert.embeddings.position_embeddings",
+        "types": "bert.embeddings.token_type_embeddings",
+        "embed_norm": "bert.embeddings.LayerNorm",
+    },
+    {
+        "q": "attention.self.query",
+        "k": "attention.self.key",
+        "v": "attention.self.value",
+        "out": "attention.output.dense",
+        "post1": "attention.output.LayerNorm",
+        "up": "intermediate.dense",
+        "down": "output.dense",
+        "post2": "output.LayerNorm",
+    },
+)
+_WHISPER_BLOCK = {
+    "norm1": "self_attn_layer_norm",
+    "q": "self_attn.q_proj",
+    "k": "self_attn.k_proj",
+    "v": "self_attn.v_proj",
+    "out": "self_attn.out_proj",
+    "norm2": "final_layer_norm",
+    "up": "fc1",
+    "down": "fc2",
+}
+_WHISPER_ENCODER = Names(
+    "model.",
+    "model.encoder.layers.{}",
+    {"positions": "model.encoder.embed_positions", "norm": "model.encoder.layer_norm"},
+    _WHISPER_BLOCK,
+)
+_WHISPER_DECODER = Names(
+    "model.",
+    "model.decoder.layers.{}",
+    {
+        "embed": "model.decoder.embed_tokens",
+        "positions": "model.decoder.embed_positions",
+        "norm": "model.decoder.layer_norm",
+        "head": "proj_out",
+    },
+    {
+        **_WHISPER_BLOCK,
+        "cross_norm": "encoder_attn_layer_norm",
+        "cross_q": "encoder_attn.q_proj",
+        "cross_k": "encoder_attn.k_proj",
+        "cross_v": "encoder_attn.v_proj",
+        "cross_out": "encoder_attn.out_proj",
+    },
+)
+
+
+def _llama_like(c: _Reader, names: Names = _LLAMA, **options: Any) -> Spec:
+    """Return what Llama and its relatives are; ``options`` replace what differs."""
+    hidden, layers, heads = c.size("hidden_size"), c.size("num_hidden_layers"), c.size("num_attention_heads")
+    head_dim = options.pop("head_dim", None) or c.size("head_dim", default=hidden // heads)
+    values: dict[str, Any] = {
+        "vocab_size": c.size("vocab_size"),
+        "hidden_size": hidden,
+        "layers": layers,
+        "heads": heads,
+        "kv_heads": c.size("num_key_value_heads", default=heads),
+        "head_dim": head_dim,
+        "intermediate_size": c.size("intermediate_size"),
+        "max_positions": c.size("max_position_embeddings", default=2048),
+        "norm": "rms",
+        "eps": float(c.get("rms_norm_eps", 1e-6)),
+        "activation": c.get("hidden_act", "silu"),
+        "scales": (head_dim**-0.5,) * layers,
+        "windows": (None,) * layers,
+        "rotary": _rotary(c, head_dim),
+        "tied": bool(c.get("tie_word_embeddings", False)),
+    }
+    return Spec(names, **{**values, **options})
+
+
+def _biases(c: _Reader, attention: bool = False) -> frozenset[str]:
+    """Return the roles with a bias, by the two flags of Llama."""
+    found = {"q", "k", "v", "out"} if c.get("attention_bias", attention) else set()
+    return frozenset(found | ({"gate", "up", "down"} if c.get("mlp_bias", False) else set()))
+
+
+def _llama(c: _Reader) -> Spec:
+    return _llama_like(c, biases=_biases(c))
+
+
+def _mistral(c: _Reader) -> Spec:
+    return _llama_like(c, windows=_windows(c, c.size("num_hidden_layers"), lambda i: True))
+
+
+def _qwen_windows(c: _Reader) -> tuple[int | None, ...]:
+    layers, first = c.size("num_hidden_layers"), c.get("max_window_layers", 28)
+    windows = _windows(c, layers, lambda i: i >= first)
+    return windows if c.get("use_sliding_window", False) else (None,) * layers
+
+
+def _qwen2(c: _Reader) -> Spec:
+    return _llama_like(c, biases=frozenset("qkv"), windows=_qwen_windows(c))
+
+
+def _qwen3(c: _Reader) -> Spec:
+    return _llama_like(c, _QWEN3, head_dim=c.size("head_dim", default=128), biases=_biases(c), windows=_qwen_windows(c))
+
+
+def _gemma(c: _Reader) -> Spec:
+    c.only("use_bidirectional_attention", False)
+    # The configs of the first release say "gelu" where the models were trained with its tanh form.
+    activation = c.get("hidden_activation") or c.get("hidden_act", "gelu_pytorch_tanh")
+    c.asked.add("hidden_act")
+    return _llama_like(
+        c,
+        activation="gelu_pytorch_tanh" if activation == "gelu" else activation,
+        norm="rms_plus_one",
+        biases=_biases(c),
+        head_dim=c.size("head_dim", default=256),
+        embedding_scale=c.size("hidden_size") ** 0.5,
+        tied=bool(c.get("tie_word_embeddings", True)),
+    )
+
+
+def _gemma2(c: _Reader) -> Spec:
+    c.only("use_bidirectional_attention", False)
+    layers = c.size("num_hidden_layers")
+    c.asked |= {"hidden_act"}
+    return _llama_like(
+        c,
+        _GEMMA2,
+        activation=c.get("hidden_activation", "gelu_pytorch_tanh"),
+        norm="rms_plus_one",
+        biases=_biases(c),
+        head_dim=c.size("head_dim", default=256),
+        embedding_scale=c.size("hidden_size") ** 0.5,
+        scales=(float(c.get("query_pre_attn_scalar", 256)) ** -0.5,) * layers,
+        softcap=c.get("attn_logit_softcapping"),
+        final_softcap=c.get("final_logit_softcapping"),
+        windows=_windows(c, layers, lambda i: i % 2 == 0),
+        tied=bool(c.get("tie_word_embeddings", True)),
+    )
+
+
+def _phi(c: _Reader) -> Spec:
+    c.only("qk_layernorm", False)
+    heads = c.size("num_attention_heads")
+    return _llama_like(
+        c,
+        _PHI,
+        norm="layer",
+        eps=float(c.get("layer_norm_eps", 1e-5)),
+        activation=c.get("hidden_act", "gelu_new"),
+        biases=frozenset(("q", "k", "v", "out", "up", "down", "head")),
+        rotary=_rotary(c, c.size("head_dim", default=c.size("hidden_size") // heads), 0.5),
+        parallel=True,
+    )
+
+
+def _head_dim(hidden: int, heads: int) -> int:
+    """Return the width of a head where heads divide the residual stream."""
+    if hidden % heads:
+        raise ValueError(f"load: {heads} heads of config.json do not divide a width of {hidden}")
+    return hidden // heads
+
+
+def _gpt2(c: _Reader) -> Spec:
+    c.only("add_cross_attention", False)
+    hidden, layers, heads = (
+        c.size("n_embd", "hidden_size"),
+        c.size("n_layer", "num_hidden_layers"),
+        c.size("n_head", "num_attention_heads"),
+    )
+    head = _head_dim(hidden, heads)
+    scale = head**-0.5 if c.get("scale_attn_weights", True) else 1.0
+    by_layer = c.get("scale_attn_by_inverse_layer_idx", False)
+    return Spec(
+        _GPT2,
+        vocab_size=c.size("vocab_size"),
+        hidden_size=hidden,
+        layers=layers,
+        heads=heads,
+        kv_heads=heads,
+        head_dim=_head_dim(hidden, heads),
+        intermediate_size=c.size("n_inner", default=4 * hidden),
+        max_positions=c.size("n_positions", "max_position_embeddings", default=1024),
+        norm="layer",
+        eps=float(c.get("layer_norm_epsilon", 1e-5)),
+        activation=c.get("activation_function", "gelu_new"),
+        scales=tuple(scale / (i + 1 if by_layer else 1) for i in range(layers)),
+        windows=(None,) * layers,
+        biases=frozenset(("qkv", "out", "up", "down")),
+        transposed=True,
+        tied=bool(c.get("tie_word_embeddings", True)),
+    )
+
+
+def _bert(c: _Reader) -> Spec:
+    c.only("is_decoder", False)
+    c.only("add_cross_attention", False)
+    c.only("position_embedding_type", "absolute")
+    c.asked.add("tie_word_embeddings")
+    hidden, layers, heads = c.size("hidden_size"), c.size("num_hidden_layers"), c.size("num_attention_heads")
+    return Spec(
+        _BERT,
+        vocab_size=c.size("vocab_size"),
+        hidden_size=hidden,
+        layers=layers,
+        heads=heads,
+        kv_heads=heads,
+        head_dim=_head_dim(hidden, heads),
+        intermediate_size=c.size("intermediate_size"),
+        max_positions=c.size("max_position_embeddings", default=512),
+        norm="layer",
+        eps=float(c.get("layer_norm_eps", 1e-12)),
+        activation=c.get("hidden_act", "gelu"),
+        scales=(_head_dim(hidden, heads) ** -0.5,) * layers,
+        windows=(None,) * layers,
+        biases=frozenset(("q", "k", "v", "out", "up", "down")),
+        causal=False,
+        token_types=c.size("type_vocab_size", default=2),
+    )
+
+
+def _whisper(c: _Reader) -> Spec:
+    hidden = c.size("d_model")
+
+    def stack(side: str, names: Names, positions: int, **options: Any) -> Spec:
+        layers, heads = c.size(f"{side}_layers"), c.size(f"{side}_attention_heads")
+        return Spec(
+            names,
+            hidden_size=hidden,
+            layers=layers,
+            heads=heads,
+            kv_heads=heads,
+            head_dim=_head_dim(hidden, heads),
+            intermediate_size=c.size(f"{side}_ffn_dim"),
+            max_positions=positions,
+            norm="layer",
+            eps=1e-5,
+            activation=c.get("activation_function", "gelu"),
+            scales=(_head_dim(hidden, heads) ** -0.5,) * layers,
+            windows=(None,) * layers,
+            biases=frozenset(("q", "v", "out", "up", "down", "cross_q", "cross_v", "cross_out")),
+            **options,
+        )
+
+    sources, bands = c.size("max_source_positions", default=1500), c.size("num_mel_bins", default=80)
+    encoder = stack("encoder", _WHISPER_ENCODER, sources, vocab_size=0, causal=False, bands=bands)
+    return stack(
+        "decoder",
+        _WHISPER_DECODER,
+        c.size("max_target_positions", default=448),
+        vocab_size=c.size("vocab_size"),
+        tied=bool(c.get("tie_word_embeddings", True)),
+        others={"encoder": encoder},
+    )
+
+
+#: Readers by ``model_type``.
+ARCHITECTURES: Mapping[str, Callable[[_Reader], Spec]] = {
+    "bert": _bert,
+    "gemma": _gemma,
+    "gemma2": _gemma2,
+    "gpt2": _gpt2,
+    "llama": _llama,
+    "mistral": _mistral,
+    "phi": _phi,
+    "qwen2": _qwen2,
+    "qwen3": _qwen3,
+    "whisper": _whisper,
+}
+
+
+def read(config: Config) -> Spec:
+    """Return what the contents of a ``config.json`` say.
+
+    Raises:
+        NotImplementedError: The architecture, or a value that changes results, is not supported; the text names it.
+        ValueError: A size is missing or wrong.
+    """
+    kind = str(config.get("model_type"))
+    if kind not in ARCHITECTURES:
+        raise NotImplementedError(
+            f"load: model_type={kind!r} is not supported, want one of {', '.join(sorted(ARCHITECTURES))}"
+        )
+    reader = _Reader(config)
+    try:
+        spec = ARCHITECTURES[kind](reader)
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as exc:
+        raise ValueError(f"load: config.json of a {kind} has a wrong value: {exc}") from exc
+    for stack in (spec, *spec.others.values()):
+        if stack.heads % stack.kv_heads:
+            raise ValueError(f"load: {stack.heads} heads of config.json do not share {stack.kv_heads} keys")
+        if not isinstance(stack.activation, str):
+            raise ValueError(f"load: the activation of config.json is {stack.activation!r}, want a name")
+    reader.finish()
+    return spec

@@ -1,0 +1,173 @@
+"""Texts that grow: tokens and logits after them, with a cache or without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from torchlette import _C, jit
+from torchlette.generation.cache import Cache, Step, capacity_for
+from torchlette.generation.models import Decoder
+from torchlette.generation.options import Options
+
+__all__ = ["CachedText", "Choose", "RecomputedText", "Text"]
+
+Tensor = _C.Tensor
+#: Gets logits [rows, steps, vocab], and gives what the caller wants of them.
+Choose = Callable[[Tensor], Tensor]
+
+
+class Text(Protocol):
+    """Texts of which the next token is wanted."""
+
+    def prompt(self, choose: Choose) -> Tensor:
+        """Return what ``choose`` makes of the logits after the prompts."""
+
+    def extend(self, tokens: Tensor, choose: Choose) -> Tensor:
+        """Add tokens [rows, steps], and return what ``choose`` makes of the logits after them."""
+
+    def rewind(self, length: int) -> None:
+        """Forget all tokens but the first ``length``, those of the prompt included."""
+
+    def reorder(self, rows: Tensor) -> None:
+        """Let text i continue as text ``rows[i]``."""
+
+
+class CachedText:
+    """Texts of a :class:`Decoder`: each step computes the new tokens only, in a captured program.
+
+    Args:
+        model: The decoder.
+        ids: The prompts, int64 [rows, steps].
+        mask: [rows, steps], 0 for padding; None for none.
+        limit: The longest text.
+        options: Sizes of chunks and of the cache.
+        cross: Keys and values of an encoder.
+    """
+
+    def __init__(
+        self, model: Decoder, ids: Tensor, mask: Tensor | None, limit: int, options: Options, cross: Any = None
+    ) -> None:
+        """Allocate the cache."""
+        self._model, self._ids, self._cross, self._limit = model, ids, cross, limit
+        self._chunk = options.prefill_chunk_size
+        rows, self.length = ids.shape
+        fixed = options.max_cache_length
+        if fixed is not None and fixed < limit:
+            raise ValueError(f"generate: max_cache_length is {fixed}, want at least {limit}: prompt and new tokens")
+        capacity = capacity_for(self.length + 1, limit) if fixed is None else fixed
+        self._cache = Cache(model.spec, rows, capacity, model.dtype, ids.device)
+        self._seen: Tensor | None = None
+        self._places = _C.zeros(1, dtype=_C.int64, device=ids.device)
+        if mask is None:
+            self._first = _C.arange(self.length, device=ids.device).unsqueeze(0)
+        else:
+            self._first = (mask.to(_C.int64).cumsum(-1) - 1).clamp(min=0)
+            self._seen = _C.ones(rows, capacity, dtype=_C.bool, device=ids.device)
+            self._seen[:, : self.length] = mask.to(_C.bool)
+        # Position in the text less place in the cache: padding on the left makes it differ by row.
+        self._shift = self._first[:, -1:] + (1 - self.length)
+        self._captured: dict[Choose, Callable[[Tensor], Tensor]] = {}
+
+    def prompt(self, choose: Choose) -> Tensor:
+        """Return what ``choose`` makes of the logits after the prompts."""
+        for at in range(0, self.length, self._chunk):
+            end = min(at + self._chunk, self.length)
+            step = Step(
+                self._model.spec,
+                self._first[:, at:end],
+                places=_C.arange(at, end, device=self._ids.device),
+                seen=self._seen,
+                keys=self._cache.capacity,
+                start=at == 0 and self._seen is None,
+                cross=self._cross,
+            )
+            logits = self._model.extend(self._ids[:, at:end], step, self._cache)
+            if end < self.length:
+                _C.mark_step()
+        self._places.fill_(self.length)
+        return choose(logits)
+
+    def extend(self, tokens: Tensor, choose: Choose) -> Tensor:
+        """Add tokens [rows, steps], and return what ``choose`` makes of the logits after them."""
+        self.length += tokens.shape[1]
+        if self.length > self._cache.capacity:
+            self._grow()
+        if choose not in self._captured:
+            self._captured[choose] = jit(  # type: ignore[operator]
+                _step(self._model, self._cache, self._places, self._shift, self._seen, self._cross, choose)
+            )
+        return self._captured[choose](tokens)
+
+    def _grow(self) -> None:
+        """Double the cache. What was captured read the former one."""
+        self._captured.clear()
+        before = self._cache.capacity
+        self._cache.grow(capacity_for(self.length, max(self._limit, self.length)))
+        if self._seen is not None:
+            self._seen = _C.constant_pad_nd(self._seen, (0, self._cache.capacity - before), True)
+        _C.mark_step()
+
+    def rewind(self, length: int) -> None:
+        """Forget all tokens but the first ``length``: later ones take their places."""
+        if length != self.length:
+            self.length = length
+            self._places.fill_(length)
+
+    def reorder(self, rows: Tensor) -> None:
+        """Let text i continue as text ``rows[i]``."""
+        self._cache.reorder(rows)
+
+
+def _step(
+    model: Decoder, cache: Cache, places: Tensor, shift: Tensor, seen: Tensor | None, cross: Any, choose: Choose
+) -> Callable[[Tensor], Tensor]:
+    """Return the function that a step of decoding is; what differs between steps is in its tensors."""
+
+    def step(tokens: Tensor) -> Tensor:
+        new = places + _C.arange(tokens.shape[1], device=tokens.device)
+        where = Step(model.spec, new.unsqueeze(0) + shift, places=new, seen=seen, keys=cache.capacity, cross=cross)
+        result = choose(model.extend(tokens, where, cache, last=tokens.shape[1] == 1))
+        places.add_(tokens.shape[1])
+        return result
+
+    return step
+
+
+class RecomputedText:
+    """Texts of any function from tokens [rows, steps] to logits [rows, steps, vocab], computed whole at each step.
+
+    Args:
+        function: A module, a session, a function. Of several results the first counts, of an object its ``logits``.
+        ids: The prompts.
+    """
+
+    def __init__(self, function: Callable[..., Any], ids: Tensor) -> None:
+        """Note the prompts."""
+        self._function, self._ids = function, ids
+
+    def _logits(self, steps: int) -> Tensor:
+        found = self._function(self._ids)
+        if isinstance(found, (tuple, list)):
+            found = found[0]
+        logits = found if isinstance(found, _C.Tensor) else getattr(found, "logits", None)
+        if not isinstance(logits, _C.Tensor) or logits.ndim != 3:
+            raise TypeError("generate: the model must return logits [batch, steps, vocab], or an object that has them")
+        return logits[:, -steps:].to(device=self._ids.device, dtype=_C.float32)
+
+    def prompt(self, choose: Choose) -> Tensor:
+        """Return what ``choose`` makes of the logits after the prompts."""
+        return choose(self._logits(1))
+
+    def extend(self, tokens: Tensor, choose: Choose) -> Tensor:
+        """Add tokens [rows, steps], and return what ``choose`` makes of the logits after them."""
+        self._ids = _C.cat([self._ids, tokens], 1)
+        return choose(self._logits(tokens.shape[1]))
+
+    def rewind(self, length: int) -> None:
+        """Forget all tokens but the first ``length``."""
+        self._ids = self._ids[:, :length]
+
+    def reorder(self, rows: Tensor) -> None:
+        """Let text i continue as text ``rows[i]``."""
+        self._ids = self._ids.index_select(0, rows)
