@@ -42,6 +42,7 @@ func (b *Builder) lowerLoop(n *lower.Node) (*lower.Result, error) {
 	if len(k.plan.Segments) > 0 {
 		k.op.Steps = k.plan.Segments[0].Steps
 	}
+	k.op.Lanes = k.lanes()
 	for _, d := range k.body.Draws {
 		k.op.Draws = append(k.op.Draws, int(d.Scalar))
 	}
@@ -57,6 +58,26 @@ func (b *Builder) lowerLoop(n *lower.Node) (*lower.Result, error) {
 	}
 	k.res.Launches = []device.Step{st}
 	return &k.res, nil
+}
+
+// lanes returns the sizes of the leading dims of the largest carry or result, the most dims first: counts of elements
+// that may be independent.
+func (k *loopLowering) lanes() (list []int64) {
+	var largest []int64
+	most := int64(1)
+	for i := range k.body.Results {
+		if av := k.body.Aval(k.body.Results[i].Value); av.Layout.Numel > most {
+			largest, most = av.Shape(), av.Layout.Numel
+		}
+	}
+	n := int64(1)
+	for _, size := range largest {
+		if n *= size; size > 1 {
+			list = append(list, n)
+		}
+	}
+	slices.Reverse(list)
+	return list
 }
 
 // buildBody is Builder.Build, which reaches lowerLoop through the table of passes.
