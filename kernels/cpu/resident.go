@@ -240,7 +240,8 @@ func (k *residentCoder) call(e *loopir.Expr, v *machine.Value, args []machine.Va
 		return false
 	}
 	f.enter = (*[0]byte)(C.tl_call_lanes)
-	f.n, f.step = C.int64_t(k.prog.VectorLanes(e.Type)), C.int64_t(k.prog.VectorBytes())
+	whole := e.Type == ir.F32 && len(args) == 1 // whose loops are slow for a part of a vector
+	f.n, f.step = C.int64_t(k.prog.VectorLanes(e.Type, whole)), C.int64_t(k.prog.VectorBytes())
 	same := slices.IndexFunc(k.entries, func(x C.tl_entry) bool { return x.call != nil && x.call.ins == f.ins })
 	if same < 0 {
 		same = len(k.entries)

@@ -324,8 +324,8 @@ func (e *emitter) advance(i int, x *instr) {
 // callLanes calls a function. Registers that are still needed go to the stack.
 func (e *emitter) callLanes(i int, x *instr) {
 	for n, v := range [...]vec{x.a, x.b} {
-		if v >= 0 {
-			e.store(n, e.want(int(v), i))
+		if v >= 0 { // whole registers, whose lanes beyond the block are 0
+			e.memory(eMovStore, 1+byte(e.level), e.want(int(v), i), 0, e.stack(n), mask{})
 		}
 	}
 	for r, v := range e.holder {
@@ -345,8 +345,11 @@ func (e *emitter) callLanes(i int, x *instr) {
 	e.load(d, callResult)
 }
 
-// VectorLanes returns the lanes of a vector with elements of t in a loop's block.
-func (p *Program) VectorLanes(t ir.DType) int {
+// VectorLanes returns the lanes of a vector with elements of t in a loop's block, or in a whole register.
+func (p *Program) VectorLanes(t ir.DType, whole bool) int {
+	if whole {
+		return p.level.bytes() / t.Size()
+	}
 	if p.loop.lanes > 1 && t.Size() == 8 {
 		return p.loop.lanes / 2
 	}
