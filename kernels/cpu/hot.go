@@ -64,7 +64,7 @@ func (d *Device) warm(p *program, m machineCode, runs int64) (waiting bool) {
 	}
 	for _, l := range p.loops {
 		if due(&l.heat, l.work()) && l.addCode(p, d.isa, m.level) {
-			d.stats.compiled++
+			d.stats.loops++
 		}
 	}
 	for _, f := range p.codes {

@@ -104,7 +104,7 @@ func (e *emitter) writeOne(x *instr, r int) {
 		if x.imm == 1 {
 			return
 		}
-		enc = encoding{ppF2, map0F, 0x11, false}
+		enc = encoding{ppF2, map0F, 0x11, e.level == AVX512}
 	}
 	e.memory(enc, 0, r, 0, e.block(x), mask{})
 	if enc.mm == map3A {
