@@ -37,6 +37,7 @@ type Engine struct {
 	fences   fences   // refusals of writes
 	exports  exports  // memory lent to other libraries
 	captures captures // captured functions
+	loops    loopPaths
 	releases releases // handles whose owners are gone, not released yet
 	profile  profile
 	windows  windowLog // times of the last windows

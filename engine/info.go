@@ -165,6 +165,8 @@ func (e *Engine) Info(kind string, h uint64) (doc []byte, err *ir.Error) {
 		v = x
 	case "leaks":
 		v = e.leaks()
+	case "loops":
+		v = e.loops.paths(e.devices.caps)
 	case "explain":
 		x, err := e.explain(h)
 		if err != nil {

@@ -29,6 +29,27 @@ type loopLowering struct {
 
 // lowerLoop makes the launch of a node whose operands and results n describes.
 func (b *Builder) lowerLoop(n *lower.Node) (*lower.Result, error) {
+	k, err := b.newLoop(n)
+	if err != nil {
+		return nil, err
+	}
+	if b.aval(b.lowering.at).Device != ir.CPU {
+		return k.iterate()
+	}
+	st := device.Step{Op: k.op, Bufs: k.bufs}
+	for i := range k.n.In {
+		if k.n.In[i].Scalar {
+			st.Params = append(st.Params, device.ScalarOf(i-k.op.Operands))
+		} else {
+			st.Params = append(st.Params, device.OffsetOf(i))
+		}
+	}
+	k.res.Launches = []device.Step{st}
+	return &k.res, nil
+}
+
+// newLoop plans the body of a loop and wires its slots.
+func (b *Builder) newLoop(n *lower.Node) (*loopLowering, error) {
 	l := op.LoopOf(n.Attr)
 	k := &loopLowering{b: b, n: n, l: l, body: l.Body().(*program.Program)}
 	if err := k.checkDense(); err != nil {
@@ -48,16 +69,7 @@ func (b *Builder) lowerLoop(n *lower.Node) (*lower.Result, error) {
 	}
 	k.buffers()
 	k.wire()
-	st := device.Step{Op: k.op, Bufs: k.bufs}
-	for i := range k.n.In {
-		if k.n.In[i].Scalar {
-			st.Params = append(st.Params, device.ScalarOf(i-k.op.Operands))
-		} else {
-			st.Params = append(st.Params, device.OffsetOf(i))
-		}
-	}
-	k.res.Launches = []device.Step{st}
-	return &k.res, nil
+	return k, nil
 }
 
 // lanes returns the sizes of the leading dims of the largest carry or result, the most dims first: counts of elements

@@ -93,7 +93,7 @@ func New(opts Options) (*Device, error) {
 		MaxBuffer:         1 << 47,
 		MaxStorageBuffers: 1 << 16, Align: 64, F16: true, I64: true, F64: true, GemmDims: []ir.DType{ir.F32, ir.F64},
 		GemmOperands: C.TLK_EPILOGUE_OPERANDS,
-		InOrder:      true, Features: []string{name}}
+		InOrder:      true, Features: []string{name}, Resident: d.hot >= 0}
 	for t := ir.Bool; t < ir.NumDTypes; t++ {
 		d.caps.Storage[t] = t.Size()
 	}

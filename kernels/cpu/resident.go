@@ -8,6 +8,7 @@ import (
 
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/launch"
 	"github.com/torchlette/torchlette/kernels/loopir"
 	"github.com/torchlette/torchlette/kernels/machine"
 )
@@ -70,7 +71,7 @@ func carryOf(op *device.Loop, n int) (c C.tl_resident_carry) {
 }
 
 // blockOf returns the lanes that one call works: those of a vector, where lanes are neighbours in memory; else one.
-func blockOf(r *device.Resident, level machine.Level) int {
+func blockOf(r *launch.Resident, level machine.Level) int {
 	words := true
 	for _, p := range r.Ports {
 		if p.Lane > 1 || p.Lane < 0 {
@@ -93,7 +94,7 @@ func blockOf(r *device.Resident, level machine.Level) int {
 type residentCoder struct {
 	p       *program
 	op      *device.Loop
-	r       *device.Resident
+	r       *launch.Resident
 	isa     C.int
 	block   int
 	prog    *machine.Program
@@ -146,7 +147,7 @@ func (k *residentCoder) compile(level machine.Level) []byte {
 }
 
 // place returns the memory of a port; carry is its carry's number, -1 for none.
-func (k *residentCoder) place(role int, p *device.Port, carry int) (machine.Place, bool) {
+func (k *residentCoder) place(role int, p *launch.Port, carry int) (machine.Place, bool) {
 	size := int64(p.Type.Size())
 	e := C.tl_entry{role: C.int32_t(role), buf: C.int32_t(p.Buf), operand: C.int32_t(p.Operand), width: C.int32_t(size),
 		carry: -1, lane: C.int64_t(p.Lane * size), place: C.int64_t(p.Place * size)}
@@ -199,7 +200,7 @@ func (k *residentCoder) value(i int, carried []machine.Value) (ok bool) {
 	case loopir.OpLoad:
 		p := &k.r.Ports[e.Imm]
 		if p.Carry {
-			*v = carried[slices.IndexFunc(k.r.Carries, func(c device.ResidentCarry) bool { return c.In == int(e.Imm) })]
+			*v = carried[slices.IndexFunc(k.r.Carries, func(c launch.ResidentCarry) bool { return c.In == int(e.Imm) })]
 			return true
 		}
 		role := C.TLK_ENTRY_SAME

@@ -4,48 +4,15 @@ import (
 	"slices"
 
 	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/launch"
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
-
-// Resident is the form of a loop whose values stay in registers: one straight line of scalar expressions that each lane
-// computes in each iteration. Elements of small tensors are expressions of their own.
-type Resident struct {
-	Lanes int64
-	// Exprs are in SSA form. OpLoad reads the port Imm: a carry has its value before the iteration. OpIndex is the lane.
-	Exprs   []loopir.Expr
-	Ports   []Port
-	Carries []ResidentCarry
-	Stores  []ResidentStore
-	// Condition is the port of the carry that ends the loop where it is false; -1: none.
-	Condition int
-}
-
-// Port is one element of a buffer for each lane, in each iteration: At + lane * Lane + place * Place, in elements, behind
-// the offset of parameter Operand; -1: none.
-type Port struct {
-	Buf, Operand    int
-	Type            ir.DType
-	At, Lane, Place int64
-	Carry           bool
-}
-
-// ResidentCarry is an element of a carry. It begins as its port says, and becomes Next after each iteration.
-type ResidentCarry struct {
-	Number int // of the loop's carry
-	In     int // port
-	Next   int // expression
-	Out    int // port of the last value
-	Kept   int // port that keeps the value before each iteration; -1: none
-}
-
-// ResidentStore writes an expression in each iteration.
-type ResidentStore struct{ Port, Val int }
 
 // mostExprs bounds the expressions of a resident form: beyond it instructions leave the first cache.
 const mostExprs = 3000
 
 // Resident returns the resident form of l, or what keeps l from one.
-func (l *Loop) Resident() (r *Resident, reason string) {
+func (l *Loop) Resident() (r *launch.Resident, reason string) {
 	if l.Drawn > 0 {
 		return nil, "the body draws random numbers"
 	}
@@ -78,14 +45,14 @@ type flattener struct {
 	l     *Loop
 	lanes int64
 	b     *loopir.Builder
-	ports []Port
+	ports []launch.Port
 	slots map[int]map[int64]cell // by slot, by byte
 	zeros map[int][][2]int64     // by slot: bytes [from, to) that are 0
 	work  int
 }
 
 // flatten returns the resident form of l with that many lanes.
-func (l *Loop) flatten(lanes int64) (r *Resident, reason string) {
+func (l *Loop) flatten(lanes int64) (r *launch.Resident, reason string) {
 	defer func() {
 		if why, ok := recover().(refusal); ok {
 			r, reason = nil, string(why)
@@ -137,7 +104,7 @@ func (f *flattener) load(slot int, t ir.DType, at, lane int64) int {
 		refuse("the body reads a value as another dtype")
 	}
 	size := int64(t.Size())
-	p := Port{Buf: w.Buf, Operand: w.Operand, Type: t, At: at / size, Lane: lane / size, Carry: w.Route == CarryIn}
+	p := launch.Port{Buf: w.Buf, Operand: w.Operand, Type: t, At: at / size, Lane: lane / size, Carry: w.Route == CarryIn}
 	if w.Route == Advances {
 		p.Place = w.Bytes / size
 	}
@@ -147,7 +114,7 @@ func (f *flattener) load(slot int, t ir.DType, at, lane int64) int {
 }
 
 // port adds a port and returns what it reads.
-func (f *flattener) port(p Port) int {
+func (f *flattener) port(p launch.Port) int {
 	f.ports = append(f.ports, p)
 	return f.b.Load(f.b.Linear(f.b.Buf(p.Type, loopir.Read), -1))
 }
@@ -194,8 +161,8 @@ func (f *flattener) count(n int) {
 }
 
 // finish collects carries and results.
-func (f *flattener) finish() *Resident {
-	r := &Resident{Lanes: f.lanes, Condition: -1}
+func (f *flattener) finish() *launch.Resident {
+	r := &launch.Resident{Lanes: f.lanes, Condition: -1}
 	for slot := range f.l.Wires {
 		switch w := &f.l.Wires[slot]; {
 		case w.Route == CarryOut:
@@ -203,18 +170,18 @@ func (f *flattener) finish() *Resident {
 		case w.Route == Advances && w.Operand < 0:
 			f.covers(slot, w)
 			f.each(slot, func(at int64, c cell) {
-				r.Stores = append(r.Stores, ResidentStore{f.out(w.Buf, at, c, w.Bytes), c.val})
+				r.Stores = append(r.Stores, launch.ResidentStore{Port: f.out(w.Buf, at, c, w.Bytes), Val: c.val})
 			})
 		}
 	}
 	for i, p := range f.ports {
-		if p.Carry && !slices.ContainsFunc(r.Carries, func(c ResidentCarry) bool { return c.In == i }) {
+		if p.Carry && !slices.ContainsFunc(r.Carries, func(c launch.ResidentCarry) bool { return c.In == i }) {
 			refuse("an element needs other elements of a carry or value")
 		}
 	}
 	r.Ports = f.ports
 	r.Exprs = slices.Clone(f.b.Exprs())
-	r.compact()
+	r.Compact()
 	if len(r.Exprs) > mostExprs {
 		refuse("the body computes too many elements in each iteration")
 	}
@@ -254,14 +221,14 @@ func (f *flattener) covers(slot int, w *Wire) {
 // out adds a port that is written.
 func (f *flattener) out(buf int, at int64, c cell, place int64) int {
 	size := int64(c.typ.Size())
-	f.ports = append(f.ports, Port{Buf: buf, Operand: -1, Type: c.typ, At: at / size, Lane: c.lane / size,
+	f.ports = append(f.ports, launch.Port{Buf: buf, Operand: -1, Type: c.typ, At: at / size, Lane: c.lane / size,
 		Place: place / size})
 	f.b.Linear(f.b.Buf(c.typ, loopir.Write), -1)
 	return len(f.ports) - 1
 }
 
 // carry adds the elements of a carry, which slot holds after an iteration.
-func (f *flattener) carry(r *Resident, slot int, w *Wire) {
+func (f *flattener) carry(r *launch.Resident, slot int, w *Wire) {
 	f.covers(slot, w)
 	in := slices.IndexFunc(f.l.Wires, func(x Wire) bool { return x.Route == CarryIn && x.Carry == w.Carry })
 	if in < 0 {
@@ -271,13 +238,13 @@ func (f *flattener) carry(r *Resident, slot int, w *Wire) {
 		f.load(in, c.typ, at, c.lane)
 		x := &f.l.Wires[in]
 		size := int64(c.typ.Size())
-		from := slices.IndexFunc(f.ports, func(p Port) bool {
+		from := slices.IndexFunc(f.ports, func(p launch.Port) bool {
 			return p.Carry && p.Buf == x.Buf && p.Operand == x.Operand && p.At == at/size
 		})
 		if f.ports[from].Lane != c.lane/size {
 			refuse("an element needs other elements of a carry or value")
 		}
-		n := ResidentCarry{Number: w.Carry, In: from, Next: c.val, Kept: -1, Out: f.out(w.Buf, at, c, 0)}
+		n := launch.ResidentCarry{Number: w.Carry, In: from, Next: c.val, Kept: -1, Out: f.out(w.Buf, at, c, 0)}
 		if x.Kept >= 0 {
 			n.Kept = f.out(x.Kept, at, c, w.Bytes)
 		}
@@ -288,43 +255,4 @@ func (f *flattener) carry(r *Resident, slot int, w *Wire) {
 		}
 		r.Carries = append(r.Carries, n)
 	})
-}
-
-// compact drops the expressions that nothing needs.
-func (r *Resident) compact() {
-	used := make([]bool, len(r.Exprs))
-	for _, c := range r.Carries {
-		used[c.Next] = true
-	}
-	for _, s := range r.Stores {
-		used[s.Val] = true
-	}
-	for i, e := range slices.Backward(r.Exprs) {
-		for _, a := range [...]int{e.A, e.B, e.C} {
-			if used[i] && a >= 0 {
-				used[a] = true
-			}
-		}
-	}
-	num := make([]int, len(r.Exprs))
-	var kept []loopir.Expr
-	for i, e := range r.Exprs {
-		if !used[i] {
-			continue
-		}
-		for _, a := range [...]*int{&e.A, &e.B, &e.C} {
-			if *a >= 0 {
-				*a = num[*a]
-			}
-		}
-		num[i] = len(kept)
-		kept = append(kept, e)
-	}
-	for i := range r.Carries {
-		r.Carries[i].Next = num[r.Carries[i].Next]
-	}
-	for i := range r.Stores {
-		r.Stores[i].Val = num[r.Stores[i].Val]
-	}
-	r.Exprs = kept
 }
