@@ -134,3 +134,10 @@ def test_a_batch_of_loops_on_a_gpu_is_one_loop_there() -> None:
     torch.testing.assert_close(
         torch.tensor(facade.func.vmap(total)(xs).tolist()), torch.tensor(want.tolist()), rtol=1e-5, atol=1e-6
     )
+
+
+def test_lanes_do_not_read_what_others_have_written() -> None:
+    """A long loop runs in parts, and the last block of lanes overlaps the one before."""
+    for lanes in (5, 37):
+        x = facade.arange(lanes, dtype=facade.int32)
+        assert lax.fori_loop(0, 400_000, lambda i, v: v + 1, x).tolist() == [400_000 + i for i in range(lanes)]
