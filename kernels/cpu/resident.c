@@ -3,8 +3,8 @@
 #include <string.h>
 #include "cpu.h"
 
-// A loop looks for requests to stop about every RESIDENT_WAIT nanoseconds. Threads share blocks of lanes where each call
-// has PARALLEL operations.
+// A loop looks for requests to stop about every RESIDENT_WAIT nanoseconds; the first look comes after RESIDENT_FIRST
+// operations. Threads share blocks of lanes where a call has RESIDENT_PARALLEL operations.
 enum { RESIDENT_WAIT = 200000, RESIDENT_FIRST = 1 << 18, RESIDENT_PARALLEL = 1 << 19 };
 
 void TLK_CODE_CALL tl_call_lanes(const tl_lanes *f, char *area) {

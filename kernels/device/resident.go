@@ -21,12 +21,14 @@ func (l *Loop) Resident() (r *launch.Resident, reason string) {
 		if r, why = l.flatten(n); r != nil {
 			return r, ""
 		}
-		if reason == "" || n > 1 {
+		if reason == "" || why != tooMany { // one lane only fails because it has all elements
 			reason = why
 		}
 	}
 	return nil, reason
 }
+
+const tooMany = "the body computes too many elements in each iteration"
 
 // refusal is what keeps a body from a resident form.
 type refusal string
@@ -156,7 +158,7 @@ func (f *flattener) wrapped(t ir.DType, v int) int {
 func (f *flattener) count(n int) {
 	const mostWork = 1 << 16
 	if f.work += n; f.work > mostWork || len(f.b.Exprs()) > 2*mostExprs {
-		refuse("the body computes too many elements in each iteration")
+		refuse(tooMany)
 	}
 }
 
@@ -183,7 +185,7 @@ func (f *flattener) finish() *launch.Resident {
 	r.Exprs = slices.Clone(f.b.Exprs())
 	r.Compact()
 	if len(r.Exprs) > mostExprs {
-		refuse("the body computes too many elements in each iteration")
+		refuse(tooMany)
 	}
 	return r
 }

@@ -21,8 +21,8 @@ type Resident struct {
 	Condition int
 }
 
-// Port is one element of a buffer for each lane, in each iteration: At + lane * Lane + place * Place, in elements, behind
-// the offset of parameter Operand; -1: none.
+// Port is one element of a buffer for each lane, in each iteration: element At + lane * Lane + place * Place behind the
+// offset of parameter Operand; -1: none.
 type Port struct {
 	Buf, Operand    int
 	Type            ir.DType

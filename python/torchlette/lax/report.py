@@ -50,9 +50,7 @@ def loop_report(f: Callable[..., Any]) -> Callable[..., list[LoopPath]]:
     def report(*args: Any, **kwargs: Any) -> list[LoopPath]:
         before = max((r["number"] for r in _recent()), default=-1)
         f(*args, **kwargs)
-        return [
-            LoopPath(r["path"], r["device"], r["length"], r["reason"]) for r in _recent() if r["number"] > before
-        ]
+        return [LoopPath(r["path"], r["device"], r["length"], r["reason"]) for r in _recent() if r["number"] > before]
 
     return report
 
