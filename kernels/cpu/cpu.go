@@ -333,7 +333,7 @@ func (d *Device) Stats() map[string]int64 {
 	return map[string]int64{"submits": d.stats.submits, "dispatches": d.stats.dispatches, "allocations": d.stats.allocs,
 		"allocations_reused": d.stats.reused, "kernels": int64(len(d.kernels)), "kernels_machine_code": d.stats.compiled,
 		"loops_machine_code": d.stats.loops,
-		"bytes_live": d.live, "bytes_cached": d.cachedBytes, "threads": int64(d.Threads())}
+		"bytes_live":         d.live, "bytes_cached": d.cachedBytes, "threads": int64(d.Threads())}
 }
 
 // Close implements device.Device. All buffers and programs must have been released.
