@@ -101,7 +101,7 @@ def rows() -> Iterable[Row]:
     for (name, gradient), (rival, make) in (
         (row, r) for row in [(n, g) for n in BODIES for g in (False, True)] for r in rivals.items()
     ):
-        length = 1_000 if gradient or "64" in name or rival == "PyTorch" else 100_000
+        length = 1_000 if "64" in name or rival == "PyTorch" else 10_000 if gradient else 100_000
         pair = [functools.partial(f, name, length, gradient)() for f in (ours, make)]
         mine, theirs = race(*pair, rounds=5, warm=2)
         title = f"{name}{', gradient' if gradient else ''}: {length:,} iterations, to {rival}"

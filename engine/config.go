@@ -93,6 +93,7 @@ func (e *Engine) start() {
 	e.runtime = runtime.New()
 	e.devices = devices{cfg: &e.cfg, runtime: e.runtime, graph: e.graph, uploads: map[uint32]*uploaded{}}
 	e.session = lazy.New(e.graph, &e.devices)
+	e.session.Residency = e.loops.reason(e.devices.caps)
 	e.session.Seed(0x5DEECE66D)
 	e.tape = e.session.Tape()
 	e.dispatch.Start(e.session)

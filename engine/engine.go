@@ -41,6 +41,7 @@ type Engine struct {
 	programs programs // saved programs that callers opened
 	// exporting records the calls of a function that is exported, nil for none.
 	exporting *exporting
+	loops     loopPaths
 	releases  releases // handles whose owners are gone, not released yet
 	profile   profile
 	windows   windowLog // times of the last windows

@@ -174,6 +174,8 @@ func (e *Engine) Info(kind string, h uint64) (doc []byte, err *ir.Error) {
 		v = e.leaks()
 	case "program", "program_listing":
 		return e.savedText(h, kind == "program_listing")
+	case "loops":
+		v = e.loops.paths(e.devices.caps)
 	case "explain":
 		x, err := e.explain(h)
 		if err != nil {

@@ -129,17 +129,11 @@ func (e *Engine) loop(c *LoopCall, outs []Out) (int, *ir.Error) {
 			"carry or an element of xs"))
 	}
 	whole = append(whole, outside...)
-	for i, v := range whole {
-		if v.Device() != ir.CPU { // loops run on the CPU
-			whole[i] = prim.ToDevice(s, v, ir.CPU)
-		}
-	}
-	vals := prim.LoopOver(s, op.Loop{ID: f.body.id, Carries: c.Carries, Xs: c.Xs, Length: c.Length, Reverse: c.Reverse,
-		While: c.While}, whole)
+	l := op.Loop{ID: f.body.id, Carries: c.Carries, Xs: c.Xs, Length: c.Length, Reverse: c.Reverse, While: c.While}
+	e.loops.note(l, whole)
+	vals := prim.LoopOver(s, l, whole)
 	for k, dev := range f.body.devices {
-		if dev != ir.CPU {
-			vals[k] = prim.ToDevice(s, vals[k], dev)
-		}
+		vals[k] = prim.ToDevice(s, vals[k], dev)
 	}
 	vals = back(vals)
 	for i := range vals {

@@ -29,6 +29,27 @@ type loopLowering struct {
 
 // lowerLoop makes the launch of a node whose operands and results n describes.
 func (b *Builder) lowerLoop(n *lower.Node) (*lower.Result, error) {
+	k, err := b.newLoop(n)
+	if err != nil {
+		return nil, err
+	}
+	if b.aval(b.lowering.at).Device != ir.CPU {
+		return k.iterate()
+	}
+	st := device.Step{Op: k.op, Bufs: k.bufs}
+	for i := range k.n.In {
+		if k.n.In[i].Scalar {
+			st.Params = append(st.Params, device.ScalarOf(i-k.op.Operands))
+		} else {
+			st.Params = append(st.Params, device.OffsetOf(i))
+		}
+	}
+	k.res.Launches = []device.Step{st}
+	return &k.res, nil
+}
+
+// newLoop plans the body of a loop and wires its slots.
+func (b *Builder) newLoop(n *lower.Node) (*loopLowering, error) {
 	l := op.LoopOf(n.Attr)
 	k := &loopLowering{b: b, n: n, l: l, body: l.Body().(*program.Program)}
 	if err := k.checkDense(); err != nil {
@@ -42,21 +63,33 @@ func (b *Builder) lowerLoop(n *lower.Node) (*lower.Result, error) {
 	if len(k.plan.Segments) > 0 {
 		k.op.Steps = k.plan.Segments[0].Steps
 	}
+	k.op.Lanes = k.lanes()
 	for _, d := range k.body.Draws {
 		k.op.Draws = append(k.op.Draws, int(d.Scalar))
 	}
 	k.buffers()
 	k.wire()
-	st := device.Step{Op: k.op, Bufs: k.bufs}
-	for i := range k.n.In {
-		if k.n.In[i].Scalar {
-			st.Params = append(st.Params, device.ScalarOf(i-k.op.Operands))
-		} else {
-			st.Params = append(st.Params, device.OffsetOf(i))
+	return k, nil
+}
+
+// lanes returns the sizes of the leading dims of the largest carry or result, the most dims first: counts of elements
+// that may be independent.
+func (k *loopLowering) lanes() (list []int64) {
+	var largest []int64
+	most := int64(1)
+	for i := range k.body.Results {
+		if av := k.body.Aval(k.body.Results[i].Value); av.Layout.Numel > most {
+			largest, most = av.Shape(), av.Layout.Numel
 		}
 	}
-	k.res.Launches = []device.Step{st}
-	return &k.res, nil
+	n := int64(1)
+	for _, size := range largest {
+		if n *= size; size > 1 {
+			list = append(list, n)
+		}
+	}
+	slices.Reverse(list)
+	return list
 }
 
 // buildBody is Builder.Build, which reaches lowerLoop through the table of passes.

@@ -139,6 +139,13 @@ func (d *Dispatcher) DrawMany(n int64) (seed, drawOffset op.Val) {
 	return d.session.DrawMany(n)
 }
 
+var _ op.BodyBuilder = (*Dispatcher)(nil)
+
+// LoopReason implements op.BodyBuilder.
+func (d *Dispatcher) LoopReason(l *op.Loop, dev ir.DeviceID) string {
+	return d.session.LoopReason(l, dev)
+}
+
 // GradientBody implements op.BodyBuilder.
 func (d *Dispatcher) GradientBody(l *op.Loop, need, given []bool) int64 {
 	return d.session.GradientBody(l, need, given)

@@ -17,6 +17,9 @@ type derivedBodies struct {
 	captured map[int64]*Captured
 }
 
+// LoopReason implements op.BodyBuilder.
+func (s *Session) LoopReason(l *op.Loop, dev ir.DeviceID) string { return s.Residency(l, dev) }
+
 // CaptureBody ends the trace of a body: it captures results as a function of the trace's arguments. The values from
 // outside that the function reads become further operands: see Outside. The results after the first, fresh of them, are
 // carries that the body does not read: it gets operands for them.

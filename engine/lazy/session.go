@@ -39,6 +39,8 @@ type Session struct {
 	regions   uint32 // number of the last compiled region
 	trace     *Trace // of the function that is captured, nil for none
 	derived   derivedBodies
+	// Residency says what keeps a loop from running on a device other than the CPU; see op.BodyBuilder.
+	Residency func(l *op.Loop, dev ir.DeviceID) string
 	// Epoch counts the steps that mark_step has ended.
 	Epoch uint64
 }

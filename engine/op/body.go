@@ -68,6 +68,8 @@ type BodyBuilder interface {
 	// BatchBody is the body of l for a batch: operands and results have the batch as their first dims, except for operands
 	// without it.
 	BatchBody(l *Loop, batched []bool, sizes []int64) int64
+	// LoopReason says what keeps a loop from running on a device other than the CPU; "": nothing.
+	LoopReason(l *Loop, dev ir.DeviceID) string
 	// SegmentBody is a loop of n iterations as a body: it takes n places of each xs at once.
 	SegmentBody(l *Loop, n int64) int64
 }

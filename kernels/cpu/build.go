@@ -38,6 +38,7 @@ type program struct {
 	joined map[int]launch.Op
 	calls  []call     // the steps that run in Go, in order
 	bodies []*program // of its loops
+	loops  []*loopCode
 }
 
 func first[T any](s []T) *T {
@@ -56,7 +57,10 @@ func (p *program) Release() {
 	for _, b := range p.bodies {
 		b.Release()
 	}
-	p.codes, p.prog, p.slots, p.calls, p.bodies = nil, nil, nil, nil, nil
+	for _, l := range p.loops {
+		l.code.release()
+	}
+	p.codes, p.prog, p.slots, p.calls, p.bodies, p.loops = nil, nil, nil, nil, nil, nil
 }
 
 // Build implements device.Device.

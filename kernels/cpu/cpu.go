@@ -49,7 +49,7 @@ type Device struct {
 	fence       device.Fence
 	cached      [cacheClasses][]unsafe.Pointer
 	cachedBytes int64 // bytes of cached
-	stats       struct{ submits, dispatches, allocs, reused, compiled int64 }
+	stats       struct{ submits, dispatches, allocs, reused, compiled, loops int64 }
 
 	packs   map[packKey]unsafe.Pointer
 	hot     int64 // work after which a kernel gets machine code; negative: never
@@ -94,7 +94,7 @@ func New(opts Options) (*Device, error) {
 		MaxBuffer:         1 << 47,
 		MaxStorageBuffers: 1 << 16, Align: 64, F16: true, I64: true, F64: true, GemmDims: []ir.DType{ir.F32, ir.F64},
 		GemmOperands: C.TLK_EPILOGUE_OPERANDS,
-		InOrder:      true, Features: []string{name}}
+		InOrder:      true, Features: []string{name}, Resident: d.hot >= 0}
 	for t := ir.Bool; t < ir.NumDTypes; t++ {
 		d.caps.Storage[t] = t.Size()
 	}
@@ -333,7 +333,8 @@ func (d *Device) TakeFault() (device.Fault, bool, error) {
 func (d *Device) Stats() map[string]int64 {
 	return map[string]int64{"submits": d.stats.submits, "dispatches": d.stats.dispatches, "allocations": d.stats.allocs,
 		"allocations_reused": d.stats.reused, "kernels": int64(len(d.kernels)), "kernels_machine_code": d.stats.compiled,
-		"bytes_live": d.live, "bytes_cached": d.cachedBytes, "threads": int64(d.Threads())}
+		"loops_machine_code": d.stats.loops,
+		"bytes_live":         d.live, "bytes_cached": d.cachedBytes, "threads": int64(d.Threads())}
 }
 
 // Close implements device.Device. All buffers and programs must have been released.

@@ -250,7 +250,35 @@ typedef struct tl_loop {
 	char **carry; // where the last iteration wrote each carry
 	int64_t *offsets;
 	uint64_t *scalars, *constants;
+	struct tl_resident *resident; // NULL: none
 } tl_loop;
+
+// The resident form of a loop: machine code that runs iterations of one block of lanes with carries in registers. It
+// takes a table of addresses and the number of iterations, and returns how many are left where the condition has ended
+// the loop.
+enum { TLK_ENTRY_SAME, TLK_ENTRY_MOVES, TLK_ENTRY_CARRY_IN, TLK_ENTRY_CARRY_OUT, TLK_ENTRY_KEPT, TLK_ENTRY_CALL };
+enum { TLK_MOST_ENTRIES = 256 };
+typedef int64_t TLK_CODE_CALL tl_iterate(void **table, int64_t iterations);
+
+// A function of the lanes of one or two vectors, step bytes apart, which begin at area; the result comes behind them.
+typedef struct tl_lanes {
+	void TLK_CODE_CALL (*enter)(const struct tl_lanes *, char *area);
+	tl_ins ins;
+	int64_t n, step;
+} tl_lanes;
+void TLK_CODE_CALL tl_call_lanes(const tl_lanes *, char *area);
+
+// An entry of the table: lane and place are the bytes to the next lane and to the next place.
+typedef struct { int32_t role, buf, operand, width, carry; int64_t lane, place; tl_lanes *call; } tl_entry;
+// A carry: where it comes from, its last value, and a spare buffer, or the buffer that keeps all values; -1: none.
+typedef struct { int32_t buf, operand, width, out, kept, spare; int64_t bytes; char *now, *next; } tl_resident_carry;
+typedef struct tl_resident {
+	tl_iterate *code;
+	int64_t lanes, block, cost; // cost: operations of a block in one iteration
+	int32_t nentry, ncarry;
+	tl_entry *entry;
+	tl_resident_carry *carry;
+} tl_resident;
 enum { TLK_EVENT_BITS = 40 }; // ir.LoopEventBits
 
 // The state of one accumulator in a set. before, in a Prefix stage, is the state of the chunks before this one, else
@@ -332,6 +360,8 @@ void tl_map_enter(tl_ctx *, const tl_kern *, char **buf, const int64_t *par, cha
 void tl_map_run(tl_ctx *, int64_t at, int64_t n);
 // Runs a kernel from outer tile *tile on; *tile becomes the number of finished tiles. Returns as tl_run.
 int64_t tl_run_kern(tl_step *, tl_pool *, tl_fault *, int64_t *tile);
+// Runs the iterations of a loop with a resident form from *at on; *at becomes the number of finished ones.
+void tl_run_resident(tl_step *, tl_pool *, int64_t *at);
 // Runs a fusion group from tile *tile on; *tile becomes the tile at which it stopped, or -1. times is NULL, or room for
 // the time at which each map begins: the group's time is divided in proportion to the workers' time. Returns as tl_run.
 int64_t tl_run_group(tl_step *, tl_pool *, int64_t *times, int64_t *tile);

@@ -36,28 +36,48 @@ func hotOf(isa C.int, opts int64) int64 {
 	return opts
 }
 
-// heat counts a run of p's kernels, and makes machine code for those that have become hot. No run is under way.
+// heat counts a run of p's kernels and loops, and makes machine code for those that have become hot. No run is under
+// way.
 func (d *Device) heat(p *program) {
 	m := machineCode{on: true, level: machine.AVX2}
 	if d.isa >= C.TLK_ISA_AVX512 {
 		m.level = machine.AVX512
 	}
-	waiting, made := false, 0
-	for _, f := range p.codes {
-		if f.heat < 0 || d.hot < 0 {
-			continue
+	p.hot = d.hot < 0 || !d.warm(p, m, 1)
+}
+
+// warm counts runs of p and reports that something in it waits for machine code.
+func (d *Device) warm(p *program, m machineCode, runs int64) (waiting bool) {
+	made := 0
+	due := func(heat *int64, work int64) bool {
+		const most = 1 << 40
+		if *heat < 0 {
+			return false
 		}
-		if f.heat += f.work(); f.heat < d.hot || made == codeEach {
+		if *heat = min(most, *heat+min(most, work*runs)); *heat < d.hot || made == codeEach {
 			waiting = true
-			continue
+			return false
 		}
-		f.heat = -1
+		*heat = -1
 		made++
-		if f.addCode(d.isa, m) {
+		return true
+	}
+	for _, l := range p.loops {
+		if due(&l.heat, l.work()) && l.addCode(p, d.isa, m.level) {
+			d.stats.loops++
+		}
+	}
+	for _, f := range p.codes {
+		if due(&f.heat, f.work()) && f.addCode(d.isa, m) {
 			d.stats.compiled++
 		}
 	}
-	p.hot = !waiting
+	for i, b := range p.bodies { // a loop with a resident form does not run its steps
+		if p.loops[i].c.resident == nil && d.warm(b, m, runs*min(p.loops[i].op.Length, hotWork)) {
+			waiting = true
+		}
+	}
+	return waiting
 }
 
 // addCode gives f machine code. The block program stays where that is not possible.

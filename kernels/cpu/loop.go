@@ -45,6 +45,7 @@ func (d *Device) loop(p *program, op *device.Loop) (*C.tl_loop, error) {
 	l.offsets, l.scalars, l.constants = first(offsets), first(scalars), first(constants)
 	l.draw, l.ndraw = first(draws), C.int32_t(len(draws))
 	layWires(&p.mem, l, op)
+	p.loops = append(p.loops, &loopCode{op: op, c: l})
 	return l, nil
 }
 

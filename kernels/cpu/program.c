@@ -74,7 +74,8 @@ static int64_t run_steps(tl_prog *p, tl_pool *pool, int isa, const int64_t *offs
 			continue;
 		}
 		if (s->kind == TLK_STEP_LOOP) {
-			oom = run_loop(s, pool, isa, fault, &tile);
+			if (s->loop->resident) tl_run_resident(s, pool, &tile);
+			else oom = run_loop(s, pool, isa, fault, &tile);
 			if (oom) return oom;
 			if (tile < s->loop->length) return stopped(at, i, tile, i + 1);
 			continue;

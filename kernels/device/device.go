@@ -54,6 +54,8 @@ type Caps struct {
 	CostlyKernels bool
 	// GemmSums is the least number of rows and columns of products with launch.Gemm.Sums; 0: none.
 	GemmSums int64
+	// Resident: the device runs loops with their values in registers.
+	Resident bool
 	// InOrder: stores that combine are made in the order of the elements.
 	InOrder                                                      bool
 	F32Atomics, Subgroups, Timestamps, Immediates, F16, I64, F64 bool

@@ -31,6 +31,8 @@ type Loop struct {
 	// Uses are the buffers of the launch. The first parameters are the offsets, in elements, of the first buffers.
 	Uses     []loopir.Buf
 	Operands int // number of buffers that have an offset
+	// Lanes are counts of independent elements to try for the resident form: leading dims of a carry or result.
+	Lanes []int64
 }
 
 // Route says how the memory of a slot moves.

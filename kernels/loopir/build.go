@@ -353,6 +353,12 @@ func (b *Builder) InBounds(i, size int) int {
 	return b.Max(zero, b.Min(i, b.Sub(size, b.I64(1))))
 }
 
+// Again emits e over expressions of b, simplified and shared.
+func (b *Builder) Again(e Expr) int { return b.emit(e) }
+
+// Exprs returns the expressions so far.
+func (b *Builder) Exprs() []Expr { return b.k.Exprs }
+
 // Inline appends the expressions of a map to b, with these values of its buffers and of its parameters from 1 on, and
 // returns the values that the map stores.
 func (k *Kernel) Inline(b *Builder, bufs, params []int) (stored []int) {

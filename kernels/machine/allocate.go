@@ -20,6 +20,7 @@ type allocator struct {
 	holder []int   // by register: its vector, -1: free
 	fixed  []bool  // registers of vectors that were made before the loop
 	places int     // on the stack
+	calls  bool    // no register keeps its content for the whole loop
 	load   func(reg, place int)
 	store  func(place, reg int)
 }
@@ -34,7 +35,7 @@ func (i *instr) operandsOf(f func(v int)) {
 }
 
 // before reports an instruction that runs once, before the loop.
-func (i *instr) before() bool { return i.kind == kScalar || i.kind == kConst }
+func (i *instr) before() bool { return i.kind == kScalar || i.kind == kConst || i.early }
 
 func newAllocator(code []instr, registers int) *allocator {
 	n := len(code)
@@ -50,6 +51,10 @@ func newAllocator(code []instr, registers int) *allocator {
 	}
 	for r := range a.holder {
 		a.holder[r] = -1
+	}
+	a.calls = slices.ContainsFunc(code, func(i instr) bool { return i.kind == kCall })
+	if a.calls {
+		a.places = callPlaces
 	}
 	a.fix()
 	return a
@@ -88,7 +93,7 @@ func (a *allocator) fix() {
 	slices.SortStableFunc(early, func(x, y int) int { return cmp.Compare(len(a.uses[y]), len(a.uses[x])) })
 	room := max(0, len(a.holder)-max(a.pressure(), 6))
 	for n, v := range early {
-		if n >= room {
+		if n >= room || a.calls {
 			a.place[v] = a.newPlace()
 			continue
 		}

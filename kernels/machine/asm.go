@@ -76,8 +76,9 @@ type mask struct {
 }
 
 type assembler struct {
-	level Level
-	code  []byte
+	level   Level
+	code    []byte
+	smaller byte // vectors have this many powers of two less than a whole register
 }
 
 func (a *assembler) emit(b ...byte) { a.code = append(a.code, b...) }
@@ -103,8 +104,8 @@ func (a *assembler) prefix(e encoding, size byte, reg, src int, x, b bool, m mas
 		bit(m.zero)<<7|size<<5|bit(v&16 == 0)<<3|m.k, e.op)
 }
 
-// full is the size of a whole register.
-func (a *assembler) full() byte { return 1 + byte(a.level) }
+// full is the size of a vector.
+func (a *assembler) full() byte { return 1 + byte(a.level) - a.smaller }
 
 // vector emits an instruction on registers: dst, src (in vvvv) and rm.
 func (a *assembler) vector(e encoding, size byte, dst, src, rm int) {

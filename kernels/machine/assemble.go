@@ -176,20 +176,29 @@ func (e *emitter) body(m mode) {
 	e.mode = m
 	e.reset()
 	for i := range e.p.code {
-		x := &e.p.code[i]
-		switch {
-		case x.before() || x.kind != kStore && len(e.uses[i]) == 0:
-		case x.kind == kLoad:
-			e.read(x, e.take(i, i))
-		case x.kind == kStore:
-			r := e.want(int(x.a), i)
-			e.write(x, r)
-			e.drop(i)
-		case x.kind == kFma || x.kind == kSelect && e.level == AVX512:
-			e.overwriting(i, x)
-		default:
-			e.plain(i, x)
-		}
+		e.instruction(i)
+	}
+}
+
+// instruction emits instruction i, unless it ran before or nothing uses it.
+func (e *emitter) instruction(i int) {
+	x := &e.p.code[i]
+	switch {
+	case x.before() || x.kind != kStore && x.kind != kAdvance && len(e.uses[i]) == 0:
+	case x.kind == kLoad:
+		e.read(x, e.take(i, i))
+	case x.kind == kStore:
+		r := e.want(int(x.a), i)
+		e.write(x, r)
+		e.drop(i)
+	case x.kind == kFma || x.kind == kSelect && e.level == AVX512:
+		e.overwriting(i, x)
+	case x.kind == kAdvance:
+		e.advance(i, x)
+	case x.kind == kCall:
+		e.callLanes(i, x)
+	default:
+		e.plain(i, x)
 	}
 }
 
@@ -231,6 +240,8 @@ func (e *emitter) plain(i int, x *instr) {
 		e.vector(x.enc, size, d, r[0], r[1])
 	case kUnary:
 		e.vector(x.enc, size, d, 0, r[0])
+	case kCopy:
+		e.vector(eMovReg, size, d, 0, r[0])
 	case kNarrow:
 		e.vector(x.enc, size, r[0], 0, d)
 		if x.enc.mm == map3A {

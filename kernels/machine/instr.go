@@ -20,6 +20,11 @@ const (
 	kFma                   // dst = a * b + c
 	kSelect                // dst = a ? b : c, bit by bit in AVX-512, lane by lane in AVX2
 	kCompare               // dst = lanes of ones where a and b compare as imm says; AVX-512 only
+	// Of loops; see iterate.go.
+	kCarry   // dst = a carry, which begins as a block of slot
+	kAdvance // the carry whose number slot is becomes a
+	kCopy    // dst = a
+	kCall    // dst = the function at slot of the table, of a and b
 )
 
 // instr is an instruction on vectors, in SSA form: the number of its result is its place in the list of all.
@@ -31,6 +36,10 @@ type instr struct {
 	a, b, c vec // -1 for none
 	slot    int32
 	imm     uint64
+	// Of loads and stores in loops: bytes behind the address; whether one element is in all lanes; whether a load runs
+	// before the iterations.
+	disp          int32
+	spread, early bool
 }
 
 // storage is how elements lie in memory.

@@ -4,6 +4,9 @@ import "slices"
 
 // block is the memory of a block of an operand; second is that of the second vector of elements of eight bytes.
 func (e *emitter) block(x *instr) mem {
+	if e.p.loop != nil {
+		return mem{base: e.base(x.slot), index: -1, disp: x.disp + int32(x.imm)*int32(e.level.bytes())}
+	}
 	m := mem{base: scratch, index: index, scale: x.store.scale(), disp: int32(x.imm) * int32(e.level.bytes())}
 	if n := slices.Index(e.slots, x.slot); n >= 0 {
 		m.base = pointers[n]
@@ -27,6 +30,10 @@ var loads = [...]encoding{sBool: eLoadU8, sByte: eLoadU8, sSigned: eLoadI8, sSho
 
 // read loads a block, or its lanes, into a register.
 func (e *emitter) read(x *instr, r int) {
+	if x.spread {
+		e.readSpread(x, r)
+		return
+	}
 	if e.mode == single {
 		e.readOne(x, r)
 		return
@@ -60,7 +67,7 @@ func (e *emitter) readOne(x *instr, r int) {
 
 // write stores a block, or its lanes, from a register. On AVX2 elements narrower than a lane are packed already.
 func (e *emitter) write(x *instr, r int) {
-	if e.mode == single {
+	if e.mode == single || x.spread {
 		e.writeOne(x, r)
 		return
 	}
@@ -97,7 +104,7 @@ func (e *emitter) writeOne(x *instr, r int) {
 		if x.imm == 1 {
 			return
 		}
-		enc = encoding{ppF2, map0F, 0x11, false}
+		enc = encoding{ppF2, map0F, 0x11, e.level == AVX512}
 	}
 	e.memory(enc, 0, r, 0, e.block(x), mask{})
 	if enc.mm == map3A {

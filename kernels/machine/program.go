@@ -16,6 +16,7 @@ type Value struct {
 type Program struct {
 	level Level
 	code  []instr
+	loop  *loop // of a loop; nil: the code runs once for each block
 }
 
 // As returns v with its bits taken for those of t, which has the same width.
@@ -31,12 +32,21 @@ func (v Value) Made() bool { return v.typ != ir.InvalidDType }
 func New(level Level) *Program { return &Program{level: level} }
 
 func (p *Program) add(i instr) vec {
+	if p.loop != nil && i.kind != kStore && i.kind != kCarry && i.kind != kAdvance {
+		if n, ok := p.loop.known[i]; ok {
+			return n
+		}
+		p.loop.known[i] = vec(len(p.code))
+	}
 	p.code = append(p.code, i)
 	return vec(len(p.code) - 1)
 }
 
 // once adds an instruction that reads an operand, unless the program has it.
 func (p *Program) once(i instr) vec {
+	if p.loop != nil {
+		return p.add(i)
+	}
 	if n := slices.Index(p.code, i); n >= 0 {
 		return vec(n)
 	}
@@ -106,7 +116,11 @@ func (p *Program) Const(t ir.DType, bits uint64) Value {
 
 // Store writes v as elements of type t, narrowed as a store narrows them. What it has read stays as it was.
 func (p *Program) Store(slot int, t ir.DType, v Value) {
-	i := instr{kind: kStore, a: v.lo, b: -1, c: -1, slot: int32(slot), store: storageOf(t)}
+	p.write(instr{kind: kStore, a: v.lo, b: -1, c: -1, slot: int32(slot), store: storageOf(t)}, v)
+}
+
+// write adds the store i of v.
+func (p *Program) write(i instr, v Value) {
 	switch i.store {
 	case sBrain:
 		i.a = p.shift(shiftRight, p.roundBrain(v.lo), 16)
@@ -120,7 +134,7 @@ func (p *Program) Store(slot int, t ir.DType, v Value) {
 		i.a = p.packed(i.store, i.a)
 	}
 	p.add(i)
-	if i.store == sLong {
+	if i.store == sLong && !i.spread {
 		i.a, i.imm = v.hi, 1
 		p.add(i)
 	}

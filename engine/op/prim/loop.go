@@ -132,7 +132,31 @@ func drawnLoop(b op.Builder, l op.Loop, in []op.Val) []op.Val {
 // recordLoop records one node.
 func recordLoop(b op.Builder, l op.Loop, in []op.Val) []op.Val {
 	l.Keep = slices.ContainsFunc(in, b.NeedsGrad) && !l.While
-	return b.EmitN(pLoop, l.Attr(), in...)
+	return emitLoop(b, l, in)
+}
+
+// emitLoop records one node on the device that runs it: that of its operands where it can run the loop, else the CPU.
+// Its results are where its operands were.
+func emitLoop(b op.Builder, l op.Loop, in []op.Val) []op.Val {
+	at := slices.IndexFunc(in, func(v op.Val) bool { return v.IsTensor() && v.Device() != ir.CPU })
+	if at < 0 {
+		return b.EmitN(pLoop, l.Attr(), in...)
+	}
+	dev, work := in[at].Device(), ir.CPU
+	if b.(op.BodyBuilder).LoopReason(&l, dev) == "" {
+		work = dev
+	}
+	in = slices.Clone(in)
+	for i := range in {
+		if in[i].IsTensor() {
+			in[i] = ToDevice(b, in[i], work)
+		}
+	}
+	outs := slices.Clone(b.EmitN(pLoop, l.Attr(), in...))
+	for k := range outs {
+		outs[k] = ToDevice(b, outs[k], dev)
+	}
+	return outs
 }
 
 // segmented runs the loop as a loop over segments of about sqrt(length) iterations, and a loop over the rest. Only the
@@ -207,7 +231,7 @@ func batchLoopBody(c *op.BatchCall) []op.Val {
 		in[i] = Contiguous(c.B, in[i])
 	}
 	l.ID = c.B.(op.BodyBuilder).BatchBody(&l, batched, c.Sizes)
-	outs := slices.Clone(c.B.EmitN(pLoop, l.Attr(), in...))
+	outs := slices.Clone(emitLoop(c.B, l, in))
 	for k := range outs {
 		switch {
 		case k >= l.Carries:
@@ -233,7 +257,7 @@ func loopVJP(c *op.VJPCall) []op.Val {
 	if !l.Keep && !l.While { // an iteration of a loop over segments: it runs again, and keeps its carries
 		again := *l
 		again.Keep = true
-		out = c.B.EmitN(pLoop, again.Attr(), c.In...)
+		out = emitLoop(c.B, again, c.In)
 	}
 	given := make([]bool, len(c.Cot)-l.Carries) // of ys, then of the carries kept
 	for k := range given {

@@ -56,6 +56,14 @@ def test_character_lstm_learns() -> None:
     assert last_number("lstm_text", "--steps", "40", "--width", "48") < 4.6
 
 
+@pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [("selective_scan", 0.0, 0.06), ("kalman", 0.05, 0.7), ("hmc", 0.7, 1.3), ("ode", 0.0, 0.05), ("beam", -0.5, 1e-4)],
+)
+def test_loops_find_their_results(name: str, least: float, most: float) -> None:
+    assert least <= last_number("loops", name) <= most
+
+
 @needs_pictures
 def test_convolutional_net_tells_clothes_apart() -> None:
     assert last_number("fashion_cnn", "--train", "2000", "--test", "500") > 0.6

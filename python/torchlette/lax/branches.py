@@ -7,6 +7,7 @@ from typing import Any
 
 from torchlette import _C
 from torchlette.lax.body import Tree, check_carry, flatten, trace
+from torchlette.lax.report import Paths, check_path
 
 __all__ = ["cond", "switch", "while_loop"]
 
@@ -27,7 +28,9 @@ def _flag(what: str, value: Any) -> Tensor:
     return value.reshape(()).bool()
 
 
-def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
+def while_loop(
+    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any, *, accept_path: Paths = None
+) -> Any:
     """Return ``val`` after ``val = body_fun(val)`` as long as ``cond_fun(val)`` is true.
 
     Both functions run on placeholders. The loop runs in the engine: no value comes back to Python. It has no
@@ -37,6 +40,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
         cond_fun: A function of a value that returns a bool without dims.
         body_fun: A function of a value that returns a value of the same types and shapes.
         init_val: The first value: a tree of tensors and numbers.
+        accept_path: As in :func:`scan`.
 
     Raises:
         TypeError: The value changes its structure, a dtype or a shape, or the condition is no scalar.
@@ -50,7 +54,9 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
 
     first = _flag("while_loop", cond_fun(init_val))
     traced = trace("while_loop", body, [first, *carry])
-    return tree.build(traced.loop([first, *carry], [], _ENDLESS, ends=True)[1:])
+    outs = traced.loop([first, *carry], [], _ENDLESS, ends=True)
+    check_path("while_loop", accept_path)
+    return tree.build(outs[1:])
 
 
 def _choose(what: str, flags: Sequence[Tensor], branches: Sequence[Callable[..., Any]], operands: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from torchlette import _C
 from torchlette.lax.body import check_carry, flatten, like_elements, trace
 from torchlette.lax.branches import while_loop
+from torchlette.lax.report import Paths, check_path
 
 __all__ = ["fori_loop", "map", "scan"]
 
@@ -46,6 +47,7 @@ def scan(
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
+    accept_path: Paths = None,
 ) -> tuple[Any, Any]:
     """Run ``carry, y = f(carry, x)`` for each ``x`` of ``xs``; return the last carry, and all ``y`` stacked.
 
@@ -60,8 +62,11 @@ def scan(
         length: The number of iterations; needed where ``xs`` has no tensors.
         reverse: Begin with the last element of ``xs``. The y of an element stays at the element's place.
         unroll: Accepted as in JAX. The engine's loops cost no Python, so it changes nothing.
+        accept_path: The ways of running the loop that the caller accepts, such as "A" or {"A", "C"}; ``None``: all.
+            See :func:`loop_report`.
 
     Raises:
+        RuntimeError: The loop takes a path that ``accept_path`` lacks. The message says why.
         TypeError: The carry changes its structure, a dtype or a shape.
         ValueError: ``xs`` and ``length`` disagree.
         TransformPurityError: ``f`` writes in place to a tensor from outside.
@@ -85,6 +90,7 @@ def scan(
         empty = [_C.empty((0, *shape), dtype=d, device=dev) for shape, d, dev in traced.types[len(carry) :]]
         return tuple(traced.tree.build([*carry, *empty]))
     outs = traced.loop(carry, elements, count, reverse)
+    check_path("scan", accept_path)
     return tuple(traced.tree.build(outs))
 
 
@@ -95,6 +101,7 @@ def fori_loop(
     init_val: Any,
     *,
     unroll: int | bool | None = None,
+    accept_path: Paths = None,
 ) -> Any:
     """Return ``val`` after ``val = body_fun(i, val)`` for each ``i`` from ``lower`` up to ``upper``, not included.
 
@@ -105,14 +112,17 @@ def fori_loop(
             types and shapes.
         init_val: The first value: a tree of tensors and numbers.
         unroll: Accepted as in JAX.
+        accept_path: As in :func:`scan`.
     """
     del unroll
     if isinstance(lower, Tensor) or isinstance(upper, Tensor):
         first, last = (v if isinstance(v, Tensor) else _C.tensor(v) for v in (lower, upper))
-        return while_loop(lambda c: c[0] < last, lambda c: (c[0] + 1, body_fun(c[0], c[1])), (first, init_val))[1]
+        counted = (first, init_val)
+        step = lambda c: (c[0] + 1, body_fun(c[0], c[1]))  # noqa: E731
+        return while_loop(lambda c: c[0] < last, step, counted, accept_path=accept_path)[1]
     begin, end = int(operator.index(lower)), int(operator.index(upper))
     numbers = _C.arange(begin, max(begin, end))
-    return scan(lambda carry, i: (body_fun(i, carry), None), init_val, numbers)[0]
+    return scan(lambda carry, i: (body_fun(i, carry), None), init_val, numbers, accept_path=accept_path)[0]
 
 
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:  # noqa: A001

@@ -1,0 +1,120 @@
+package compile
+
+import (
+	"github.com/torchlette/torchlette/engine/lower"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/launch"
+	"github.com/torchlette/torchlette/kernels/loopir"
+)
+
+// Bounds of a loop that one dispatch runs: expressions of an iteration, which become text to compile, and those of all
+// iterations, which take up to about a second. Drivers end what takes longer.
+const (
+	dispatchExprs = 1 << 10
+	dispatchWork  = 1 << 28
+)
+
+// Caps describes devices.
+type Caps = func(ir.DeviceID) *device.Caps
+
+// ResidentReason says what keeps the values of a loop's body from registers; "": nothing.
+func ResidentReason(l *op.Loop, caps Caps) string {
+	_, why := resident(l, caps)
+	if why == "" && !caps(ir.CPU).Resident {
+		return "this processor's code for loops is off, or there is none"
+	}
+	return why
+}
+
+// LoopReason says what keeps a loop from running on a device other than the CPU; "": nothing.
+func LoopReason(l *op.Loop, dev ir.DeviceID, caps Caps) string {
+	if l.While {
+		return "a GPU does not end a loop by a condition"
+	}
+	form, why := resident(l, caps)
+	switch {
+	case why != "":
+		return why
+	case len(form.Exprs) > dispatchExprs:
+		return "the body computes too many elements in each iteration"
+	case l.Length > dispatchWork/int64(len(form.Exprs)+1):
+		return "the loop is too long for one dispatch"
+	}
+	used := map[int]bool{}
+	for i := range form.Ports {
+		used[form.Ports[i].Buf] = true
+		if form.Ports[i].Type == ir.F64 || caps(dev).Storage[form.Ports[i].Type] == 0 {
+			return "the device does not have " + form.Ports[i].Type.String()
+		}
+	}
+	for i := range form.Exprs {
+		if form.Exprs[i].Type == ir.F64 {
+			return "the device does not have float64"
+		}
+	}
+	if len(used) > caps(dev).MaxStorageBuffers {
+		return "the loop has more operands and results than the device has storage buffers"
+	}
+	return ""
+}
+
+// resident returns the resident form of a loop, or what keeps it from one.
+func resident(l *op.Loop, caps Caps) (*launch.Resident, string) {
+	n := &lower.Node{Attr: l.Attr()}
+	body := l.Body()
+	for _, id := range body.Operands() {
+		av := ir.AvalOf(id)
+		n.In = append(n.In, lower.Operand{DType: av.DType, Layout: av.Layout, Buf: n.Bufs})
+		n.Bufs++
+	}
+	out := func(id ir.AvalID) {
+		av := ir.AvalOf(id)
+		n.Out = append(n.Out, lower.Output{DType: av.DType, Layout: av.Layout, Buf: n.Bufs})
+		n.Bufs++
+	}
+	for _, id := range body.Outcomes() {
+		out(id)
+	}
+	for _, id := range body.Operands()[:l.Carries] {
+		if l.Keep {
+			out(id)
+		}
+	}
+	k, err := (&Builder{Caps: caps, Lowered: &lower.Memo{}}).newLoop(n)
+	if err != nil {
+		return nil, err.Error()
+	}
+	return k.op.Resident()
+}
+
+// iterate makes the launch of a loop on a GPU, whose recording has found that it has a resident form.
+func (k *loopLowering) iterate() (*lower.Result, error) {
+	form, why := k.op.Resident()
+	if why != "" {
+		return nil, ir.Errorf(ir.ErrInternal, "BUG: a loop on a GPU: %s", why)
+	}
+	it := &launch.Iterate{Form: form, Operands: k.op.Operands, Reverse: k.l.Reverse}
+	st := device.Step{Op: it, Params: []device.Param{device.Const(form.Lanes), device.Const(k.l.Length)}}
+	for i := range it.Operands {
+		st.Params = append(st.Params, device.OffsetOf(i))
+	}
+	numbers := map[int]int{}
+	for i := range form.Ports {
+		p := &form.Ports[i]
+		n, ok := numbers[p.Buf]
+		if !ok {
+			n = len(numbers)
+			numbers[p.Buf] = n
+			use := loopir.Buf{Type: p.Type, Access: loopir.Write}
+			if p.Buf < k.op.Operands {
+				use.Access = loopir.Read
+			}
+			it.Bufs = append(it.Bufs, use)
+			st.Bufs = append(st.Bufs, k.bufs[p.Buf])
+		}
+		p.Buf = n
+	}
+	return &lower.Result{Launches: []device.Step{st}}, nil
+}
