@@ -5,6 +5,7 @@
 #include "errors.h"
 #include "half.h"
 #include "host_data.h"
+#include "memory.h"
 #include "tensor.h"
 #include "tensor_read.h"
 #include "torchlette.h"
@@ -35,6 +36,11 @@ static uint8_t format_dtype(const Py_buffer *v, char *code) {
         }
     }
     return 0;
+}
+
+uint8_t buffer_dtype(const Py_buffer *v) {
+    char code;
+    return format_dtype(v, &code);
 }
 
 uint8_t buffer_scalar_dtype(PyObject *o) {
@@ -152,59 +158,95 @@ done:
     return r;
 }
 
-/* What a view of a tensor keeps: a copy, so that the view stays at the version it was taken at. */
+/* What a buffer of a tensor keeps. A capsule owns it. */
 typedef struct {
     Py_ssize_t shape[TL_MAX_RANK], strides[TL_MAX_RANK];
-    void *block;
-} snapshot;
+    uint64_t export_id; /* of shared memory */
+    void *block;        /* else: a copy of the elements */
+} loan;
 
+static const char LOAN[] = "torchlette_loan";
+
+uint64_t buffer_export(PyObject *capsule) {
+    return PyCapsule_IsValid(capsule, LOAN) ? ((loan *)PyCapsule_GetPointer(capsule, LOAN))->export_id : 0;
+}
+
+static void end_loan(PyObject *capsule) {
+    loan *l = PyCapsule_GetPointer(capsule, LOAN);
+    tl_release_export(l->export_id);
+    PyMem_Free(l->block);
+    PyMem_Free(l);
+}
+
+/* Fills in the elements of a tensor: on the CPU its memory, else a copy. Returns their address. */
+static void *lend(Tensor *t, loan *l) {
+    Py_ssize_t width = (Py_ssize_t)dtype_size(t->dtype), stride = width;
+    size_t bytes;
+    shared_memory m;
+    bool shared = t->device == TL_CPU;
+    if (shared ? memory_share(t, false, &m) < 0 : (l->block = tensor_read_all(t, &bytes)) == NULL) {
+        return NULL;
+    }
+    for (int i = t->rank - 1; i >= 0; i--) {
+        l->shape[i] = (Py_ssize_t)t->shape[i];
+        l->strides[i] = shared ? (Py_ssize_t)m.stride[i] * width : stride;
+        stride *= (Py_ssize_t)t->shape[i];
+    }
+    l->export_id = shared ? m.export_id : 0;
+    return shared ? m.data : l->block;
+}
+
+/* The buffer's owner is a capsule, so that a NumPy array keeps the memory and not the tensor. */
 int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags) {
     Tensor *t = (Tensor *)self;
     const char *format = dtype_format(t->dtype);
     view->obj = NULL;
-    if ((flags & PyBUF_WRITABLE) == PyBUF_WRITABLE) {
-        PyErr_SetString(PyExc_BufferError, "Tensor: the buffer is a read-only snapshot");
-        return -1;
-    }
-    if (format == NULL || (t->flags & TL_REQUIRES_GRAD) != 0) {
+    bool typed = format != NULL || (flags & PyBUF_FORMAT) == 0;
+    if (!typed || (t->flags & TL_REQUIRES_GRAD) != 0) {
         PyErr_Format(PyExc_BufferError,
-            format == NULL ? "Tensor: the buffer protocol has no format for %s"
+            !typed ? "Tensor: the buffer protocol has no format for %s"
                            : "Tensor: no buffer of a %s tensor that requires grad; use detach()",
             dtype_name(t->dtype));
         return -1;
     }
-    snapshot *s = PyMem_Malloc(sizeof *s);
-    size_t bytes = 0;
-    void *block = s != NULL ? tensor_read_all(t, &bytes) : NULL;
-    if (block == NULL) {
-        PyMem_Free(s);
+    if (t->device != TL_CPU && (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE) {
+        PyErr_SetString(PyExc_BufferError, "Tensor: the buffer of a GPU's tensor is a copy, and read-only");
         return -1;
     }
-    s->block = block;
-    Py_ssize_t stride = (Py_ssize_t)dtype_size(t->dtype);
-    for (int i = t->rank - 1; i >= 0; i--) {
-        s->shape[i] = (Py_ssize_t)t->shape[i];
-        s->strides[i] = stride;
-        stride *= (Py_ssize_t)t->shape[i];
+    loan *l = PyMem_Calloc(1, sizeof *l);
+    void *data = l != NULL ? lend(t, l) : NULL;
+    PyObject *owner = data != NULL ? PyCapsule_New(l, LOAN, end_loan) : NULL;
+    if (owner == NULL) {
+        if (data != NULL) {
+            tl_release_export(l->export_id);
+            PyMem_Free(l->block);
+        }
+        PyMem_Free(l);
+        return -1;
     }
+    Py_ssize_t width = (Py_ssize_t)dtype_size(t->dtype);
     *view = (Py_buffer){
-        .buf = block,
-        .obj = Py_NewRef(self),
-        .len = (Py_ssize_t)bytes,
-        .itemsize = (Py_ssize_t)dtype_size(t->dtype),
-        .readonly = 1,
+        .buf = data,
+        .obj = owner,
+        .len = (Py_ssize_t)t->numel * width,
+        .itemsize = width,
+        .readonly = l->block != NULL,
         .ndim = t->rank,
         .format = (flags & PyBUF_FORMAT) != 0 ? (char *)format : NULL,
-        .shape = (flags & PyBUF_ND) != 0 ? s->shape : NULL,
-        .strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? s->strides : NULL,
-        .internal = s,
+        .shape = (flags & PyBUF_ND) != 0 ? l->shape : NULL,
+        .strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? l->strides : NULL,
     };
+    bool dense = PyBuffer_IsContiguous(&(Py_buffer){.buf = data,
+                     .len = view->len,
+                     .itemsize = width,
+                     .ndim = t->rank,
+                     .shape = l->shape,
+                     .strides = l->strides},
+        'C');
+    if (!dense && (flags & PyBUF_STRIDES) != PyBUF_STRIDES) {
+        PyBuffer_Release(view);
+        PyErr_SetString(PyExc_BufferError, "Tensor: the elements are not contiguous: use contiguous()");
+        return -1;
+    }
     return 0;
-}
-
-void tensor_releasebuffer(PyObject *self, Py_buffer *view) {
-    (void)self;
-    snapshot *s = view->internal;
-    PyMem_Free(s->block);
-    PyMem_Free(s);
 }

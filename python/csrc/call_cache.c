@@ -49,7 +49,7 @@ static int32_t key_of(const overload *o, const argbuf *b, uint64_t *key) {
     if (PyThreadState_Get() != current.thread) {
         return 0; /* entering the engine makes the modes those of this thread */
     }
-    if (current.packer != NULL || current.vmap_levels > 0 || b->n_tensors == 0 || b->n_tensors > TL_DEFERRED_TENSORS ||
+    if (current.packer != NULL || current.vmap_levels > 0 || process.engine->exports != 0 || b->n_tensors == 0 || b->n_tensors > TL_DEFERRED_TENSORS ||
         2 + b->n_in + b->n_ints + 2 * b->n_scalars > TL_KEY_WORDS) {
         return 0;
     }

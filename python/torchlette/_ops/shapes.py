@@ -268,18 +268,22 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None
 
 
 def _set_(
-    self: Tensor, source: Tensor | None = None, storage_offset: int = 0, size: Any = None, stride: Any = None
+    self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None
 ) -> Tensor:
     """Make the tensor an alias of ``source``, or of a part of its storage; without one, empty.
 
     Args:
-        source: The tensor; None for one without elements.
+        source: The tensor or an ``UntypedStorage``; None for one without elements.
         storage_offset: Elements before the first one.
         size: Sizes; None: those of ``source``.
         stride: Strides in elements; None: those of ``source``, or dense.
     """
+    from torchlette._ops.storage import UntypedStorage
+
     if source is None:
         made = self.new_empty(0)
+    elif isinstance(source, UntypedStorage):
+        made = source.elements(self.dtype, storage_offset, size, stride)
     elif source.dtype is not self.dtype:
         raise RuntimeError(f"set_(): expected a source of dtype {self.dtype}, but got {source.dtype}")
     elif size is None:
