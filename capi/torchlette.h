@@ -237,7 +237,9 @@ typedef struct {
     int32_t defer; /* set by the caller, who then calls tl_flush_within with due 1 when due is set */
     int32_t due;   /* bits: TL_DUE_NODES and the like */
     int32_t busy;  /* work is under way for which a thread got TL_PENDING */
-    int32_t exports; /* storages whose memory is exported; while it is not 0, no call may be deferred */
+    int32_t exports; /* storages whose memory is exported */
+    /* handles of them, by the low word of the handle modulo the length; no call on such a handle may be deferred */
+    int32_t shared[256];
 } tl_engine_state;
 
 typedef struct {

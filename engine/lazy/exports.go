@@ -33,12 +33,37 @@ type exports struct {
 	readers []uint32 // nodes that read exported memory; each with a reference
 	edges   []ir.Edge
 	count   *int32 // length of byStore, for the caller of the engine
+	handles *[SharedSlots]int32
 }
 
-// CountExports makes the session keep the number of exported storages in n.
-func (s *Session) CountExports(n *int32) {
-	s.exports.count = n
+// SharedSlots is the number of counters of handles whose base is exported: a handle's counter is its slot modulo this.
+const SharedSlots = 256
+
+// CountExports makes the session keep the number of exported storages in n, and in handles how many handles name their
+// bases.
+func (s *Session) CountExports(n *int32, handles *[SharedSlots]int32) {
+	s.exports.count, s.exports.handles = n, handles
+	*handles = [SharedSlots]int32{}
 	s.exports.counted()
+}
+
+// countHandle notes that a handle begins or ends to name a base, if that is exported.
+func (s *Session) countHandle(slot, base uint32, d int32) {
+	if x := s.exports.byBase[base]; x != nil && s.exports.byStore[x.Store] == x && s.exports.handles != nil {
+		atomic.AddInt32(&s.exports.handles[slot%SharedSlots], d)
+	}
+}
+
+// countHandles is countHandle for all handles of a base.
+func (s *Session) countHandles(base uint32, d int32) {
+	if base == 0 || s.bases.at(base).Pins == 0 {
+		return
+	}
+	s.EachHandle(func(hd uint64, h *Handle) {
+		if h.Base == base {
+			s.countHandle(uint32(hd), base, d)
+		}
+	})
 }
 
 func (x *exports) counted() {
@@ -79,6 +104,7 @@ func (s *Session) Export(base uint32) *Export {
 	}
 	s.exports.byStore[x.Store], s.exports.byBase[base] = x, x
 	s.exports.counted()
+	s.countHandles(base, 1)
 	return x
 }
 
@@ -97,6 +123,7 @@ func (s *Session) Private(x *Export) {
 	case x.base == 0:
 		s.sweepExports()
 	case x.ReadOnly:
+		s.countHandles(x.base, -1)
 		delete(s.exports.byStore, x.Store)
 		s.exports.counted()
 	default:
@@ -116,6 +143,7 @@ func (s *Session) forget(x *Export) {
 		return
 	}
 	if s.exports.byBase[x.base] == x {
+		s.countHandles(x.base, -1)
 		delete(s.exports.byBase, x.base)
 	}
 	delete(s.exports.byStore, x.Store)
@@ -125,9 +153,10 @@ func (s *Session) forget(x *Export) {
 	s.graph.Release(v)
 }
 
-// dropExport ends what a base that is gone has to do with its export. The memory lives until the last use ends. It stays
-// exported if a saved value reads it.
+// dropExport ends what a base that is gone has to do with its export. The memory lives until the last use ends, and
+// stays exported while a saved value reads it.
 func (s *Session) dropExport(x *Export) {
+	s.countHandles(x.base, -1)
 	delete(s.exports.byBase, x.base)
 	x.base, x.Pinned = 0, false
 	s.exports.orphans = append(s.exports.orphans, x)

@@ -261,6 +261,10 @@ func (s *Session) SetData(hd, src uint64) *ir.Error {
 		s.dropGroup(g)
 	}
 	old := h.Base
+	if len(s.exports.byBase) > 0 {
+		s.countHandle(uint32(hd), old, -1)
+		s.countHandle(uint32(hd), o.Base, 1)
+	}
 	h.Base, h.Layout, h.Offset = o.Base, o.Layout, o.Offset
 	h.Flags = h.Flags&^FlagSevered | o.Flags&FlagSevered
 	s.bases.at(h.Base).Pins++

@@ -192,7 +192,9 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 }
 
 // Import implements device.Importer.
-func (d *Device) Import(p unsafe.Pointer, bytes int64) device.Buffer { return &buffer{p: p, size: bytes} }
+func (d *Device) Import(p unsafe.Pointer, bytes int64) device.Buffer {
+	return &buffer{p: p, size: bytes}
+}
 
 // Free implements device.Device.
 func (d *Device) Free(b device.Buffer) {

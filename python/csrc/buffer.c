@@ -6,6 +6,7 @@
 #include "half.h"
 #include "host_data.h"
 #include "memory.h"
+#include "sharing.h"
 #include "tensor.h"
 #include "tensor_read.h"
 #include "torchlette.h"
@@ -36,11 +37,6 @@ static uint8_t format_dtype(const Py_buffer *v, char *code) {
         }
     }
     return 0;
-}
-
-uint8_t buffer_dtype(const Py_buffer *v) {
-    char code;
-    return format_dtype(v, &code);
 }
 
 uint8_t buffer_scalar_dtype(PyObject *o) {
@@ -158,42 +154,76 @@ done:
     return r;
 }
 
-/* What a buffer of a tensor keeps. A capsule owns it. */
-typedef struct {
-    Py_ssize_t shape[TL_MAX_RANK], strides[TL_MAX_RANK];
-    uint64_t export_id; /* of shared memory */
-    void *block;        /* else: a copy of the elements */
-} loan;
-
-static const char LOAN[] = "torchlette_loan";
-
-uint64_t buffer_export(PyObject *capsule) {
-    return PyCapsule_IsValid(capsule, LOAN) ? ((loan *)PyCapsule_GetPointer(capsule, LOAN))->export_id : 0;
+/* The elements' strides of a buffer. 0: the buffer cannot be a tensor's memory; -1: an error. */
+static int element_strides(const Py_buffer *v, int64_t *stride) {
+    for (int k = 0; k < v->ndim; k++) {
+        Py_ssize_t bytes = v->strides[k];
+        if (v->shape[k] > 1 && bytes < 0) {
+            return set_error(TL_VALUE,
+                "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+                "currently supported. (You can probably work around this by making a copy of your array  with "
+                "array.copy().) ");
+        }
+        if (v->shape[k] > 1 && bytes % v->itemsize != 0) {
+            return set_error(TL_VALUE,
+                "given numpy array strides not a multiple of the element byte size. Copy the numpy array to "
+                "reallocate the memory.");
+        }
+        stride[k] = v->shape[k] > 1 ? bytes / v->itemsize : 1;
+    }
+    return (uintptr_t)v->buf % (uintptr_t)v->itemsize == 0;
 }
 
-static void end_loan(PyObject *capsule) {
-    loan *l = PyCapsule_GetPointer(capsule, LOAN);
-    tl_release_export(l->export_id);
-    PyMem_Free(l->block);
-    PyMem_Free(l);
+static int warn_read_only(void) {
+    static bool warned;
+    if (warned) {
+        return 0;
+    }
+    warned = true;
+    return PyErr_WarnEx(PyExc_UserWarning,
+        "The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means writing "
+        "to this tensor will result in undefined behavior. You may want to copy the array to protect its data or make "
+        "it writable before converting it to a tensor. This type of warning will be suppressed for the rest of this "
+        "program.",
+        1);
+}
+
+PyObject *array_tensor(PyObject *array, int wanted, uint8_t api) {
+    Py_buffer v;
+    int64_t shape[TL_MAX_RANK], stride[TL_MAX_RANK];
+    if (PyObject_GetBuffer(array, &v, PyBUF_FULL_RO) < 0) {
+        PyErr_Clear();
+        return NULL;
+    }
+    char code;
+    uint8_t dtype = v.ndim <= TL_MAX_RANK ? format_dtype(&v, &code) : 0;
+    int fits = dtype != 0 && (wanted < 0 || wanted == dtype) ? element_strides(&v, stride) : 0;
+    if (fits <= 0 || (v.readonly && warn_read_only() < 0)) {
+        PyBuffer_Release(&v);
+        return NULL;
+    }
+    for (int k = 0; k < v.ndim; k++) {
+        shape[k] = (int64_t)v.shape[k];
+    }
+    return memory_tensor(&v, v.buf, dtype, v.ndim, shape, stride, api);
 }
 
 /* Fills in the elements of a tensor: on the CPU its memory, else a copy. Returns their address. */
-static void *lend(Tensor *t, loan *l) {
+static void *show(Tensor *t, exported *x) {
     Py_ssize_t width = (Py_ssize_t)dtype_size(t->dtype), stride = width;
     size_t bytes;
     shared_memory m;
     bool shared = t->device == TL_CPU;
-    if (shared ? memory_share(t, false, &m) < 0 : (l->block = tensor_read_all(t, &bytes)) == NULL) {
+    if (shared ? memory_share(t, false, &m) < 0 : (x->block = tensor_read_all(t, &bytes)) == NULL) {
         return NULL;
     }
     for (int i = t->rank - 1; i >= 0; i--) {
-        l->shape[i] = (Py_ssize_t)t->shape[i];
-        l->strides[i] = shared ? (Py_ssize_t)m.stride[i] * width : stride;
+        x->shape[i] = (Py_ssize_t)t->shape[i];
+        x->strides[i] = shared ? (Py_ssize_t)m.stride[i] * width : stride;
         stride *= (Py_ssize_t)t->shape[i];
     }
-    l->export_id = shared ? m.export_id : 0;
-    return shared ? m.data : l->block;
+    x->export_id = shared ? m.export_id : 0;
+    return shared ? m.data : x->block;
 }
 
 /* The buffer's owner is a capsule, so that a NumPy array keeps the memory and not the tensor. */
@@ -213,15 +243,14 @@ int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags) {
         PyErr_SetString(PyExc_BufferError, "Tensor: the buffer of a GPU's tensor is a copy, and read-only");
         return -1;
     }
-    loan *l = PyMem_Calloc(1, sizeof *l);
-    void *data = l != NULL ? lend(t, l) : NULL;
-    PyObject *owner = data != NULL ? PyCapsule_New(l, LOAN, end_loan) : NULL;
+    exported *x = exported_new();
+    void *data = x != NULL ? show(t, x) : NULL;
+    if (data == NULL) {
+        PyMem_Free(x);
+        return -1;
+    }
+    PyObject *owner = exported_owner(x);
     if (owner == NULL) {
-        if (data != NULL) {
-            tl_release_export(l->export_id);
-            PyMem_Free(l->block);
-        }
-        PyMem_Free(l);
         return -1;
     }
     Py_ssize_t width = (Py_ssize_t)dtype_size(t->dtype);
@@ -230,18 +259,18 @@ int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags) {
         .obj = owner,
         .len = (Py_ssize_t)t->numel * width,
         .itemsize = width,
-        .readonly = l->block != NULL,
+        .readonly = x->block != NULL,
         .ndim = t->rank,
         .format = (flags & PyBUF_FORMAT) != 0 ? (char *)format : NULL,
-        .shape = (flags & PyBUF_ND) != 0 ? l->shape : NULL,
-        .strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? l->strides : NULL,
+        .shape = (flags & PyBUF_ND) != 0 ? x->shape : NULL,
+        .strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? x->strides : NULL,
     };
     bool dense = PyBuffer_IsContiguous(&(Py_buffer){.buf = data,
                      .len = view->len,
                      .itemsize = width,
                      .ndim = t->rank,
-                     .shape = l->shape,
-                     .strides = l->strides},
+                     .shape = x->shape,
+                     .strides = x->strides},
         'C');
     if (!dense && (flags & PyBUF_STRIDES) != PyBUF_STRIDES) {
         PyBuffer_Release(view);

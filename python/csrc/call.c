@@ -6,11 +6,11 @@
 #include "dispatch_queue.h"
 #include "errors.h"
 #include "flush.h"
-#include "memory.h"
 #include "modes.h"
 #include "parser.h"
 #include "process.h"
 #include "saved_tensors.h"
+#include "sharing.h"
 #include "source_loc.h"
 #include "table.h"
 #include "tensor.h"
@@ -57,7 +57,7 @@ static int engine_op(
     if (check_status(status) < 0) {
         return -1;
     }
-    if (check_status(memory_settled(TL_OK)) < 0) {
+    if (check_status(sharing_settled(TL_OK)) < 0) {
         drop_results(mode, out, count);
         return -1;
     }

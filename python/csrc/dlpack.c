@@ -171,8 +171,9 @@ static PyObject *array_in(const array *a, PyObject *owner, bool read_only, uint8
         stride[i] = a->strides != NULL ? a->strides[i] : step;
         step *= a->shape[i];
         if (stride[i] < 0) {
-            PyErr_Format(PyExc_BufferError, "from_dlpack: got stride %lld of dim %d, want none below 0: copy the array first",
-                (long long)stride[i], i);
+            PyErr_Format(PyExc_BufferError,
+                "from_dlpack: got stride %lld of dim %d, want none below 0: copy the array first", (long long)stride[i],
+                i);
             return NULL;
         }
     }

@@ -183,7 +183,7 @@ PROGRAMS += [buffers, bits, storages, other_memory]
 def plain(value: Any) -> Any:
     """Return lists of what a program gives."""
     if hasattr(value, "detach"):
-        value = value.detach().to(getattr(torch if isinstance(value, torch.Tensor) else facade, "float64"))
+        value = value.detach().to((torch if isinstance(value, torch.Tensor) else facade).float64)
     return value.tolist() if hasattr(value, "tolist") else list(value) if isinstance(value, tuple) else value
 
 
@@ -285,6 +285,22 @@ def test_an_array_of_its_tensor_alone_is_not_shared() -> None:
     del array
     assert exports() == before
     assert (v + 1).tolist() == [6, 2]
+
+
+def test_calls_on_other_tensors_are_deferred() -> None:
+    """While an array lives, only calls on the tensors that share its memory enter the engine at once."""
+    array = np.ones(3, dtype=np.float32)
+    t, alias, other = facade.from_numpy(array), facade.ones(3), facade.ones(3)
+    alias.data = t[:]
+    for x, deferred in ((other, True), (t, False), (alias, False), (t.detach(), False)):
+        before = torchlette.stats()["calls_deferred"]
+        kept = [x * 3 for _ in range(20)]
+        assert (torchlette.stats()["calls_deferred"] - before > 10) == deferred and len(kept) == 20
+    del array
+    assert exports() == 0
+    before = torchlette.stats()["calls_deferred"]
+    kept = [t * 3 for _ in range(20)]
+    assert torchlette.stats()["calls_deferred"] - before > 10 and len(kept) == 20
 
 
 def test_captured_functions_read_shared_memory_when_called() -> None:

@@ -14,6 +14,7 @@ from torchlette.distributions import (
     gamma,
     kl,
     location_scale,
+    matrix_transforms,
     multivariate,
     transformed,
     transforms,
@@ -27,6 +28,7 @@ from torchlette.distributions.distribution import Distribution, ExponentialFamil
 from torchlette.distributions.gamma import *  # noqa: F403
 from torchlette.distributions.kl import kl_divergence, register_kl
 from torchlette.distributions.location_scale import *  # noqa: F403
+from torchlette.distributions.matrix_transforms import *  # noqa: F403
 from torchlette.distributions.multivariate import *  # noqa: F403
 from torchlette.distributions.transformed import *  # noqa: F403
 from torchlette.distributions.transforms import *  # noqa: F403
@@ -46,6 +48,7 @@ __all__ = [  # noqa: PLE0604
     *discrete.__all__,
     *gamma.__all__,
     *location_scale.__all__,
+    *matrix_transforms.__all__,
     *multivariate.__all__,
     *transformed.__all__,
     *transforms.__all__,

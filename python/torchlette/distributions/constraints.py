@@ -13,7 +13,9 @@ from torchlette._runtime.dtypes import finfo
 
 __all__ = [
     "Constraint",
+    "MixtureSameFamilyConstraint",
     "boolean",
+    "cat",
     "corr_cholesky",
     "dependent",
     "dependent_property",
@@ -26,6 +28,7 @@ __all__ = [
     "is_dependent",
     "less_than",
     "lower_cholesky",
+    "lower_triangular",
     "multinomial",
     "nonnegative",
     "nonnegative_integer",
@@ -33,9 +36,12 @@ __all__ = [
     "positive",
     "positive_definite",
     "positive_integer",
+    "positive_semidefinite",
     "real",
     "real_vector",
     "simplex",
+    "square",
+    "stack",
     "symmetric",
     "unit_interval",
 ]
@@ -243,6 +249,16 @@ class Multinomial(Constraint):
         return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
 
 
+class LowerTriangular(Constraint):
+    """Lower triangular matrices."""
+
+    event_dim = 2
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether each matrix is lower triangular."""
+        return (value.tril() == value).flatten(-2).all(-1)
+
+
 class LowerCholesky(Constraint):
     """Lower triangular matrices with a positive diagonal."""
 
@@ -264,10 +280,18 @@ class CorrCholesky(Constraint):
         return ((value.square().sum(-1) - 1).abs() < tolerance).all(-1) & lower_cholesky.check(value)
 
 
-class Symmetric(Constraint):
-    """Symmetric matrices, to 1e-6."""
+class Square(Constraint):
+    """Square matrices."""
 
     event_dim = 2
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether the matrices are square, for each of them."""
+        return _C.full(value.shape[:-2], value.shape[-2] == value.shape[-1], dtype=_C.bool, device=value.device)
+
+
+class Symmetric(Square):
+    """Symmetric matrices, to 1e-6."""
 
     def check(self, value: Tensor) -> Tensor:
         """Return whether each matrix is symmetric."""
@@ -286,6 +310,86 @@ class PositiveDefinite(Symmetric):
         return super().check(value) & (linalg.cholesky_ex(value).info == 0)
 
 
+class PositiveSemidefinite(Symmetric):
+    """Symmetric matrices without negative eigenvalues."""
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether each matrix is symmetric and has no negative eigenvalue."""
+        from torchlette import linalg
+
+        return super().check(value) & (linalg.eigvalsh(value) >= 0).all(-1)
+
+
+class _Parts(Constraint):
+    """Parts of a tensor along a dim, each with a region of its own."""
+
+    def __init__(self, cseq: Any, dim: int) -> None:
+        self.cseq, self.dim = list(cseq), dim
+        if not all(isinstance(c, Constraint) for c in self.cseq):
+            raise AssertionError("All elements of cseq must be Constraint instances")
+        self.is_discrete = any(c.is_discrete for c in self.cseq)
+
+
+class Cat(_Parts):
+    """Tensors whose consecutive parts along a dim lie in regions.
+
+    Args:
+        cseq: The parts' constraints.
+        dim: The dim along which the parts lie.
+        lengths: The sizes of the parts; None: 1 each.
+    """
+
+    def __init__(self, cseq: Any, dim: int = 0, lengths: Any = None) -> None:
+        """Store the parts."""
+        super().__init__(cseq, dim)
+        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
+        if len(self.lengths) != len(self.cseq):
+            raise AssertionError(f"lengths: got {len(self.lengths)}, want {len(self.cseq)}")
+        self.event_dim = max(c.event_dim for c in self.cseq)
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether each part lies in its region."""
+        parts = value.split(self.lengths, self.dim)
+        return _C.cat([c.check(v) for c, v in zip(self.cseq, parts, strict=True)], self.dim)
+
+
+class Stack(_Parts):
+    """Tensors whose slices of a dim lie in regions.
+
+    Args:
+        cseq: The slices' constraints.
+        dim: The dim.
+    """
+
+    def __init__(self, cseq: Any, dim: int = 0) -> None:
+        """Store the slices' constraints."""
+        super().__init__(cseq, dim)
+        most = max(c.event_dim for c in self.cseq)
+        self.event_dim = most + 1 if self.dim + most < 0 else most
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether each slice lies in its region."""
+        return _C.stack([c.check(v) for c, v in zip(self.cseq, value.unbind(self.dim), strict=True)], self.dim)
+
+
+class MixtureSameFamilyConstraint(Constraint):
+    """The region of a mixture: that of its components, without the dim of the components."""
+
+    def __init__(self, base_constraint: Constraint) -> None:
+        """Take the components' constraint."""
+        if not isinstance(base_constraint, Constraint):
+            raise AssertionError(f"base_constraint: got {type(base_constraint).__name__}, want a Constraint")
+        self.base_constraint = base_constraint
+        self.is_discrete, self.event_dim = base_constraint.is_discrete, base_constraint.event_dim
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether each value lies in the region of every component."""
+        inner = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
+        if value.dim() < self.event_dim:
+            raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
+        return inner.flatten(value.dim() - self.event_dim).all(-1) if inner.dim() > 0 else inner
+
+
 dependent = Dependent()
 independent = IndependentConstraint
 boolean, one_hot = Boolean(), OneHot()
@@ -296,10 +400,11 @@ nonnegative, positive = GreaterThanEq(0.0), GreaterThan(0.0)
 unit_interval = Interval(0.0, 1.0)
 greater_than, greater_than_eq, less_than = GreaterThan, GreaterThanEq, LessThan
 interval, half_open_interval, integer_interval = Interval, HalfOpenInterval, IntegerInterval
-multinomial = Multinomial
+multinomial, cat, stack = Multinomial, Cat, Stack
 lower_cholesky, corr_cholesky, symmetric, positive_definite = (
     LowerCholesky(),
     CorrCholesky(),
     Symmetric(),
     PositiveDefinite(),
 )
+lower_triangular, square, positive_semidefinite = LowerTriangular(), Square(), PositiveSemidefinite()

@@ -11,6 +11,7 @@ from torchlette.autograd import enable_grad
 from torchlette.nn import functional as F
 
 __all__ = ["broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits", "sum_rightmost"]
+__all__ += ["tril_matrix_to_vec", "vec_to_tril_matrix"]
 
 Tensor = _C.Tensor
 
@@ -75,3 +76,43 @@ class lazy_property:
 def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
     """Draw from the standard normal distribution; third-party distributions call this private name of PyTorch's."""
     return _C.randn(shape, dtype=dtype, device=device)
+
+
+def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
+    """Return the elements of square matrices up to a diagonal, row by row.
+
+    Args:
+        mat: Matrices [..., D, D].
+        diag: The last diagonal that counts: 0 the main one, -1 the one below it.
+
+    Raises:
+        ValueError: ``diag`` is no diagonal of the matrices.
+    """
+    side = mat.shape[-1]
+    if diag < -side or diag >= side:
+        raise ValueError(f"diag ({diag}) provided is outside [{-side}, {side - 1}].")
+    rows, columns = _C.tril_indices(side, side, diag, device=mat.device)
+    return mat.flatten(-2).index_select(-1, rows * side + columns)
+
+
+def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
+    """Return the square matrices whose elements up to a diagonal are vectors' elements, row by row, and 0 elsewhere.
+
+    Args:
+        vec: Vectors [..., n].
+        diag: The last diagonal that is filled.
+
+    Raises:
+        ValueError: No size of the matrices has ``n`` such elements.
+    """
+    count = vec.shape[-1]
+    side = (-(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * count + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
+    if abs(side - round(side)) > finfo(vec.dtype).eps:
+        raise ValueError(
+            f"The size of last dimension is {count} which cannot be expressed as the lower triangular part of a square "
+            f"D x D matrix."
+        )
+    side = round(side)
+    rows, columns = _C.tril_indices(side, side, diag, device=vec.device)
+    flat = vec.new_zeros((*vec.shape[:-1], side * side)).index_copy(-1, rows * side + columns, vec)
+    return flat.reshape(*vec.shape[:-1], side, side)

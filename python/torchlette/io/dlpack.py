@@ -76,7 +76,9 @@ def to_dlpack(tensor: Tensor) -> Any:
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """Return a tensor over the memory of an object with ``__dlpack__``, or of a capsule: a write to either is seen by both.
+    """Return a tensor over the memory of an object with ``__dlpack__``, or of a capsule.
+
+    A write to either is seen by both.
 
     Args:
         ext_tensor: The object; its memory must be the CPU's.
@@ -112,9 +114,9 @@ def _warn_read_only() -> None:
         _warned = True
         warnings.warn(
             "The given buffer is not writable, and PyTorch does not support non-writable tensors. This means you can "
-            "write to the underlying (supposedly non-writable) buffer using the tensor. You may want to copy the buffer "
-            "to protect its data or make it writable before converting it to a tensor. This type of warning will be "
-            "suppressed for the rest of this program.",
+            "write to the underlying (supposedly non-writable) buffer using the tensor. You may want to copy the "
+            "buffer to protect its data or make it writable before converting it to a tensor. This type of warning "
+            "will be suppressed for the rest of this program.",
             UserWarning,
             stacklevel=3,
         )
