@@ -144,7 +144,8 @@ class UntypedStorage:
         """The bytes as a tensor."""
         if self._data is None or self.device.type not in ("cpu", "meta"):
             self._data = _bytes_of(self._tensor)
-        return self._data
+        data: Tensor = self._data
+        return data
 
     def data_ptr(self) -> int:
         """Return the address of the first byte, which is valid while the storage lives; 0 without bytes."""
@@ -158,14 +159,14 @@ class UntypedStorage:
     def _start(self) -> int:
         """A number that is equal for the storages of aliases."""
         if self._tensor is None:
-            return self._data._identity() - self._data._meta()["offset"]
+            return int(self._data._identity() - self._data._meta()["offset"])
         return int(self._tensor._identity() - self._tensor._meta()["offset"] * self._tensor.itemsize)
 
     def nbytes(self) -> int:
         """Return the number of bytes."""
         if self._tensor is None:
-            return self._data.numel()
-        return int(self._tensor._meta()["storage"]) * self._tensor.itemsize
+            return int(self._data.numel())
+        return int(self._tensor._meta()["storage"] * self._tensor.itemsize)
 
     size = __len__ = nbytes
 
@@ -242,7 +243,8 @@ class UntypedStorage:
 
     def tolist(self) -> list[int]:
         """Return the bytes as integers; waits for them."""
-        return self._content.tolist()
+        values: list[int] = self._content.tolist()
+        return values
 
     def resize_(self, size: int) -> None:
         """Raise unless the size stays."""
