@@ -129,9 +129,9 @@ func tlgo_interrupt(patience C.int64_t) (st C.int32_t) {
 }
 
 //export tlgo_export_buffer
-func tlgo_export_buffer(h C.uint64_t, data *unsafe.Pointer, export *C.uint64_t) (st C.int32_t) {
-	defer guard("__dlpack__", 0, &st)
-	p, id, err := instance().ExportBuffer(uint64(h))
+func tlgo_export_buffer(h C.uint64_t, pin C.int32_t, data *unsafe.Pointer, export *C.uint64_t) (st C.int32_t) {
+	defer guard("tl_export_buffer", 0, &st)
+	p, id, err := instance().ExportBuffer(uint64(h), pin != 0)
 	*data, *export = p, C.uint64_t(id)
 	return failed(err)
 }
@@ -140,6 +140,42 @@ func tlgo_export_buffer(h C.uint64_t, data *unsafe.Pointer, export *C.uint64_t) 
 func tlgo_release_export(export C.uint64_t) (st C.int32_t) {
 	defer guard("__dlpack__", 0, &st)
 	instance().ReleaseExport(uint64(export))
+	return 0
+}
+
+//export tlgo_from_memory
+func tlgo_from_memory(dtype C.uint8_t, rank C.int32_t, shape, stride *C.int64_t, data unsafe.Pointer, flags C.uint32_t,
+	owner C.uint64_t, sourceLoc C.uint32_t, out *C.tl_out, export *C.uint64_t) (st C.int32_t) {
+	defer guard("tl_from_memory", 0, &st)
+	m := engine.Memory{DType: ir.DType(dtype), Shape: view[int64](unsafe.Pointer(shape), rank),
+		Stride: view[int64](unsafe.Pointer(stride), rank), P: data, ReadOnly: flags&C.TL_READ_ONLY != 0,
+		Owner: uint64(owner)}
+	id, err := instance().FromMemory(&m, uint32(sourceLoc), (*result)(unsafe.Pointer(out)))
+	*export = C.uint64_t(id)
+	return failed(err)
+}
+
+//export tlgo_private
+func tlgo_private(export C.uint64_t) (st C.int32_t) {
+	defer guard("tl_private", 0, &st)
+	instance().Private(uint64(export))
+	return 0
+}
+
+//export tlgo_sole
+func tlgo_sole(export C.uint64_t, sole *C.int32_t) (st C.int32_t) {
+	defer guard("tl_sole", 0, &st)
+	*sole = 0
+	if instance().Sole(uint64(export)) {
+		*sole = 1
+	}
+	return 0
+}
+
+//export tlgo_owners
+func tlgo_owners(owners *C.uint64_t, n C.int32_t, count *C.int32_t) (st C.int32_t) {
+	defer guard("tl_owners", 0, &st)
+	*count = C.int32_t(instance().Owners(view[uint64](unsafe.Pointer(owners), n)))
 	return 0
 }
 

@@ -80,11 +80,41 @@ int32_t tl_interrupt(int64_t patience_ns) {
     return tlgo_interrupt(patience_ns);
 }
 
-int32_t tl_export_buffer(uint64_t handle, void **data, uint64_t *export_id) {
+int32_t tl_export_buffer(uint64_t handle, int32_t pin, void **data, uint64_t *export_id) {
     if (tl_forked) {
         return tl_refuse_fork();
     }
-    return tlgo_export_buffer(handle, data, export_id);
+    return tlgo_export_buffer(handle, pin, data, export_id);
+}
+
+int32_t tl_from_memory(uint8_t dtype, int32_t rank, const int64_t *shape, const int64_t *stride, void *data,
+    uint32_t flags, uint64_t owner, uint32_t source_loc, tl_out *out, uint64_t *export_id) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_from_memory(dtype, rank, (int64_t *)shape, (int64_t *)stride, data, flags, owner, source_loc, out,
+        export_id);
+}
+
+int32_t tl_private(uint64_t export_id) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_private(export_id);
+}
+
+int32_t tl_sole(uint64_t export_id, int32_t *sole) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_sole(export_id, sole);
+}
+
+int32_t tl_owners(uint64_t *owners, int32_t n, int32_t *count) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_owners(owners, n, count);
 }
 
 int32_t tl_release_export(uint64_t export_id) {

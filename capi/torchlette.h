@@ -17,7 +17,7 @@ extern "C" {
 #endif
 #endif
 
-#define TL_ABI_VERSION 3u
+#define TL_ABI_VERSION 4u
 #define TL_MAX_RANK 16
 #define TL_DEFERRED_TENSORS 4
 #define TL_OPERATORS_HASH 0x878ed530u
@@ -234,12 +234,21 @@ typedef struct {
     size_t bytes;
     char name[128];
 } tl_session_value;
+/* tl_engine_state.due: pending work has grown large, so tl_flush_within is to be called; exported memory must be read
+ * or written before other code runs, by the same call; tl_owners has owners. */
+enum { TL_DUE_NODES = 1, TL_DUE_SHARED = 2, TL_DUE_OWNERS = 4 };
+
+/* Flags of tl_from_memory: the memory cannot be written, and a write to the tensor moves it elsewhere. */
+enum { TL_READ_ONLY = 1 };
 
 /* Words of tl_watch_engine. They are read and written atomically. */
 typedef struct {
     int32_t defer; /* set by the caller, who then calls tl_flush_within with due 1 when due is set */
-    int32_t due;   /* pending work has grown large */
+    int32_t due;   /* bits: TL_DUE_NODES and the like */
     int32_t busy;  /* work is under way for which a thread got TL_PENDING */
+    int32_t exports; /* storages whose memory is exported */
+    /* handles of them, by the low word of the handle modulo the length; no call on such a handle may be deferred */
+    int32_t shared[256];
 } tl_engine_state;
 
 typedef struct {
@@ -290,9 +299,25 @@ TL_API int32_t tl_read_within(uint64_t handle, void *dst, size_t bytes, int64_t 
  * has stopped, or after patience_ns. */
 TL_API int32_t tl_interrupt(int64_t patience_ns);
 
-/* Gives the memory of a tensor on the CPU, dense and row-major, computed if needed. The memory does not change until
- * tl_release_export. */
-TL_API int32_t tl_export_buffer(uint64_t handle, void **data, uint64_t *export_id);
+/* Gives the address of a tensor's first element on the CPU, computed if needed; the strides are those of tl_meta. Until
+ * tl_release_export, writes to the memory and to the tensor are seen on both sides. pin 1: as long as the tensor or an
+ * alias lives; export_id is then 0. */
+TL_API int32_t tl_export_buffer(uint64_t handle, int32_t pin, void **data, uint64_t *export_id);
+
+/* Makes a tensor on the CPU over memory of the caller. stride counts elements, none negative. Writes are seen on both
+ * sides until tl_private, or as long as the tensor or an alias lives. The memory stays until tl_owners returns owner,
+ * which is not 0. flags: TL_READ_ONLY. */
+TL_API int32_t tl_from_memory(uint8_t dtype, int32_t rank, const int64_t *shape, const int64_t *stride, void *data,
+    uint32_t flags, uint64_t owner, uint32_t source_loc, tl_out *out, uint64_t *export_id);
+
+/* Says that the caller uses memory of tl_from_memory no more. An unknown export_id is ignored. */
+TL_API int32_t tl_private(uint64_t export_id);
+
+/* Whether the memory of an export has no other user: the tensor and its aliases are gone. */
+TL_API int32_t tl_sole(uint64_t export_id, int32_t *sole);
+
+/* Takes up to n owners of memory that no tensor uses any more. tl_engine_state.due announces them. */
+TL_API int32_t tl_owners(uint64_t *owners, int32_t n, int32_t *count);
 
 /* Ends an export of tl_export_buffer. An unknown export_id is ignored. */
 TL_API int32_t tl_release_export(uint64_t export_id);

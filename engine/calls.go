@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"sync/atomic"
+
 	"github.com/torchlette/torchlette/engine/autograd"
 	"github.com/torchlette/torchlette/ir"
 )
@@ -32,6 +34,7 @@ func (e *Engine) leave(err **ir.Error) {
 		*orPanic(err, r) = caught(r)
 	}
 	e.session.Drain()
+	e.announce()
 }
 
 // leaveOp is leave for calls that end with recorded. An error without a line gets sourceLoc.
@@ -42,8 +45,19 @@ func (e *Engine) leaveOp(sourceLoc uint32, err **ir.Error) {
 		*err = caught(r)
 		e.session.Drain()
 	}
+	e.announce()
 	if *err != nil && (*err).SourceLoc == 0 {
 		(*err).SourceLoc = sourceLoc
+	}
+}
+
+// announce tells the caller of work that it must do before it runs other code.
+func (e *Engine) announce() {
+	if e.session.ExportsDue() {
+		atomic.OrInt32(&e.cfg.State.Due, dueShared)
+	}
+	if len(e.runtime.Orphans) > 0 {
+		atomic.OrInt32(&e.cfg.State.Due, dueOwners)
 	}
 }
 

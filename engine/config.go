@@ -34,9 +34,20 @@ type Config struct {
 // tl_engine_state.
 type State struct {
 	Defer int32 // set by the caller, who then calls FlushWithin when Due is set
-	Due   int32 // set by the engine: much work is pending
+	Due   int32 // set by the engine: bits of what FlushWithin or Owners is to do
 	Busy  int32 // set by the engine: a job is running
+	// Exports is set by the engine: how many storages code outside may write to.
+	Exports int32
+	// Shared is set by the engine: by slot modulo its length, the handles of these storages. No call on one is deferred.
+	Shared [lazy.SharedSlots]int32
 }
+
+// Bits of State.Due.
+const (
+	dueNodes  = 1 << iota // much work is pending
+	dueShared             // exported memory must be read or written before code outside of the engine runs
+	dueOwners             // owners of imported memory are to be released: see Owners
+)
 
 // DeviceInfo describes a device that could be opened.
 type DeviceInfo struct {
@@ -94,6 +105,7 @@ func (e *Engine) start() {
 	e.devices = devices{cfg: &e.cfg, runtime: e.runtime, graph: e.graph, uploads: map[uint32]*uploaded{}}
 	e.session = lazy.New(e.graph, &e.devices)
 	e.session.Residency = e.loops.reason(e.devices.caps)
+	e.session.CountExports(&e.cfg.State.Exports, &e.cfg.State.Shared)
 	e.session.Seed(0x5DEECE66D)
 	e.tape = e.session.Tape()
 	e.dispatch.Start(e.session)

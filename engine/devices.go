@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"unsafe"
 
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/runtime"
@@ -68,6 +69,29 @@ func (k *devices) Stores(dev ir.DeviceID, d ir.DType) bool {
 func (k *devices) storeFreed(store uint32) {
 	delete(k.uploads, store)
 	k.runtime.Drop(store)
+}
+
+// SharesStorage implements lazy.Devices.
+func (k *devices) SharesStorage(store uint32) bool { return k.runtime.Storage(store).Refs > 1 }
+
+// CopyStorage implements lazy.Devices.
+func (k *devices) CopyStorage(store uint32, d ir.DType, first, n int64) (uint32, *ir.Error) {
+	size := int64(d.Size())
+	to, err := k.runtime.Allocate(ir.CPU, max(n*size, 1))
+	if err != nil {
+		return 0, asError(err)
+	}
+	from := k.runtime.Mapped(store)
+	if from == nil {
+		return 0, ir.Errorf(ir.ErrInternal, "BUG: a storage to copy is not in host memory")
+	}
+	data := unsafe.Slice((*byte)(unsafe.Add(from, first*size)), n*size)
+	if err := k.runtime.Upload(to, d, data); err != nil {
+		k.runtime.Drop(to)
+		return 0, asError(err)
+	}
+	k.noteUpload(to, ir.InternAval(d, ir.CPU, ir.DenseLayout([]int64{n})), data)
+	return to, nil
 }
 
 // noteUpload keeps the integers that were uploaded to a storage.

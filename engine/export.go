@@ -1,56 +1,201 @@
 package engine
 
 import (
+	"sync/atomic"
+	"time"
 	"unsafe"
 
+	"github.com/torchlette/torchlette/engine/lazy"
+	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// exports maps export numbers to the values whose memory other libraries read.
-type exports map[uint64]uint32
+// exports maps export numbers to the memory that code outside of the engine uses.
+type exports map[uint64]*lazy.Export
 
-// ExportBuffer computes h, a tensor on the CPU, and returns the memory of its elements, dense and row-major. The memory
-// keeps its contents until ReleaseExport: a later write to the tensor makes a new version elsewhere.
-func (e *Engine) ExportBuffer(h uint64) (p unsafe.Pointer, export uint64, err *ir.Error) {
+// ExportBuffer computes h, a tensor on the CPU, and returns the address of its first element. Until ReleaseExport,
+// writes to the memory and to the tensor are seen on both sides; with pin the memory stays exported as long as the
+// tensor or an alias lives, and export is 0.
+func (e *Engine) ExportBuffer(h uint64, pin bool) (p unsafe.Pointer, export uint64, err *ir.Error) {
 	if err := e.waiter.acquire(threadID()); err != nil {
 		return nil, 0, err
 	}
 	defer e.waiter.release()
 	defer e.leave(&err)
 	e.enter()
-	if err := e.prepareRead(h); err != nil {
-		return nil, 0, err
-	}
-	defer e.read.drop(e.graph)
 	hv, err := e.session.Handle(h)
 	if err != nil {
 		return nil, 0, err
 	}
-	value, off := e.session.Newest(hv.Base), hv.Offset
-	if e.read.value != 0 {
-		value, off = e.read.value, 0
-	}
-	n := e.graph.Node(value)
-	if err := e.lost(value); err != nil {
+	if err := readable(hv); err != nil {
 		return nil, 0, err
 	}
-	b, ok := e.runtime.Storage(n.Store).Buf.(device.Mapped)
-	if !ok {
+	if e.captures.tracing {
+		return nil, 0, ir.Errorf(ir.ErrHostRead, "a captured function asks for the memory of a tensor: do that outside of it")
+	}
+	if e.session.AvalOf(hv.Base).Device != ir.CPU {
 		return nil, 0, ir.Errorf(ir.ErrRuntime, "the tensor is not in host memory: move it with .cpu() first")
 	}
-	id := e.newID()
-	e.exports[id] = value
-	e.graph.Retain(value)
-	return unsafe.Add(b.Pointer(), off*int64(ir.AvalOf(n.Aval).DType.Size())), id, e.takeFault()
+	if err := e.realize([]uint64{h}); err != nil {
+		return nil, 0, err
+	}
+	hv, _ = e.session.Handle(h)
+	store := e.graph.Node(e.session.Newest(hv.Base)).Store
+	if _, ok := e.runtime.Storage(store).Buf.(device.Mapped); !ok {
+		return nil, 0, ir.Errorf(ir.ErrRuntime, "the tensor is not in host memory: move it with .cpu() first")
+	}
+	x := e.session.Export(hv.Base)
+	delete(e.devices.uploads, x.Store) // what is known of the elements may change
+	if pin {
+		x.Pinned = true
+	} else {
+		x.Uses++
+		export = e.newID()
+		e.exports[export] = x
+	}
+	size := int64(e.session.AvalOf(hv.Base).DType.Size())
+	return unsafe.Add(e.runtime.Mapped(x.Store), hv.Offset*size), export, nil
 }
 
 // ReleaseExport ends an export; unknown ones are ignored.
 func (e *Engine) ReleaseExport(export uint64) {
 	defer e.leave(nil)
 	e.enter()
-	if v, ok := e.exports[export]; ok {
+	if x, ok := e.exports[export]; ok {
 		delete(e.exports, export)
-		e.graph.Release(v)
+		e.session.EndExport(x)
 	}
+}
+
+// Memory is memory outside of the engine, in which a tensor is made: elements with strides, none below the first.
+type Memory struct {
+	DType         ir.DType
+	Shape, Stride []int64
+	P             unsafe.Pointer
+	ReadOnly      bool   // a write to the tensor moves it elsewhere
+	Owner         uint64 // what keeps the memory; see Owners
+}
+
+// FromMemory makes a tensor on the CPU over m. Writes are seen on both sides until Private(export), or as long as the
+// tensor or an alias lives.
+func (e *Engine) FromMemory(m *Memory, sourceLoc uint32, out *Out) (export uint64, err *ir.Error) {
+	defer e.leaveOp(sourceLoc, &err)
+	e.enter()
+	if err := e.failures.poisoned(); err != nil {
+		return 0, err
+	}
+	if m.DType == ir.InvalidDType || m.DType >= ir.NumDTypes || len(m.Shape) > MaxRank {
+		return 0, ir.Errorf(ir.ErrType, "memory: got dtype number %d and %d dims, want dtypes to %d and at most %d dims",
+			m.DType, len(m.Shape), ir.NumDTypes-1, MaxRank)
+	}
+	e.devices.caps(ir.CPU)
+	l := ir.InternLayout(m.Shape, m.Stride)
+	of := ir.DenseLayout([]int64{l.Span})
+	if l.Dense {
+		of = ir.LayoutOf(l.Contig)
+	}
+	av := ir.InternAval(m.DType, ir.CPU, of)
+	st, ok := e.runtime.Import(ir.CPU, m.P, max(l.Span*int64(m.DType.Size()), 1), m.Owner)
+	if !ok {
+		return 0, ir.Errorf(ir.ErrRuntime, "memory: this CPU device uses only memory of its own")
+	}
+	v := e.graph.AddLeaf(av.ID, st, sourceLoc)
+	hd := e.session.Wrap(&op.Val{Kind: op.Tensor, Value: v, Aval: av.ID, Layout: l.ID}, nil)
+	e.graph.Release(v)
+	h, _ := e.session.Handle(hd)
+	x := e.session.Export(h.Base)
+	x.Pinned, x.ReadOnly, x.Imported = true, m.ReadOnly, true
+	export = e.newID()
+	e.exports[export] = x
+	e.describe(hd, out)
+	e.recorded()
+	return export, nil
+}
+
+// Private ends the export of imported memory that nothing outside uses any more.
+func (e *Engine) Private(export uint64) {
+	defer e.leave(nil)
+	e.enter()
+	if x, ok := e.exports[export]; ok {
+		delete(e.exports, export)
+		e.session.Private(x)
+	}
+}
+
+// Sole reports that only export uses its memory: the tensor and its aliases are gone.
+func (e *Engine) Sole(export uint64) bool {
+	defer e.leave(nil)
+	e.enter()
+	x, ok := e.exports[export]
+	return ok && e.session.Sole(x)
+}
+
+// Owners moves owners of imported memory that nothing uses any more to list, and returns their number.
+func (e *Engine) Owners(list []uint64) int {
+	defer e.leave(nil)
+	e.enter()
+	n := copy(list, e.runtime.Orphans)
+	e.runtime.Orphans = append(e.runtime.Orphans[:0], e.runtime.Orphans[n:]...)
+	atomic.AndInt32(&e.cfg.State.Due, ^dueOwners)
+	return n
+}
+
+// settle does what must be done before code outside of the engine runs: it runs the readers of exported memory, and
+// brings writes to it.
+func (e *Engine) settleExports() *ir.Error {
+	defer atomic.AndInt32(&e.cfg.State.Due, ^dueShared)
+	if !e.session.ExportsDue() {
+		return nil
+	}
+	values, all := e.session.ExportWork()
+	effects := 0
+	if all {
+		effects = e.session.PendingEffects()
+	}
+	var err *ir.Error
+	if len(values) > 0 {
+		err = e.force(values, effects)
+	}
+	if err != nil && err.Code == ir.ErrInterrupted {
+		return err // the work stays: it goes on with the next call
+	}
+	published := e.session.EndExportWork(func(from, to uint32) *ir.Error {
+		s := e.runtime.Storage(to)
+		src, dst := e.runtime.Mapped(from), e.runtime.Mapped(to)
+		copy(unsafe.Slice((*byte)(dst), s.Bytes), unsafe.Slice((*byte)(src), s.Bytes))
+		s.Version++
+		return nil
+	})
+	if err == nil {
+		err = published
+	}
+	if err == nil {
+		err = e.takeFault()
+	}
+	return err
+}
+
+// settleHere is settleExports within the call that recorded, for callers that do not set State.Defer.
+func (e *Engine) settleHere() {
+	if !e.waiter.tryAcquire(threadID()) {
+		return // a thread computes: the next call tries again
+	}
+	defer e.waiter.release()
+	e.failures.raiseLater(e.settleExports())
+}
+
+// settling reports that a job of settleWithin is to be waited for.
+func (e *Engine) settling(owner int64) bool {
+	j := e.waiter.current()
+	return j != nil && j.kind == "exports" && j.owner == owner
+}
+
+// settleWithin is settleExports in time slices.
+func (e *Engine) settleWithin(owner int64, slice time.Duration) (pending bool, err *ir.Error) {
+	if e.waiter.heldByOther(owner) {
+		time.Sleep(slice / 100)
+		return true, nil
+	}
+	return e.hereOrJob("exports", 0, slice, e.heavy, func(bool) *ir.Error { return e.settleExports() })
 }

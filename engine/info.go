@@ -240,7 +240,7 @@ func (e *Engine) counts() map[string]int64 {
 		"live_storages": int64(e.runtime.LiveStorages), "effects_logged": int64(e.session.LoggedEffects()),
 		"effects_pending": int64(e.session.PendingEffects()), "nodes_pending": int64(len(e.graph.Pending)),
 		"stores_in_place": e.stats.inPlace, "stores_through_view": e.stats.through, "epoch": int64(e.session.Epoch),
-		"faults": e.stats.faults, "reads": e.stats.reads,
+		"faults": e.stats.faults, "reads": e.stats.reads, "shared_storages": int64(e.cfg.State.Exports),
 		"key_ns": e.stats.keyNanos, "run_ns": e.stats.runNanos, "live_buffers": 0, "live_bytes": 0, "peak_bytes": 0,
 		"pool_bytes": 0}
 	for _, pl := range e.runtime.Devices {
@@ -340,8 +340,10 @@ func RegisterOption(key string, set func(value string) error, get func() string)
 func (e *Engine) Reset() *ir.Error {
 	e.alone(func() {
 		e.runtime.Close()
-		old := e.session
+		old, memory := e.session, e.runtime
 		e.start()
+		memory.Abandon(e.runtime)
+		e.announce()
 		e.session.Outdate(old)
 		e.recorder.labels = nil
 	})

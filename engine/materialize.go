@@ -297,8 +297,11 @@ func (e *Engine) FlushWithin(due bool, slice time.Duration) (pending bool, err *
 	if !due {
 		return e.hereOrJob("flush", 0, slice, e.heavy, func(bool) *ir.Error { return e.flush() })
 	}
-	atomic.StoreInt32(&e.cfg.State.Due, 0)
 	owner := threadID()
+	if atomic.LoadInt32(&e.cfg.State.Due)&dueShared != 0 || e.settling(owner) {
+		return e.settleWithin(owner, slice)
+	}
+	atomic.AndInt32(&e.cfg.State.Due, ^dueNodes)
 	if !e.waiter.tryAcquire(owner) {
 		return false, nil // another thread computes: its windows reduce the work, or a later call sets Due again
 	}

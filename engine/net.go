@@ -67,11 +67,14 @@ const minWindow = 64
 func (e *Engine) recorded() {
 	e.tape.From = autograd.Source{}
 	e.session.Drain()
+	if e.session.ExportsDue() && atomic.LoadInt32(&e.cfg.State.Defer) == 0 {
+		e.settleHere()
+	}
 	if !e.net.due(e.graph, e.session) {
 		return
 	}
 	if atomic.LoadInt32(&e.cfg.State.Defer) != 0 {
-		atomic.StoreInt32(&e.cfg.State.Due, 1)
+		atomic.OrInt32(&e.cfg.State.Due, dueNodes)
 		return
 	}
 	e.autoFlush(threadID())

@@ -20,6 +20,9 @@ func (host) Default() ir.DeviceID                            { return ir.CPU }
 func (host) Stores(ir.DeviceID, ir.DType) bool               { return true }
 func (host) IndexRange(*op.Val, bool) (lo, hi int64, _ bool) { return 0, 0, false }
 
+func (host) CopyStorage(store uint32, _ ir.DType, _, _ int64) (uint32, *ir.Error) { return store, nil }
+func (host) SharesStorage(uint32) bool                                            { return false }
+
 // rig is a dispatcher on a session without an engine.
 type rig struct {
 	Dispatcher

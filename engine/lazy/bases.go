@@ -153,6 +153,9 @@ func (s *Session) Commit(base uint32) (gen uint32, commits uint64) {
 
 // NewBase makes an SSA base over value, with its own reference.
 func (s *Session) NewBase(value uint32) uint32 {
+	if len(s.exports.byStore) > 0 {
+		value = s.private(value)
+	}
 	s.graph.Retain(value)
 	return s.bases.make(value, s.graph.Node(value).Aval)
 }
@@ -168,6 +171,9 @@ func (s *Session) dropBase(id uint32) {
 		s.bases.freeLocs = append(s.bases.freeLocs, b.Loc)
 	}
 	s.graph.Release(b.Value)
+	if x := s.exports.byBase[id]; x != nil {
+		s.dropExport(x)
+	}
 	s.bases.drop(id)
 }
 

@@ -123,7 +123,10 @@ func (s *Session) value(id uint32, aval ir.AvalID) op.Val {
 // unless something refers to them.
 func (s *Session) Add(list []op.Val, p *op.Prim, attrID uint32, avals []ir.AvalID, edges []ir.Edge,
 	scalars []uint64) []op.Val {
-	shared := p.Shared && (s.tangents.levels == nil || !s.hasTangents(edges[0].Value))
+	shared, reads := p.Shared && (s.tangents.levels == nil || !s.hasTangents(edges[0].Value)), false
+	if len(s.exports.byStore) > 0 {
+		edges, reads = s.present(edges)
+	}
 	if shared {
 		if id := s.shared.find(s.graph, p, avals[0], edges[0]); id != 0 {
 			s.graph.Retain(id)
@@ -137,6 +140,9 @@ func (s *Session) Add(list []op.Val, p *op.Prim, attrID uint32, avals []ir.AvalI
 	}
 	id := s.graph.Add(uint16(p.ID), attrID, s.SourceLoc, avals, edges, scalars)
 	s.held.values = append(s.held.values, id)
+	if reads {
+		s.noteReader(id)
+	}
 	if shared {
 		s.shared.note(id, edges[0])
 	}

@@ -149,7 +149,11 @@ func (s *Session) Fill(hd uint64) *ir.Error {
 // NewHandle makes a handle of a view of base.
 func (s *Session) NewHandle(base uint32, l ir.LayoutID, off int64, flags uint16) uint64 {
 	s.bases.at(base).Pins++
-	return s.handles.make(base, l, off, flags, s.SourceLoc)
+	hd := s.handles.make(base, l, off, flags, s.SourceLoc)
+	if len(s.exports.byBase) > 0 {
+		s.countHandle(uint32(hd), base, 1)
+	}
+	return hd
 }
 
 // Handle resolves hd. Stale, forged and disposed handles are errors.
@@ -159,7 +163,10 @@ func (s *Session) Handle(hd uint64) (*Handle, *ir.Error) { return s.handles.find
 func (s *Session) LiveHandles() int { return s.handles.count }
 
 // strip releases everything that a handle owns; the slot stays.
-func (s *Session) strip(h *Handle) {
+func (s *Session) strip(id uint32, h *Handle) {
+	if len(s.exports.byBase) > 0 {
+		s.countHandle(id, h.Base, -1)
+	}
 	base, group, tape, grad, writes := h.Base, h.Group, h.Tape, h.Grad, h.Writes
 	h.Base, h.Group, h.Tape, h.Grad, h.Writes = 0, 0, 0, 0, 0
 	if writes != 0 {
@@ -187,7 +194,7 @@ func (s *Session) Release(hd uint64) {
 		return
 	}
 	if h := &s.handles.list[id]; h.Flags&(FlagReserved|FlagDisposed) == 0 {
-		s.strip(h)
+		s.strip(id, h)
 	}
 	s.handles.drop(id)
 	if len(s.tangents.dropped) > 0 {
@@ -200,7 +207,7 @@ func (s *Session) Release(hd uint64) {
 func (s *Session) Dispose(hd uint64) {
 	if h, err := s.Handle(hd); err == nil {
 		h.Flags |= FlagDisposed
-		s.strip(h)
+		s.strip(uint32(hd), h)
 	}
 }
 

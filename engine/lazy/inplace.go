@@ -22,7 +22,7 @@ func (s *Session) StoreThrough(hd uint64, value op.Val) *ir.Error {
 		return err
 	}
 	whole := b.of(h.Layout, h.Offset).IsWhole()
-	if !whole && h.Group == 0 && b.Pins == 1 && tape != 0 {
+	if !whole && h.Group == 0 && b.Pins == 1 && tape != 0 && s.exports.byBase[h.Base] == nil {
 		// The handle has no aliases and is not dense: nobody can observe that its strides change.
 		s.replace(hd, s.stored(h, b.Value, value))
 		return nil
@@ -182,6 +182,10 @@ func (s *Session) moveHistory(h *Handle, v op.Val, whole bool) {
 // baseStore writes a base: value becomes its newest version, and the log gets an ordered semantic store and its
 // base_commit. An SSA base becomes a pending loc, with this store as initialiser.
 func (s *Session) baseStore(id, value uint32) {
+	if len(s.exports.byStore) > 0 {
+		value = s.private(value)
+		s.noteWrite(id)
+	}
 	b := s.bases.at(id)
 	if ir.AvalOf(b.Aval).Device == ir.Meta { // there is no memory to order stores to
 		s.graph.Retain(value)
@@ -257,6 +261,10 @@ func (s *Session) SetData(hd, src uint64) *ir.Error {
 		s.dropGroup(g)
 	}
 	old := h.Base
+	if len(s.exports.byBase) > 0 {
+		s.countHandle(uint32(hd), old, -1)
+		s.countHandle(uint32(hd), o.Base, 1)
+	}
 	h.Base, h.Layout, h.Offset = o.Base, o.Layout, o.Offset
 	h.Flags = h.Flags&^FlagSevered | o.Flags&FlagSevered
 	s.bases.at(h.Base).Pins++

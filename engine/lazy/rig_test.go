@@ -24,6 +24,11 @@ func (d testDevices) IndexRange(v *op.Val, _ bool) (lo, hi int64, ok bool) {
 	return bounds[0], bounds[1], ok
 }
 
+func (testDevices) CopyStorage(store uint32, _ ir.DType, _, _ int64) (uint32, *ir.Error) {
+	return store, nil
+}
+func (testDevices) SharesStorage(uint32) bool { return false }
+
 // rig is a session without plans or runs: reads evaluate its graph node by node on the host.
 type rig struct {
 	*Session

@@ -15,6 +15,10 @@ type Devices interface {
 	// IndexRange bounds the elements of an index tensor from the host, so that a bad index raises at the user's line.
 	// With exact it returns the least and greatest element of the view, else bounds of the whole storage.
 	IndexRange(v *op.Val, exact bool) (lo, hi int64, ok bool)
+	// CopyStorage returns a new storage with n elements of another one, on the CPU.
+	CopyStorage(store uint32, d ir.DType, first, n int64) (uint32, *ir.Error)
+	// SharesStorage reports that a storage holds more than one version.
+	SharesStorage(store uint32) bool
 }
 
 // Session is the recorded state of the user's program. The engine's lock guards it. It implements op.Builder.
@@ -33,6 +37,7 @@ type Session struct {
 	held      held
 	emitter   emitter
 	shared    shared
+	exports   exports
 	vmaps     vmaps
 	tangents  tangents
 	fence     Fence  // nil: every write is allowed

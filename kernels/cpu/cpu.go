@@ -192,6 +192,11 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	return &buffer{p: p, size: size}, nil
 }
 
+// Import implements device.Importer.
+func (d *Device) Import(p unsafe.Pointer, bytes int64) device.Buffer {
+	return &buffer{p: p, size: bytes}
+}
+
 // Free implements device.Device.
 func (d *Device) Free(b device.Buffer) {
 	x := b.(*buffer)

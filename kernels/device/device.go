@@ -21,6 +21,12 @@ type Mapped interface {
 	Pointer() unsafe.Pointer
 }
 
+// Importer is a device that can use host memory in place of a buffer of its own.
+type Importer interface {
+	// Import returns a buffer over memory that stays where it is until nothing uses the buffer, which is never freed.
+	Import(p unsafe.Pointer, bytes int64) Buffer
+}
+
 // Program is a built list of steps. It is immutable and may run any number of times.
 type Program interface {
 	// Release frees what the device holds for the program.

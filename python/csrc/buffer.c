@@ -5,6 +5,8 @@
 #include "errors.h"
 #include "half.h"
 #include "host_data.h"
+#include "memory.h"
+#include "sharing.h"
 #include "tensor.h"
 #include "tensor_read.h"
 #include "torchlette.h"
@@ -157,59 +159,128 @@ done:
     return r;
 }
 
-/* What a view of a tensor keeps: a copy, so that the view stays at the version it was taken at. */
-typedef struct {
-    Py_ssize_t shape[TL_MAX_RANK], strides[TL_MAX_RANK];
-    void *block;
-} snapshot;
+/* The elements' strides of a buffer. 0: the buffer cannot be a tensor's memory; -1: an error. */
+static int element_strides(const Py_buffer *v, int64_t *stride) {
+    for (int k = 0; k < v->ndim; k++) {
+        Py_ssize_t bytes = v->strides[k];
+        if (v->shape[k] > 1 && bytes < 0) {
+            return set_error(TL_VALUE,
+                "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+                "currently supported. (You can probably work around this by making a copy of your array  with "
+                "array.copy().) ");
+        }
+        if (v->shape[k] > 1 && bytes % v->itemsize != 0) {
+            return set_error(TL_VALUE,
+                "given numpy array strides not a multiple of the element byte size. Copy the numpy array to "
+                "reallocate the memory.");
+        }
+        stride[k] = v->shape[k] > 1 ? bytes / v->itemsize : 1;
+    }
+    return (uintptr_t)v->buf % (uintptr_t)v->itemsize == 0;
+}
 
+static int warn_read_only(void) {
+    static bool warned;
+    if (warned) {
+        return 0;
+    }
+    warned = true;
+    return PyErr_WarnEx(PyExc_UserWarning,
+        "The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means writing "
+        "to this tensor will result in undefined behavior. You may want to copy the array to protect its data or make "
+        "it writable before converting it to a tensor. This type of warning will be suppressed for the rest of this "
+        "program.",
+        1);
+}
+
+PyObject *array_tensor(PyObject *array, int wanted, uint8_t api) {
+    Py_buffer v;
+    int64_t shape[TL_MAX_RANK], stride[TL_MAX_RANK];
+    if (PyObject_GetBuffer(array, &v, PyBUF_FULL_RO) < 0) {
+        PyErr_Clear();
+        return NULL;
+    }
+    char code;
+    uint8_t dtype = v.ndim <= TL_MAX_RANK ? format_dtype(&v, &code) : 0;
+    int fits = dtype != 0 && (wanted < 0 || wanted == dtype) ? element_strides(&v, stride) : 0;
+    if (fits <= 0 || (v.readonly && warn_read_only() < 0)) {
+        PyBuffer_Release(&v);
+        return NULL;
+    }
+    for (int k = 0; k < v.ndim; k++) {
+        shape[k] = (int64_t)v.shape[k];
+    }
+    return memory_tensor(&v, v.buf, dtype, v.ndim, shape, stride, api);
+}
+
+/* Fills in the elements of a tensor: on the CPU its memory, else a copy. Returns their address. */
+static void *show(Tensor *t, exported *x) {
+    Py_ssize_t width = (Py_ssize_t)dtype_size(t->dtype), stride = width;
+    size_t bytes;
+    shared_memory m;
+    bool shared = t->device == TL_CPU;
+    if (shared ? memory_share(t, false, &m) < 0 : (x->block = tensor_read_all(t, &bytes)) == NULL) {
+        return NULL;
+    }
+    for (int i = t->rank - 1; i >= 0; i--) {
+        x->shape[i] = (Py_ssize_t)t->shape[i];
+        x->strides[i] = shared ? (Py_ssize_t)m.stride[i] * width : stride;
+        stride *= (Py_ssize_t)t->shape[i];
+    }
+    x->export_id = shared ? m.export_id : 0;
+    return shared ? m.data : x->block;
+}
+
+/* The buffer's owner is a capsule, so that a NumPy array keeps the memory and not the tensor. */
 int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags) {
     Tensor *t = (Tensor *)self;
     const char *format = dtype_format(t->dtype);
     view->obj = NULL;
-    if ((flags & PyBUF_WRITABLE) == PyBUF_WRITABLE) {
-        PyErr_SetString(PyExc_BufferError, "Tensor: the buffer is a read-only snapshot");
-        return -1;
-    }
-    if (format == NULL || (t->flags & TL_REQUIRES_GRAD) != 0) {
+    bool typed = format != NULL || (flags & PyBUF_FORMAT) == 0;
+    if (!typed || (t->flags & TL_REQUIRES_GRAD) != 0) {
         PyErr_Format(PyExc_BufferError,
-            format == NULL ? "Tensor: the buffer protocol has no format for %s"
+            !typed ? "Tensor: the buffer protocol has no format for %s"
                            : "Tensor: no buffer of a %s tensor that requires grad; use detach()",
             dtype_name(t->dtype));
         return -1;
     }
-    snapshot *s = PyMem_Malloc(sizeof *s);
-    size_t bytes = 0;
-    void *block = s != NULL ? tensor_read_all(t, &bytes) : NULL;
-    if (block == NULL) {
-        PyMem_Free(s);
+    if (t->device != TL_CPU && (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE) {
+        PyErr_SetString(PyExc_BufferError, "Tensor: the buffer of a GPU's tensor is a copy, and read-only");
         return -1;
     }
-    s->block = block;
-    Py_ssize_t stride = (Py_ssize_t)dtype_size(t->dtype);
-    for (int i = t->rank - 1; i >= 0; i--) {
-        s->shape[i] = (Py_ssize_t)t->shape[i];
-        s->strides[i] = stride;
-        stride *= (Py_ssize_t)t->shape[i];
+    exported *x = exported_new();
+    void *data = x != NULL ? show(t, x) : NULL;
+    if (data == NULL) {
+        PyMem_Free(x);
+        return -1;
     }
+    PyObject *owner = exported_owner(x);
+    if (owner == NULL) {
+        return -1;
+    }
+    Py_ssize_t width = (Py_ssize_t)dtype_size(t->dtype);
     *view = (Py_buffer){
-        .buf = block,
-        .obj = Py_NewRef(self),
-        .len = (Py_ssize_t)bytes,
-        .itemsize = (Py_ssize_t)dtype_size(t->dtype),
-        .readonly = 1,
+        .buf = data,
+        .obj = owner,
+        .len = (Py_ssize_t)t->numel * width,
+        .itemsize = width,
+        .readonly = x->block != NULL,
         .ndim = t->rank,
         .format = (flags & PyBUF_FORMAT) != 0 ? (char *)format : NULL,
-        .shape = (flags & PyBUF_ND) != 0 ? s->shape : NULL,
-        .strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? s->strides : NULL,
-        .internal = s,
+        .shape = (flags & PyBUF_ND) != 0 ? x->shape : NULL,
+        .strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? x->strides : NULL,
     };
+    bool dense = PyBuffer_IsContiguous(&(Py_buffer){.buf = data,
+                     .len = view->len,
+                     .itemsize = width,
+                     .ndim = t->rank,
+                     .shape = x->shape,
+                     .strides = x->strides},
+        'C');
+    if (!dense && (flags & PyBUF_STRIDES) != PyBUF_STRIDES) {
+        PyBuffer_Release(view);
+        PyErr_SetString(PyExc_BufferError, "Tensor: the elements are not contiguous: use contiguous()");
+        return -1;
+    }
     return 0;
-}
-
-void tensor_releasebuffer(PyObject *self, Py_buffer *view) {
-    (void)self;
-    snapshot *s = view->internal;
-    PyMem_Free(s->block);
-    PyMem_Free(s);
 }

@@ -10,6 +10,7 @@
 #include "parser.h"
 #include "process.h"
 #include "saved_tensors.h"
+#include "sharing.h"
 #include "source_loc.h"
 #include "table.h"
 #include "tensor.h"
@@ -17,6 +18,14 @@
 #include "torchlette.h"
 #include "types.h"
 #include "wait.h"
+
+static void drop_results(uint8_t mode, const tl_out *out, int n) {
+    for (int i = 0; mode == TL_FUNCTIONAL && i < n; i++) {
+        if ((out[i].flags & TL_SAME_HANDLE) == 0) {
+            drop_handle(out[i].handle);
+        }
+    }
+}
 
 static int engine_op(
     overload *o, argbuf *b, uint8_t mode, PyObject *const *outs, int n_outs, tl_out *out, int max, int *n) {
@@ -48,17 +57,17 @@ static int engine_op(
     if (check_status(status) < 0) {
         return -1;
     }
+    if (check_status(sharing_settled(TL_OK)) < 0) {
+        drop_results(mode, out, count);
+        return -1;
+    }
     for (int i = 0; i < b->n_tensors && i < TL_DEFERRED_TENSORS; i++) {
         b->tensors[i]->epoch = process.epoch;
     }
     if (current.packer == NULL || pack_saved(b) == 0) {
         return 0;
     }
-    for (int i = 0; mode == TL_FUNCTIONAL && i < count; i++) {
-        if ((out[i].flags & TL_SAME_HANDLE) == 0) {
-            drop_handle(out[i].handle);
-        }
-    }
+    drop_results(mode, out, count);
     return -1;
 }
 

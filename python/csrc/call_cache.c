@@ -7,6 +7,7 @@
 #include "flush.h"
 #include "hash.h"
 #include "process.h"
+#include "sharing.h"
 #include "source_loc.h"
 #include "table.h"
 #include "tensor.h"
@@ -49,8 +50,8 @@ static int32_t key_of(const overload *o, const argbuf *b, uint64_t *key) {
     if (PyThreadState_Get() != current.thread) {
         return 0; /* entering the engine makes the modes those of this thread */
     }
-    if (current.packer != NULL || current.vmap_levels > 0 || b->n_tensors == 0 || b->n_tensors > TL_DEFERRED_TENSORS ||
-        2 + b->n_in + b->n_ints + 2 * b->n_scalars > TL_KEY_WORDS) {
+    if (current.packer != NULL || current.vmap_levels > 0 || b->n_tensors == 0 ||
+        b->n_tensors > TL_DEFERRED_TENSORS || 2 + b->n_in + b->n_ints + 2 * b->n_scalars > TL_KEY_WORDS) {
         return 0;
     }
     key[n++] = (uint64_t)o->def->id | (uint64_t)b->n_in << 16 | (uint64_t)b->n_ints << 32 |
@@ -62,7 +63,8 @@ static int32_t key_of(const overload *o, const argbuf *b, uint64_t *key) {
             continue;
         }
         const Tensor *t = b->tensors[k++];
-        if (t->layout == 0 || t->epoch != process.epoch) {
+        bool shared = process.engine->exports != 0 && sharing_handle(t->handle);
+        if (t->layout == 0 || t->epoch != process.epoch || shared) {
             return 0;
         }
         key[n++] = (uint64_t)t->layout << 32 | (uint64_t)t->dtype << 16 | (uint64_t)t->device << 8 | t->flags;

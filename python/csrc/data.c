@@ -7,6 +7,7 @@
 #include "host_data.h"
 #include "modes.h"
 #include "sequence.h"
+#include "sharing.h"
 #include "source_loc.h"
 #include "tensor.h"
 #include "torchlette.h"
@@ -115,6 +116,16 @@ PyObject *py_as_tensor(PyObject *self, PyObject *args, PyObject *kwargs) {
         return PyObject_CallMethod(data, "to", "NN", dev >= 0 ? device_object((uint8_t)dev) : Py_NewRef(Py_None),
             d >= 0 ? dtype_object((uint8_t)d) : Py_NewRef(Py_None));
     }
+    if (is_array(data)) {
+        uint8_t api = maker_api(self), device = (uint8_t)dev;
+        if (dev < 0 && default_device_id(api | (api == TL_API_CORE ? creation_api() : 0), &device) < 0) {
+            return NULL;
+        }
+        PyObject *r = device == TL_CPU ? array_tensor(data, d, api) : NULL;
+        if (r != NULL || PyErr_Occurred()) {
+            return r;
+        }
+    }
     return data_tensor(data, d, dev, false, maker_api(self));
 }
 
@@ -122,7 +133,11 @@ PyObject *py_from_numpy(PyObject *self, PyObject *array) {
     if (is_tensor(array) || PyList_Check(array) || PyTuple_Check(array) || PyNumber_Check(array) == 0) {
         return raise_text(TL_TYPE, "expected np.ndarray (got %R)", (PyObject *)Py_TYPE(array));
     }
-    PyObject *r = buffer_tensor(array, -1, TL_CPU, false, maker_api(self));
+    PyObject *r = is_array(array) ? array_tensor(array, -1, maker_api(self)) : NULL;
+    if (r != NULL || PyErr_Occurred()) {
+        return r;
+    }
+    r = buffer_tensor(array, -1, TL_CPU, false, maker_api(self));
     if (r == NULL && !PyErr_Occurred()) {
         raise_text(TL_TYPE, "expected np.ndarray (got %R)", (PyObject *)Py_TYPE(array));
     }

@@ -3,12 +3,10 @@
 
 #include "cpython.h"
 #include "errors.h"
-#include "flush.h"
+#include "memory.h"
 #include "source_loc.h"
 #include "tensor.h"
-#include "tensor_read.h"
 #include "torchlette.h"
-#include "turn.h"
 #include "types.h"
 
 enum { CPU_DEVICE = 1, CODE_INT = 0, CODE_UINT = 1, CODE_FLOAT = 2, CODE_BFLOAT = 4, CODE_BOOL = 6, READ_ONLY = 1,
@@ -96,26 +94,20 @@ PyObject *py_to_dlpack(PyObject *self, PyObject *args) {
     }
     Tensor *t = (Tensor *)tensor;
     export_id *l = calloc(1, sizeof *l);
-    void *data;
+    shared_memory m;
     if (l == NULL) {
         return PyErr_NoMemory();
     }
-    int borrowed = turn_take(t->api);
-    if (borrowed == 0) {
-        borrowed = force_value(t->handle) < 0 ? -1 : check_status(tl_export_buffer(t->handle, &data, &l->export_id));
-        turn_give();
-    }
-    if (borrowed < 0) {
+    if (memory_share(t, false, &m) < 0) {
         free(l);
         return NULL;
     }
-    int64_t stride = 1;
-    for (int i = t->rank - 1; i >= 0; i--) {
+    l->export_id = m.export_id;
+    for (int i = 0; i < t->rank; i++) {
         l->shape[i] = t->shape[i];
-        l->strides[i] = stride;
-        stride *= t->shape[i] > 0 ? t->shape[i] : 1;
+        l->strides[i] = m.stride[i];
     }
-    array a = {.data = data,
+    array a = {.data = m.data,
         .device = {CPU_DEVICE, 0},
         .ndim = t->rank,
         .dtype = {(uint8_t)type_code(t->dtype), (uint8_t)type_bits(t->dtype), 1},
@@ -126,7 +118,7 @@ PyObject *py_to_dlpack(PyObject *self, PyObject *args) {
         l->u.new = (versioned){.version = {1, 0},
             .context = l,
             .deleter = delete_new,
-            .flags = copied ? IS_COPIED : READ_ONLY,
+            .flags = copied ? IS_COPIED : 0,
             .tensor = a};
         capsule = PyCapsule_New(&l->u.new, "dltensor_versioned", drop_capsule);
     } else {
@@ -139,33 +131,24 @@ PyObject *py_to_dlpack(PyObject *self, PyObject *args) {
     return capsule;
 }
 
-PyObject *py_dlpack_address(PyObject *self, PyObject *capsule) {
-    (void)self;
-    const managed *m = PyCapsule_GetPointer(capsule, "dltensor");
-    return m != NULL ? PyLong_FromVoidPtr(m->tensor.data) : NULL;
-}
-
-/* Copies the elements of dims dim and up, of any strides, to dense memory. Returns the end of what it wrote. */
-static char *densify(const array *a, int dim, const char *from, size_t width, char *to) {
-    if (dim == a->ndim) {
-        memcpy(to, from, width);
-        return to + width;
-    }
-    int64_t stride = 1;
-    if (a->strides != NULL) {
-        stride = a->strides[dim];
+/* The producer's struct, which a tensor's memory keeps through a capsule. */
+static void delete_struct(PyObject *capsule) {
+    const char *name = PyCapsule_GetName(capsule);
+    if (strcmp(name, "managed") == 0) {
+        managed *m = PyCapsule_GetPointer(capsule, name);
+        if (m->deleter != NULL) {
+            m->deleter(m);
+        }
     } else {
-        for (int i = dim + 1; i < a->ndim; i++) {
-            stride *= a->shape[i];
+        versioned *m = PyCapsule_GetPointer(capsule, name);
+        if (m->deleter != NULL) {
+            m->deleter(m);
         }
     }
-    for (int64_t i = 0; i < a->shape[dim]; i++) {
-        to = densify(a, dim + 1, from + i * stride * (int64_t)width, width, to);
-    }
-    return to;
 }
 
-static PyObject *copy_in(const array *a, uint8_t api) {
+/* A tensor over an array, whose struct belongs to owner. */
+static PyObject *array_in(const array *a, PyObject *owner, bool read_only, uint8_t api) {
     uint8_t dtype = 0;
     for (uint8_t d = 1; d < TL_NUM_DTYPES; d++) {
         if (type_code(d) == a->dtype.code && type_bits(d) == a->dtype.bits && a->dtype.lanes == 1) {
@@ -183,34 +166,39 @@ static PyObject *copy_in(const array *a, uint8_t api) {
             a->ndim, TL_MAX_RANK);
         return NULL;
     }
-    size_t width = dtype_size(dtype), bytes = width;
-    for (int i = 0; i < a->ndim; i++) {
-        bytes *= (size_t)a->shape[i];
+    int64_t stride[TL_MAX_RANK], step = 1;
+    for (int i = a->ndim - 1; i >= 0; i--) {
+        stride[i] = a->strides != NULL ? a->strides[i] : step;
+        step *= a->shape[i];
+        if (stride[i] < 0) {
+            PyErr_Format(PyExc_BufferError,
+                "from_dlpack: got stride %lld of dim %d, want none below 0: copy the array first", (long long)stride[i],
+                i);
+            return NULL;
+        }
     }
-    PyObject *block = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bytes);
-    if (block == NULL) {
-        return NULL;
-    }
-    if (bytes > 0) {
-        densify(a, 0, (const char *)a->data + a->byte_offset, width, PyBytes_AsString(block));
-    }
-    tl_out out;
-    int32_t status = tl_from_data(
-        dtype, TL_CPU, a->ndim, a->shape, PyBytes_AsString(block), bytes, 0, call_source_loc(), &out);
-    Py_DECREF(block);
-    return status != TL_OK ? raise_status(status) : tensor_wrap(&out, api);
+    Py_buffer v = {.obj = Py_NewRef(owner), .buf = a->data, .readonly = read_only};
+    return memory_tensor(&v, (char *)a->data + a->byte_offset, dtype, a->ndim, a->shape, stride, api);
 }
 
-/* _from_dlpack(capsule): a tensor with a copy of the capsule's array. The capsule cannot be used again. */
+/* Makes a tensor of a capsule's array. The struct moves to an owner, so that the capsule cannot be used again. */
+static PyObject *take(PyObject *capsule, void *of, const array *a, const char *kind, const char *used, bool read_only,
+    uint8_t api) {
+    PyObject *owner = PyCapsule_New(of, kind, NULL);
+    PyObject *t = owner != NULL ? array_in(a, owner, read_only, api) : NULL;
+    if (t != NULL && PyCapsule_SetName(capsule, used) == 0) {
+        PyCapsule_SetDestructor(owner, delete_struct);
+    }
+    Py_XDECREF(owner);
+    return t;
+}
+
+/* _from_dlpack(capsule): a tensor over the memory of the capsule's array. The capsule cannot be used again. */
 PyObject *py_from_dlpack(PyObject *self, PyObject *capsule) {
     uint8_t api = self == Py_True ? TL_API_TORCH : TL_API_CORE;
     if (PyCapsule_IsValid(capsule, "dltensor")) {
         managed *m = PyCapsule_GetPointer(capsule, "dltensor");
-        PyObject *t = copy_in(&m->tensor, api);
-        if (t != NULL && PyCapsule_SetName(capsule, "used_dltensor") == 0 && m->deleter != NULL) {
-            m->deleter(m);
-        }
-        return t;
+        return take(capsule, m, &m->tensor, "managed", "used_dltensor", false, api);
     }
     if (!PyCapsule_IsValid(capsule, "dltensor_versioned")) {
         return raise_text(TL_RUNTIME,
@@ -222,9 +210,5 @@ PyObject *py_from_dlpack(PyObject *self, PyObject *capsule) {
         PyErr_Format(PyExc_BufferError, "from_dlpack: got DLPack version %u, want 1", (unsigned)m->version.major);
         return NULL;
     }
-    PyObject *t = copy_in(&m->tensor, api);
-    if (t != NULL && PyCapsule_SetName(capsule, "used_dltensor_versioned") == 0 && m->deleter != NULL) {
-        m->deleter(m);
-    }
-    return t;
+    return take(capsule, m, &m->tensor, "versioned", "used_dltensor_versioned", (m->flags & READ_ONLY) != 0, api);
 }

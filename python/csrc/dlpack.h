@@ -4,7 +4,6 @@
 
 #include "cpython.h"
 
-PyObject *py_dlpack_address(PyObject *self, PyObject *capsule);
 PyObject *py_to_dlpack(PyObject *self, PyObject *args);
 PyObject *py_from_dlpack(PyObject *self, PyObject *capsule);
 

@@ -6,6 +6,7 @@
 #define TORCHLETTE_FLUSH_H
 
 #include "cpython.h"
+#include "sharing.h"
 #include "threads.h"
 #include "torchlette.h"
 
@@ -15,8 +16,11 @@ int drop_flush(void);      /* queue_flush, until no tensor died by it */
 extern int32_t flush_status;
 
 #define TL_FLUSHED(call) \
-    ((flush_status = thread_ready()) != TL_OK || (flush_status = queue_flush()) != TL_OK ? flush_status : (call))
+    ((flush_status = thread_ready()) != TL_OK || (flush_status = queue_flush()) != TL_OK \
+            ? flush_status                                                               \
+            : sharing_settled(call))
 #define tl_from_data(...) TL_FLUSHED(tl_from_data(__VA_ARGS__))
+#define tl_from_memory(...) TL_FLUSHED(tl_from_memory(__VA_ARGS__))
 #define tl_numbers(...) TL_FLUSHED(tl_numbers(__VA_ARGS__))
 #define tl_meta_of(...) TL_FLUSHED(tl_meta_of(__VA_ARGS__))
 #define tl_dispose(...) TL_FLUSHED(tl_dispose(__VA_ARGS__))

@@ -12,6 +12,7 @@
 #include "errors.h"
 #include "hooks.h"
 #include "index.h"
+#include "memory.h"
 #include "modes.h"
 #include "nnmodule.h"
 #include "number.h"
@@ -74,8 +75,9 @@ static PyMethodDef functions[] = {
     {"_coercion_error", py_coercion_error, METH_O, "The error of a silent conversion to a Python number."},
     {"_put_at", py_put_at, METH_VARARGS, "Write, or add, values at indices; gives the tensor."},
     {"_nonzero", py_nonzero, METH_O, "Indices of the true elements, one tensor for each dimension."},
-    {"_dlpack_address", py_dlpack_address, METH_O, "The address of the memory of a DLPack capsule."},
     {"_to_dlpack", py_to_dlpack, METH_VARARGS, "A DLPack capsule over a tensor's memory on the CPU."},
+    {"_address", py_address, METH_O, "The address of a buffer."},
+    {"_data_ptr", py_data_ptr, METH_O, "The address of a tensor's memory, for as long as the storage lives."},
     {"_tobytes", py_tobytes, METH_O, "The elements, dense and row-major."},
     {"_site", py_where, METH_NOARGS, "The source location of the line that runs."},
     {"_site_string", py_site_string, METH_O, "The text of a call site."},
@@ -94,11 +96,12 @@ static PyMethodDef makers[] = {
         "as_tensor(data, dtype=None, device=None)\n--\n\ndata itself if it is such a tensor, else a copy as a tensor."},
     {"asarray", WITH_KEYWORDS(py_as_tensor), KEYWORDS,
         "asarray(obj, dtype=None, device=None)\n--\n\nThe same as as_tensor."},
-    {"from_numpy", py_from_numpy, METH_O, "from_numpy(ndarray)\n--\n\nA tensor with a copy of an array."},
+    {"from_numpy", py_from_numpy, METH_O, "from_numpy(ndarray)\n--\n\nA tensor over the memory of an array."},
+    {"_from_memory", py_from_memory, METH_VARARGS, "A tensor over a buffer: buffer, dtype, shape, strides, offset."},
     {"_frombytes", py_frombytes, METH_VARARGS, "A tensor from bytes, dtype, shape and device."},
     {"get_default_device", py_get_default_device, METH_NOARGS,
         "get_default_device()\n--\n\nThe device of tensors made without one."},
-    {"_from_dlpack", py_from_dlpack, METH_O, "A tensor with a copy of a DLPack capsule's array."},
+    {"_from_dlpack", py_from_dlpack, METH_O, "A tensor over the memory of a DLPack capsule's array."},
     {0},
 };
 

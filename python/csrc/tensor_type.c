@@ -92,7 +92,6 @@ static PyType_Slot own_slots[] = {
     {Py_mp_length, tensor_length},
     {Py_sq_contains, contains},
     {Py_bf_getbuffer, tensor_getbuffer},
-    {Py_bf_releasebuffer, tensor_releasebuffer},
     {0, NULL},
 };
 

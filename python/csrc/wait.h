@@ -29,7 +29,8 @@ int32_t wait_stop(void);
 int32_t wait_idle(void); /* a status */
 
 /* Runs pending work that has grown large. */
-#define TL_DUE() (__atomic_load_n(&process.engine->due, __ATOMIC_RELAXED) ? wait_due() : 0)
+#define TL_DUE() \
+    ((__atomic_load_n(&process.engine->due, __ATOMIC_RELAXED) & (TL_DUE_NODES | TL_DUE_SHARED)) != 0 ? wait_due() : 0)
 int wait_due(void);
 
 #endif

@@ -236,18 +236,19 @@ def test_finalize_queue_while_busy(device: str) -> None:
     assert levels() == base
 
 
-def test_numpy_is_a_snapshot(device: str) -> None:
-    """numpy() pins the version it shows and cannot be written."""
+def test_numpy_of_a_gpus_tensor_is_a_snapshot(device: str) -> None:
+    """numpy() pins the version it shows and cannot be written; on the CPU it shows the memory."""
     a = torchlette.ones(4, device=device)
     shown = a.numpy()
     a.add_(1)
-    np.testing.assert_array_equal(shown, np.ones(4, dtype="float32"))
+    np.testing.assert_array_equal(shown, np.full(4, 2 if device == "cpu" else 1, dtype="float32"))
     np.testing.assert_array_equal(a.numpy(), np.full(4, 2, dtype="float32"))
-    with pytest.raises(ValueError, match="read-only"):
-        shown[0] = 5
+    if device != "cpu":
+        with pytest.raises(ValueError, match="read-only"):
+            shown[0] = 5
 
 
-def test_from_numpy_copies(device: str) -> None:
+def test_tensor_copies(device: str) -> None:
     """Later writes to the array are not seen."""
     array = np.ones(4, dtype="float32")
     t = torchlette.tensor(array, device=device)

@@ -1,4 +1,4 @@
-"""DLPack and buffers lend memory or copy it, as documented; an export keeps values and memory until it ends."""
+"""DLPack and buffers share memory; a capsule keeps it until its consumer ends."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def sample(name: str) -> torchlette.Tensor:
 
 @pytest.mark.parametrize("name", DTYPES)
 def test_to_numpy(name: str) -> None:
-    """NumPy sees the tensor's own memory, read-only."""
+    """NumPy sees the tensor's own memory."""
     t = sample(name)
     seen, again = np.from_dlpack(t), np.from_dlpack(t)
     np.testing.assert_array_equal(seen, t.numpy())
-    assert not seen.flags.writeable
+    assert seen.flags.writeable
     assert seen.ctypes.data == again.ctypes.data
 
 
@@ -38,23 +38,26 @@ def test_to_pytorch_and_back(name: str) -> None:
     assert back.dtype == t.dtype
     assert torchlette.equal(back, t)
     assert torchlette.equal(torchlette.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(theirs)), t)
-    copied = torch.utils.dlpack.from_dlpack(torchlette.utils.dlpack.to_dlpack(t))
-    copied.zero_()
-    assert torchlette.equal(back, t), "a consumer that knows no read-only memory writes to a copy"
+    shared = torch.utils.dlpack.from_dlpack(torchlette.utils.dlpack.to_dlpack(t))
+    shared.zero_()
+    assert back.tolist() == t.tolist() == theirs.tolist() == [[0] * 3] * 2
+    copied = torch.utils.dlpack.from_dlpack(t.__dlpack__(copy=True))
+    t.fill_(1)
+    assert copied.tolist() == [[0] * 3] * 2 and theirs.tolist() == [[1] * 3] * 2
 
 
 def test_the_loan_keeps_values_and_memory() -> None:
-    """Writes to the tensor do not reach what was lent, which outlives the tensor and ends with its consumer."""
+    """What was lent outlives the tensor and ends with its consumer."""
     gc.collect()
     before = torchlette.memory_stats()["cpu"]["live_bytes"]
     t = torchlette.arange(1000.0) * 1
     seen = np.from_dlpack(t)
     t.add_(1)
-    assert seen[0] == 0 and t[0].item() == 1
+    assert seen[0] == 1 and t[0].item() == 1
     del t
     torchlette.mark_step()
     scratch = [torchlette.full((1000,), 7.0).tolist() for _ in range(3)]
-    assert seen[999] == 999 and len(scratch) == 3
+    assert seen[999] == 1000 and len(scratch) == 3
     del seen
     gc.collect()
     torchlette.mark_step()
@@ -62,25 +65,28 @@ def test_the_loan_keeps_values_and_memory() -> None:
 
 
 def test_views() -> None:
-    """A view that is not dense goes out as a copy; what comes in may have any strides."""
+    """Strides go out and come in, but not negative ones."""
     t = torchlette.arange(12.0).reshape(3, 4)
     np.testing.assert_array_equal(np.from_dlpack(t.t()), t.t().numpy())
     np.testing.assert_array_equal(np.from_dlpack(t[1:]), t[1:].numpy())
     theirs = torch.arange(12.0).reshape(3, 4).t()[::2]
     assert torchlette.from_dlpack(theirs).tolist() == theirs.tolist()
-    assert torchlette.from_dlpack(np.arange(5.0)[::-1]).tolist() == [4.0, 3.0, 2.0, 1.0, 0.0]
+    with pytest.raises(BufferError, match="stride -1"):
+        torchlette.from_dlpack(np.arange(5.0)[::-1])
     assert torchlette.from_dlpack(torch.tensor(3.0)).shape == ()
     assert torchlette.from_dlpack(torch.zeros(0, 3)).shape == (0, 3)
 
 
-def test_what_comes_in_is_a_copy() -> None:
-    """The producer may write on."""
+def test_copies_are_asked_for(device: str) -> None:
+    """With copy=True, and for another device, which copy=False refuses."""
     theirs = torch.ones(3)
-    ours = torchlette.from_dlpack(theirs)
+    shared, copied = torchlette.from_dlpack(theirs, copy=False), torchlette.from_dlpack(theirs, copy=True)
     theirs.zero_()
-    assert ours.tolist() == [1.0, 1.0, 1.0]
-    with pytest.raises(BufferError, match="copied"):
-        torchlette.from_dlpack(theirs, copy=False)
+    assert shared.tolist() == [0, 0, 0] and copied.tolist() == [1, 1, 1]
+    if device != "cpu":
+        assert torchlette.from_dlpack(theirs, device=device).device.type == device
+        with pytest.raises(BufferError, match="copied"):
+            torchlette.from_dlpack(theirs, device=device, copy=False)
 
 
 def test_refusals(device: str) -> None:

@@ -109,12 +109,15 @@ def test_buffers() -> None:
 
 
 def test_memoryview_out() -> None:
-    """A tensor shows its value as a read-only buffer."""
+    """A tensor shows its memory as a buffer, with its strides."""
     t = torchlette.arange(6, device="cpu").reshape(2, 3)
     view = memoryview(t)
-    assert view.readonly and view.shape == (2, 3) and view.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert not view.readonly and view.shape == (2, 3) and view.tolist() == [[0, 1, 2], [3, 4, 5]]
     t.add_(1)
-    assert view.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert view.tolist() == [[1, 2, 3], [4, 5, 6]]
+    view[0, 0] = 7
+    assert t[0].tolist() == [7, 2, 3] and memoryview(t.t()).tolist() == [[7, 4], [2, 5], [3, 6]]
+    assert bytes(t[1]) == memoryview(t[1]).tobytes()
 
 
 def test_asarray_and_dtype() -> None:

@@ -65,6 +65,18 @@ def test_bytes_of_storages(lib: Any, tmp_path: Path) -> None:
     assert lib.asarray(stored[2:6], dtype=lib.uint8).view(dtype=lib.int32).tolist() == [0x05040302]
 
 
+@pytest.mark.parametrize("lib", [torch, facade])
+def test_files_as_storages(lib: Any, tmp_path: Path) -> None:
+    """Writes to a shared one reach the file, which is made if it is missing; others stay in memory."""
+    path = tmp_path / "file"
+    stored = lib.UntypedStorage.from_file(str(path), True, 8)
+    lib.empty(0, dtype=lib.int16).set_(stored)[1] = 258
+    assert path.read_bytes() == bytes([0, 0, 2, 1, 0, 0, 0, 0])
+    stored = lib.UntypedStorage.from_file(str(path), False, 8)
+    stored[0] = 9
+    assert stored.tolist() == [9, 0, 2, 1, 0, 0, 0, 0] and path.read_bytes()[0] == 0
+
+
 VIEWS = [("float32", "int32"), ("float32", "uint8"), ("uint8", "int16"), ("bfloat16", "float16"), ("int64", "float64")]
 
 
@@ -92,9 +104,7 @@ def test_bad_views_raise_pytorchs_errors(lib: Any) -> None:
 
 
 def test_what_cannot_be_raises() -> None:
-    """Storages are neither made nor resized, and layouts other than strided are names only."""
-    with pytest.raises(NotImplementedError, match="untyped_storage"):
-        facade.UntypedStorage(4)
+    """Storages are not resized, and layouts other than strided are names only."""
     with pytest.raises(NotImplementedError, match="one size"):
         facade.zeros(2).untyped_storage().resize_(0)
     with pytest.raises(NotImplementedError, match=r"torch\.strided"):

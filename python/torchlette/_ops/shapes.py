@@ -157,20 +157,29 @@ def repeat_interleave(
     return _C._repeat_interleave(input, repeats, dim, output_size=output_size)
 
 
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def tensor_split(
+    input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: int | None = None
+) -> tuple[Tensor, ...]:
     """Split along ``dim`` into views: into a number of parts, or at indices. A tensor argument is read.
 
     Args:
         input: Values, of any shape.
         indices_or_sections: The number of parts, or where they begin: a list or a vector of int64 on the CPU.
         dim: The dimension along which it works.
+        indices: Where the parts begin, in place of ``indices_or_sections``.
+        sections: The number of parts, likewise.
 
     Raises:
+        TypeError: Not exactly one of the three is given.
         RuntimeError: ``input`` has no dims, or the tensor is neither a number nor a vector of int64.
 
     >>> [part.tolist() for part in torchlette.tensor_split(torchlette.arange(5), 2)]
     [[0, 1, 2], [3, 4]]
     """
+    given = [v for v in (indices_or_sections, indices, sections) if v is not None]
+    if len(given) != 1:
+        raise TypeError(f"tensor_split(): expected one of indices_or_sections, indices and sections, got {len(given)}")
+    indices_or_sections = given[0]
     if isinstance(indices_or_sections, Tensor):
         where = indices_or_sections
         if where.dtype is not _C.int64 or where.dim() > 1:
@@ -267,19 +276,21 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None
     return input.resize_(the_template.shape, memory_format=memory_format)
 
 
-def _set_(
-    self: Tensor, source: Tensor | None = None, storage_offset: int = 0, size: Any = None, stride: Any = None
-) -> Tensor:
+def _set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
     """Make the tensor an alias of ``source``, or of a part of its storage; without one, empty.
 
     Args:
-        source: The tensor; None for one without elements.
+        source: The tensor or an ``UntypedStorage``; None for one without elements.
         storage_offset: Elements before the first one.
         size: Sizes; None: those of ``source``.
         stride: Strides in elements; None: those of ``source``, or dense.
     """
+    from torchlette._ops.storage import UntypedStorage
+
     if source is None:
         made = self.new_empty(0)
+    elif isinstance(source, UntypedStorage):
+        made = source.elements(self.dtype, storage_offset, size, stride)
     elif source.dtype is not self.dtype:
         raise RuntimeError(f"set_(): expected a source of dtype {self.dtype}, but got {source.dtype}")
     elif size is None:

@@ -78,7 +78,7 @@ GROUPS: dict[str, tuple[str, str, str]] = {
     ),
     "Other devices": ("the devices are cpu and wgpu: use device='wgpu'", "mtia cpu", "xpu mtia ipu"),
     "Storages": (
-        "a tensor is a view of a value, not of memory: use numpy() for its elements and data_ptr() to compare aliases",
+        "storages have bytes and no dtype: use untyped_storage(), or view(dtype) for the bits as another dtype",
         "Storage TypedStorage FloatStorage DoubleStorage HalfStorage LongStorage IntStorage BoolStorage",
         "storage storage_type const_data_ptr",
     ),

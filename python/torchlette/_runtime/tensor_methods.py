@@ -222,7 +222,11 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
 
 
 def _numpy(self: Tensor, *, force: bool = False) -> Any:
-    """Return the values as a read-only NumPy array, as they are now."""
+    """Return a NumPy array of the tensor's memory: a write to either is seen by both. Of a GPU's tensor it is a copy.
+
+    Args:
+        force: Whether to detach a tensor that requires grad.
+    """
     import numpy
 
     if force:

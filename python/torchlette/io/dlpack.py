@@ -1,13 +1,13 @@
 """DLPack, the exchange of arrays between libraries.
 
-Export: a CPU tensor lends its own memory. The consumer sees the present values, read-only; later writes to the tensor
-do not reach it. Import: the values are copied. Operations run later than they are called, so memory that another
-library may write to in between cannot be shared.
+A tensor on the CPU and the array of another library share memory: a write to either is seen by both. A GPU's tensor
+gives a copy on the CPU.
 """
 
 from __future__ import annotations
 
 import sys
+import warnings
 
 from torchlette import _C
 
@@ -27,6 +27,9 @@ class DLDeviceType:
     kDLWebGPU = 15
 
 
+#: frombuffer has warned of a buffer that cannot be written.
+_warned = False
+
 _CPU = (DLDeviceType.kDLCPU, 0)
 
 
@@ -43,12 +46,11 @@ def dlpack(
     dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,
 ) -> Any:
-    """Return a DLPack capsule of the values.
+    """Return a DLPack capsule of the tensor's memory.
 
     Args:
         stream: Accepted for compatibility.
-        max_version: The newest version that the consumer knows. A consumer without versions has no read-only flag and
-            gets a copy.
+        max_version: The newest version that the consumer knows.
         dl_device: The device of the memory: only the CPU. Tensors on other devices are then copied to it.
         copy: Whether the consumer gets a copy instead of the tensor's own memory.
     """
@@ -58,30 +60,34 @@ def dlpack(
         raise BufferError(
             f"__dlpack__: memory of device {self.device} cannot be exported: move the tensor with .cpu() first"
         )
+    copied = bool(copy) or self.device.type != "cpu"
     if self.device.type != "cpu":
         if copy is False:
             raise BufferError("__dlpack__: the tensor is on another device: got copy=False, want True or None")
         self = self.cpu()
-    known = max_version is not None and max_version[0] >= 1
-    copied = bool(copy) or not known
-    return _C._to_dlpack(self.clone() if copied else self, known, copied)
+    elif copied:
+        self = self.clone()
+    return _C._to_dlpack(self, max_version is not None and max_version[0] >= 1, copied)
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """Return a DLPack capsule with a copy of the values, for consumers that do not call ``__dlpack__``."""
+    """Return a DLPack capsule of the tensor's memory, for consumers that do not call ``__dlpack__``."""
     return dlpack(tensor)
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """Return a tensor with a copy of the values of an object with ``__dlpack__``, or of a capsule.
+    """Return a tensor over the memory of an object with ``__dlpack__``, or of a capsule.
+
+    A write to either is seen by both.
 
     Args:
         ext_tensor: The object; its memory must be the CPU's.
-        device: The device of the result.
-        copy: Must not be False.
+        device: The device of the result; another one than the CPU gets a copy.
+        copy: Whether to copy the values; False: raise where they would have to be copied.
+
+    Raises:
+        BufferError: The memory is not the CPU's, or ``copy`` is False and ``device`` is another one.
     """
-    if copy is False:
-        raise BufferError("from_dlpack: values are always copied: got copy=False, want True or None")
     capsule = ext_tensor
     if hasattr(ext_tensor, "__dlpack__"):
         kind = ext_tensor.__dlpack_device__()[0]
@@ -93,14 +99,36 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
             capsule = ext_tensor.__dlpack__()
     made = _C._from_dlpack(capsule)
     made._door = _C._in_facade(sys._getframe(1).f_globals)
-    return made if device is None else made.to(device)
+    if copy:
+        made = made.clone()
+    if device is None or _C.device(device).type == "cpu":
+        return made
+    if copy is False:
+        raise BufferError(f"from_dlpack: memory of the CPU is copied to {device}: got copy=False, want True or None")
+    return made.to(device)
+
+
+def _warn_read_only() -> None:
+    global _warned
+    if not _warned:
+        _warned = True
+        warnings.warn(
+            "The given buffer is not writable, and PyTorch does not support non-writable tensors. This means you can "
+            "write to the underlying (supposedly non-writable) buffer using the tensor. You may want to copy the "
+            "buffer to protect its data or make it writable before converting it to a tensor. This type of warning "
+            "will be suppressed for the rest of this program.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
-    """Return a vector with a copy of a buffer's elements.
+    """Return a vector over a buffer's memory: a write to either is seen by both.
+
+    A buffer whose memory is not aligned to elements is copied.
 
     Args:
-        buffer: An object with the buffer protocol.
+        buffer: An object with the buffer protocol. One that cannot be written is shared until the tensor is written.
         dtype: The type of the elements.
         count: The number of elements; all if negative.
         offset: The number of bytes to skip at the start.
@@ -125,6 +153,11 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
             f"requested buffer length ({elements} * {width} bytes) after offset ({offset} bytes) must not be greater "
             f"than actual buffer length ({length} bytes)"
         )
-    made = _C._frombytes(data[offset : offset + elements * width], dtype, (elements,), "cpu")
+    if data.readonly:
+        _warn_read_only()
+    try:
+        made = _C._from_memory(data, dtype, (elements,), None, offset)
+    except ValueError:
+        made = _C._frombytes(data[offset : offset + elements * width], dtype, (elements,), "cpu")
     made._door = _C._in_facade(sys._getframe(1).f_globals)
     return made.requires_grad_(requires_grad)
