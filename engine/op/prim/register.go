@@ -25,4 +25,5 @@ func init() {
 	setBatchRules()
 	setJVPRules()
 	setKnown()
+	setComplexRules()
 }
