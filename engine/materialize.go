@@ -79,7 +79,7 @@ func (e *Engine) fromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byt
 	v := e.graph.AddLeaf(av.ID, st, sourceLoc)
 	x := op.Val{Kind: op.Tensor, Value: v, Aval: av.ID, Layout: av.Layout.ID}
 	if d.IsComplex() {
-		x = lazy.Complex(x)
+		x = e.session.Complex(x)
 	}
 	hd := e.session.Wrap(&x, nil)
 	e.graph.Release(v)

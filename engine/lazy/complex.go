@@ -2,6 +2,7 @@ package lazy
 
 import (
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/ir"
 )
 
@@ -22,7 +23,7 @@ func (s *Session) viewComplex(v op.Val, l *ir.Layout, offset int64, step op.View
 		step.Dims = append(step.Dims[:len(step.Dims):len(step.Dims)], int64(len(step.Dims)))
 	}
 	out := s.View(Pairs(v), ir.PairLayout(l), offset, step)
-	return Complex(out)
+	return s.Complex(out)
 }
 
 // Pairs names the complex elements of v as pairs of numbers, outside of rules; other values stay as they are.
@@ -33,12 +34,13 @@ func Pairs(v op.Val) op.Val {
 	return v
 }
 
-// Complex names the pairs of numbers of v as complex elements, outside of rules.
-func Complex(v op.Val) op.Val {
+// Complex names the pairs of numbers of v as complex elements, outside of rules. Pairs that are not adjacent, as a
+// gradient may have them, are copied.
+func (s *Session) Complex(v op.Val) op.Val {
 	l, ok := ir.ComplexLayout(v.L())
 	if !ok {
-		panic(ir.Errorf(ir.ErrInternal, "BUG: no pairs: sizes %s, strides %s", ir.ShapeString(v.L().Shape),
-			ir.ShapeString(v.L().Stride)))
+		v = prim.Copy(s, v)
+		l, _ = ir.ComplexLayout(v.L())
 	}
 	v.Layout = l.ID
 	return v
@@ -48,7 +50,7 @@ func Complex(v op.Val) op.Val {
 func (s *Session) Like(v op.Val, l *ir.Layout) op.Val {
 	v = s.Hide(Pairs(v), l.Hidden)
 	if l.ID.IsComplex() {
-		v = Complex(v)
+		v = s.Complex(v)
 	}
 	return v
 }

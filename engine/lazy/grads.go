@@ -137,7 +137,7 @@ func (k GradSink) Accumulate(hd uint64, cot op.Val) {
 func (k GradSink) SetRetained(hd uint64, cot op.Val) {
 	if h, err := k.Session.Handle(hd); err == nil {
 		if cot = k.Session.dense(cot); h.Layout.IsComplex() {
-			cot = Complex(cot)
+			cot = k.Session.Complex(cot)
 		}
 		k.Session.setNewGrad(hd, cot, k.Create)
 	}

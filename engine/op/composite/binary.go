@@ -139,6 +139,9 @@ func scale(b op.Builder, d ir.DType, y, alpha op.Val) op.Val {
 	if alpha.Kind == op.ScalarFloat && !d.IsInexact() {
 		fail(ir.ErrRuntime, "For integral input tensors, argument alpha must not be a floating point number.")
 	}
+	if alpha.IsTensor() {
+		return timesNumber(b, y, alpha, d)
+	}
 	if alpha.Float() == 1 {
 		return y
 	}
@@ -157,9 +160,23 @@ func scale(b op.Builder, d ir.DType, y, alpha op.Val) op.Val {
 	return prim.Mul(b, y, alpha)
 }
 
+// timesNumber multiplies an operand of an operation in dtype d by a complex number.
+func timesNumber(b op.Builder, y, factor op.Val, d ir.DType) op.Val {
+	if !d.IsComplex() {
+		fail(ir.ErrRuntime, "For non-complex input tensors, argument alpha must not be a complex number.")
+	}
+	if y.IsScalar() {
+		return prim.Mul(b, cast(b, factor, d), y)
+	}
+	return prim.Mul(b, cast(b, y, d), expand(b, cast(b, factor, d), y.Shape()))
+}
+
 // times multiplies by a number that is first cast to v's dtype, as in PyTorch's kernels of addcmul and addmm.
 func times(b op.Builder, v, factor op.Val) op.Val {
 	factor = asType(b, factor, v.DType())
+	if factor.IsTensor() {
+		return prim.Mul(b, v, expand(b, factor, v.Shape()))
+	}
 	if factor.Float() == 1 {
 		return v
 	}
@@ -409,13 +426,32 @@ func evalLerp(a *op.Args) []op.Val {
 	if x.DType() != y.DType() {
 		fail(ir.ErrRuntime, "expected dtype %s for `end` but got dtype %s", x.DType().CName(), y.DType().CName())
 	}
-	if w.IsTensor() && w.DType() != x.DType() {
+	if w.IsTensor() && !w.Number && w.DType() != x.DType() {
 		fail(ir.ErrRuntime, "expected dtype %s for `weight` but got dtype %s", x.DType().CName(), w.DType().CName())
 	}
 	needFloat("lerp_kernel_scalar", x)
+	if w = numberAs(b, w, x.DType()); w.IsTensor() && x.DType().IsComplex() {
+		align(b, x.DType(), &x, &y, &w)
+		return a.Ret(complexLerp(b, x, y, w))
+	}
 	align(b, x.DType(), &x, &y, &w)
 	narrow := widen(b, x.DType(), &x, &y, &w)
 	return a.Ret(narrow(lerp(b, x, y, w)))
+}
+
+// numberAs casts a complex number to the dtype of an operation.
+func numberAs(b op.Builder, v op.Val, d ir.DType) op.Val {
+	if v.Number {
+		return asType(b, v, d)
+	}
+	return v
+}
+
+func complexLerp(b op.Builder, x, y, w op.Val) op.Val {
+	diff := prim.Sub(b, y, x)
+	low := prim.Add(b, x, prim.Mul(b, diff, w))
+	high := prim.Sub(b, y, prim.Mul(b, diff, prim.Sub(b, prim.OnesLike(b, w), w)))
+	return prim.Where(b, prim.Lt(b, prim.Abs(b, w), op.FloatVal(0.5)), low, high)
 }
 
 func lerp(b op.Builder, x, y, w op.Val) op.Val {
@@ -435,10 +471,13 @@ func lerp(b op.Builder, x, y, w op.Val) op.Val {
 // logAddExp is log(exp(ln x) + exp(ln y)) / ln, with ln the logarithm of the base.
 func logAddExp(b op.Builder, x, y op.Val, ln float64) op.Val {
 	d := resultType(b, x, y)
-	if !d.IsInexact() {
+	if !d.IsInexact() || d.IsComplex() && ln != 1 {
 		unsupported("logaddexp_cpu", d)
 	}
 	align(b, d, &x, &y)
+	if d.IsComplex() {
+		return prim.LogAddExp(b, x, y)
+	}
 	narrow := widen(b, d, &x, &y)
 	m := b.Detach(prim.Maximum(b, x, y))
 	m = prim.Where(b, isInf(b, m), op.FloatVal(0), m)

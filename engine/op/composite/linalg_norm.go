@@ -280,8 +280,8 @@ func spectrumSizes(b op.Builder, x op.Val, hermitian bool) op.Val {
 // times the larger dim, or 0 where atol is above 0.
 func tolerances(b op.Builder, x, atol, rtol op.Val) (op.Val, op.Val) {
 	m, n := matrixSize("linalg.pinv", x)
-	d := x.DType()
-	needNormType("linalg.pinv", d)
+	needNormType("linalg.pinv", x.DType())
+	d := x.DType().Real()
 	whole := func(v op.Val) op.Val {
 		if v.IsScalar() {
 			return prim.Fill(b, v, d, x.Device(), leading(x))

@@ -456,6 +456,9 @@ func registerViewScatters() {
 				x = prim.Copy(b, x)
 			}
 			size := ir.AvalOf(x.Aval).Layout.Numel
+			if x.DType().IsComplex() {
+				size /= 2
+			}
 			if batched { // the storage of an element is its own copy
 				size = x.L().Numel
 			}
@@ -465,7 +468,7 @@ func registerViewScatters() {
 				return prim.AsStrided(b, v, l.Shape, l.Stride,
 					v.Offset+offset)
 			})
-			return a.Ret(prim.AsStrided(b, y, x.Shape(), x.L().Stride, x.Offset))
+			return a.Ret(prim.AsStrided(b, y, x.Shape(), x.L().Stride, elementOffset(x)))
 		},
 	})
 }

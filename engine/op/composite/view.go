@@ -412,7 +412,7 @@ func stridedArgs(a *op.Args, x op.Val) (l *ir.Layout, offset int64) {
 	stride, _ := a.IntList()
 	offset, given := a.OptInt()
 	if !given {
-		offset = x.Offset
+		offset = elementOffset(x)
 	}
 	if len(size) != len(stride) {
 		fail(ir.ErrRuntime, "mismatch in length of strides and shape")
@@ -432,6 +432,14 @@ func stridedArgs(a *op.Args, x op.Val) (l *ir.Layout, offset int64) {
 		fail(ir.ErrRuntime, "as_strided: storage_offset must be non-negative: got %d", offset)
 	}
 	return ir.InternLayout(size, stride), offset
+}
+
+// elementOffset is x's storage offset in elements of its dtype.
+func elementOffset(x op.Val) int64 {
+	if x.DType().IsComplex() {
+		return x.Offset / 2
+	}
+	return x.Offset
 }
 
 func narrow(b op.Builder, x op.Val, dim, start, length int64) op.Val {

@@ -24,6 +24,14 @@ func MakeComplex(b op.Builder, re, im op.Val) op.Val {
 	return op.ComplexOf(b, Cat(b, []op.Val{Unsqueeze(b, re, -1), Unsqueeze(b, im, -1)}, -1))
 }
 
+// asComplex names pairs as complex elements; pairs that are not adjacent are copied.
+func asComplex(b op.Builder, v op.Val) op.Val {
+	if _, ok := ir.ComplexLayout(v.L()); !ok {
+		v = Copy(b, v)
+	}
+	return op.ComplexOf(b, v)
+}
+
 // Conj is the complex conjugate; real operands stay as they are.
 func Conj(b op.Builder, x op.Val) op.Val {
 	if !x.DType().IsComplex() {
@@ -73,7 +81,7 @@ func pairwise(c *op.ComplexCall, attr []int64) []op.Val {
 	}
 	outs := c.B.EmitN(c.Prim.ID, attr, in...)
 	for i := range outs {
-		outs[i] = op.ComplexOf(c.B, outs[i])
+		outs[i] = asComplex(c.B, outs[i])
 	}
 	return outs
 }
@@ -145,7 +153,7 @@ func scaledPairs(b op.Builder, p op.PrimID, x, y op.Val) []op.Val {
 	if y.IsTensor() {
 		y = asPairs(b, y)
 	}
-	return []op.Val{op.ComplexOf(b, b.Emit2(p, op.PairsOf(b, x), y))}
+	return []op.Val{asComplex(b, b.Emit2(p, op.PairsOf(b, x), y))}
 }
 
 func complexMul(c *op.ComplexCall) []op.Val {
@@ -246,7 +254,7 @@ func complexWhere(c *op.ComplexCall) []op.Val {
 	b := c.B
 	x, y := c.In[1], c.In[2]
 	if x.Layout.IsComplex() && y.Layout.IsComplex() || x.IsScalar() && x.Float() == 0 || y.IsScalar() && y.Float() == 0 {
-		return []op.Val{op.ComplexOf(b, Where(b, asPairs(b, c.In[0]), op.PairsOf(b, x), op.PairsOf(b, y)))}
+		return []op.Val{asComplex(b, Where(b, asPairs(b, c.In[0]), op.PairsOf(b, x), op.PairsOf(b, y)))}
 	}
 	in := splitAll(c)
 	return joined(b, Where(b, c.In[0], in[1].re, in[2].re), Where(b, c.In[0], in[1].im, in[2].im))
@@ -258,7 +266,7 @@ func complexCast(c *op.ComplexCall) []op.Val {
 	case !x.Layout.IsComplex():
 		return joined(b, Cast(b, x, d.Real()), op.IntVal(0))
 	case d.IsComplex():
-		return []op.Val{op.ComplexOf(b, Cast(b, op.PairsOf(b, x), d.Real()))}
+		return []op.Val{asComplex(b, Cast(b, op.PairsOf(b, x), d.Real()))}
 	case d == ir.Bool:
 		return []op.Val{Ne(b, x, op.IntVal(0))}
 	}
@@ -274,7 +282,7 @@ func complexFill(c *op.ComplexCall) []op.Val {
 	case v.IsTensor():
 		fail(ir.ErrRuntime, "value cannot be converted to type %s without overflow", d.CName())
 	case v.Float() == 0:
-		return []op.Val{op.ComplexOf(b, Fill(b, v, d.Real(), dev, append(slices.Clone(shape), 2)))}
+		return []op.Val{asComplex(b, Fill(b, v, d.Real(), dev, append(slices.Clone(shape), 2)))}
 	}
 	return joined(b, Fill(b, v, d.Real(), dev, shape), op.IntVal(0))
 }
@@ -290,7 +298,7 @@ func complexRandom(c *op.ComplexCall) []op.Val {
 	if attr[2] == randNormal {
 		r = Mul(c.B, r, num(halfRoot))
 	}
-	return []op.Val{op.ComplexOf(c.B, r)}
+	return []op.Val{asComplex(c.B, r)}
 }
 
 // complexDropout drops an element with both parts.
@@ -314,7 +322,7 @@ func complexTri(c *op.ComplexCall) []op.Val {
 	for i := range back[:n] {
 		back[i] = int64(i) + 1
 	}
-	return []op.Val{op.ComplexOf(c.B, Contiguous(c.B, Permute(c.B, y, back)))}
+	return []op.Val{asComplex(c.B, Contiguous(c.B, Permute(c.B, y, back)))}
 }
 
 // complexGather is the rule of gather and of scatters: the index is repeated for both parts.
@@ -343,15 +351,18 @@ func complexGather(c *op.ComplexCall) []op.Val {
 		}
 		in = append(in, op.PairsOf(b, src))
 	}
-	return []op.Val{op.ComplexOf(b, b.Emit(c.Prim.ID, attr, in...))}
+	return []op.Val{asComplex(b, b.Emit(c.Prim.ID, attr, in...))}
 }
 
 // complexScatterView is the rule of the strided scatters: layout and offset count complex elements.
 func complexScatterView(c *op.ComplexCall) []op.Val {
-	l := ir.PairLayout(ir.LayoutOf(ir.LayoutID(c.Attr[0])))
-	y := c.B.Emit(c.Prim.ID, []int64{int64(l.ID)}, op.PairsOf(c.B, c.In[0]), op.PairsOf(c.B, c.In[1]),
-		op.IntVal(2*int64(c.In[2].Bits())))
-	return []op.Val{op.ComplexOf(c.B, y)}
+	id, offset := ir.LayoutID(c.Attr[0]), int64(c.In[2].Bits())
+	if !id.IsComplex() { // the offset of a complex view is in numbers
+		offset *= 2
+	}
+	l := ir.PairLayout(ir.LayoutOf(id))
+	y := c.B.Emit(c.Prim.ID, []int64{int64(l.ID)}, op.PairsOf(c.B, c.In[0]), op.PairsOf(c.B, c.In[1]), op.IntVal(offset))
+	return []op.Val{asComplex(c.B, y)}
 }
 
 // complexSquares sums the squares of the absolute values.
@@ -369,7 +380,7 @@ func complexVar(c *op.ComplexCall) []op.Val {
 		x, dims = Reshape(c.B, x, []int64{1, 2}), []int64{0}
 	}
 	v, mean := Var(c.B, x, c.In[1], dims)
-	return []op.Val{Sum(c.B, v, []int64{-1}), op.ComplexOf(c.B, mean)}
+	return []op.Val{Sum(c.B, v, []int64{-1}), asComplex(c.B, mean)}
 }
 
 // complexProd multiplies halves until one element is left.
@@ -404,14 +415,18 @@ func complexProd(c *op.ComplexCall) []op.Val {
 	return []op.Val{Reshape(b, x, shape)}
 }
 
-// complexScan is the running sum on pairs, or the running product, in a logarithm of steps.
+// complexScan is the running sum on pairs, or the running product or logarithm of a sum, in a logarithm of steps.
 func complexScan(c *op.ComplexCall) []op.Val {
 	switch c.Attr[1] {
 	case ScanSum:
 		return overPairs(0, 1)(c)
-	case ScanProd:
+	case ScanProd, ScanLogSum:
 	default:
 		return undefined(c)
+	}
+	join := Mul
+	if c.Attr[1] == ScanLogSum {
+		join = LogAddExp
 	}
 	b, x, dim := c.B, c.In[0], c.Attr[0]
 	if len(x.Shape()) == 0 {
@@ -419,7 +434,7 @@ func complexScan(c *op.ComplexCall) []op.Val {
 	}
 	n := x.Shape()[ir.WrapDim(dim, len(x.Shape()))]
 	for step := int64(1); step < n; step *= 2 {
-		later := Mul(b, Slice(b, x, dim, step, n, 1), Slice(b, x, dim, 0, n-step, 1))
+		later := join(b, Slice(b, x, dim, step, n, 1), Slice(b, x, dim, 0, n-step, 1))
 		x = Cat(b, []op.Val{Slice(b, x, dim, 0, step, 1), later}, dim)
 	}
 	return []op.Val{Copy(b, x)}
@@ -435,7 +450,7 @@ func complexMatmul(c *op.ComplexCall) []op.Val {
 	rows := Reshape(b, op.PairsOf(b, x), append(slices.Clone(lead), m, 2*k))
 	both := Cat(b, []op.Val{Unsqueeze(b, op.PairsOf(b, y), -3), Unsqueeze(b, op.PairsOf(b, TimesI(b, y)), -3)}, -3)
 	both = Reshape(b, both, append(slices.Clone(lead), 2*k, 2*n))
-	z := op.ComplexOf(b, Reshape(b, Matmul(b, rows, both, op.Val{}), append(slices.Clone(lead), m, n, 2)))
+	z := asComplex(b, Reshape(b, Matmul(b, rows, both, op.Val{}), append(slices.Clone(lead), m, n, 2)))
 	if len(c.In) > 2 && c.In[2].IsTensor() {
 		z = Add(b, z, Expand(b, c.In[2], z.Shape()))
 	}
@@ -461,6 +476,10 @@ func complexIsNaN(c *op.ComplexCall) []op.Val {
 	return []op.Val{BitwiseOr(c.B, IsNaN(c.B, x.re), IsNaN(c.B, x.im))}
 }
 
+func complexSilu(c *op.ComplexCall) []op.Val {
+	return []op.Val{Mul(c.B, c.In[0], Sigmoid(c.B, c.In[0]))}
+}
+
 func setComplexRules() {
 	for p, rule := range map[op.PrimID]op.Complex{
 		pAdd: complexAdd, pSub: complexAdd, pMul: complexMul, pDiv: complexDiv, pPow: complexPow, pNeg: onPairs,
@@ -471,7 +490,7 @@ func setComplexRules() {
 		pStridedScatterAdd: complexScatterView, pSumSquares: complexSquares, pVar: complexVar, pProd: complexProd,
 		pScan: complexScan, pMatmul: complexMatmul, pConv: complexBilinear, pConvWeightGrad: complexBilinear,
 		pIsNaN: complexIsNaN, pExp: complexExp, pLog: complexLog, pSqrt: complexSqrt, pRsqrt: complexRsqrt,
-		pSin: complexSin, pCos: complexCos, pTanh: complexTanh, pSigmoid: complexSigmoid, pSpecial: complexSpecial,
+		pSilu: complexSilu, pSin: complexSin, pCos: complexCos, pTanh: complexTanh, pSigmoid: complexSigmoid, pSpecial: complexSpecial,
 	} {
 		op.SetComplex(p, rule)
 	}

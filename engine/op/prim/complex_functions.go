@@ -169,20 +169,36 @@ func complexSpecial(c *op.ComplexCall) []op.Val {
 	return unaryParts(f)(c)
 }
 
-// complexPow is exp(y log x); 0 to the power 0 is 1, and 0 to another power is 0.
+// LogAddExp is log(exp(x) + exp(y)) of complex operands; the larger real part is taken out.
+func LogAddExp(b op.Builder, x, y op.Val) op.Val {
+	m := b.Detach(Maximum(b, Real(b, x), Real(b, y)))
+	m = Where(b, Eq(b, Abs(b, m), num(infinity)), num(0), m)
+	return Add(b, Log(b, Add(b, Exp(b, Sub(b, x, m)), Exp(b, Sub(b, y, m)))), m)
+}
+
+// complexPow is r^a exp(-b t) at the angle a t + b log r, of a base (r, t) in polar form and an exponent a + bi. 0 to
+// the power 0 is 1, and 0 to another power is 0.
 func complexPow(c *op.ComplexCall) []op.Val {
 	b, x, y := c.B, c.In[0], c.In[1]
 	if x.IsScalar() {
 		x = Fill(b, x, y.DType(), y.Device(), y.Shape())
 	}
+	x = Cast(b, x, x.DType().Complex())
 	zero := Eq(b, x, op.IntVal(0))
-	z := Exp(b, Mul(b, Log(b, Where(b, zero, op.IntVal(1), Cast(b, x, x.DType().Complex()))), y))
-	atZero := op.Val(op.IntVal(0))
+	base := split(b, Where(b, zero, Fill(b, num(1), x.DType(), x.Device(), x.Shape()), x))
+	r, t, e := modulus(b, base), atan2(b, base.im, base.re), split(b, y)
+	size, angle := Pow(b, r, e.re), Mul(b, t, e.re)
+	if e.im.Kind != op.None {
+		size = Mul(b, size, Exp(b, Neg(b, Mul(b, t, e.im))))
+		angle = Add(b, angle, Mul(b, Log(b, r), e.im))
+	}
+	z := joined(b, Mul(b, size, Cos(b, angle)), Mul(b, size, Sin(b, angle)))[0]
+	one := Fill(b, op.IntVal(1), z.DType(), z.Device(), z.Shape())
+	atZero := one
 	if y.IsTensor() {
-		one := Fill(b, op.IntVal(1), z.DType(), z.Device(), z.Shape())
 		atZero = Where(b, Eq(b, y, op.IntVal(0)), one, op.IntVal(0))
-	} else if y.Float() == 0 {
-		atZero = Fill(b, op.IntVal(1), z.DType(), z.Device(), z.Shape())
+	} else if y.Float() != 0 {
+		atZero = ZerosLike(b, z)
 	}
 	return []op.Val{Where(b, zero, atZero, z)}
 }

@@ -26,4 +26,5 @@ func init() {
 	setJVPRules()
 	setKnown()
 	setComplexRules()
+	setComplexFactors()
 }
