@@ -136,6 +136,10 @@ func (e *Engine) roots(roots, grads []uint64) (rv, cv []op.Val, err *ir.Error) {
 			if v.L().Numel != 1 {
 				return nil, nil, ir.Errorf(ir.ErrRuntime, "grad can be implicitly created only for scalar outputs")
 			}
+			if v.DType().IsComplex() {
+				return nil, nil, ir.Errorf(ir.ErrRuntime, "grad can be implicitly created only for real scalar outputs but got "+
+					"torch.%s", v.DType())
+			}
 			c = prim.Fill(s, op.FloatVal(1), v.DType(), v.Device(), v.Shape())
 		}
 		rv, cv = append(rv, v), append(cv, s.Reveal(lazy.Pairs(c), v.L().Hidden))

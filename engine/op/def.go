@@ -135,8 +135,11 @@ func (a *Args) Scalar() Val { v := a.Scalars[a.ns]; a.ns++; return v }
 // Float reads a float parameter.
 func (a *Args) Float() float64 { return a.Scalar().Float() }
 
-// Float is the number as a float64.
+// Float is the number as a float64; NaN of a complex number, a tensor, which rules do not compare.
 func (v Val) Float() float64 {
+	if v.IsTensor() {
+		return math.NaN()
+	}
 	if v.Kind == ScalarFloat {
 		return math.Float64frombits(v.Bits())
 	}

@@ -152,7 +152,7 @@ class Widener:
         return self.seen[id(x)][1]
 
 
-_ROUNDED = (torch.float32, torch.float16, torch.bfloat16)
+_ROUNDED = (torch.float32, torch.float16, torch.bfloat16, torch.complex64)
 
 
 def assert_near(

@@ -37,12 +37,7 @@ func registerComplexParts() {
 	for _, name := range []string{"resolve_conj", "resolve_neg"} {
 		forms(name, "The tensor itself: nothing is conjugated or negated later.", op.Function|op.Method, same)
 	}
-	forms("real", "The real part, a view; a real tensor itself.", op.Function, func(b op.Builder, x op.Val) op.Val {
-		if x.DType().IsComplex() {
-			return prim.Real(b, x)
-		}
-		return x
-	})
+	forms("real", "The real part, a view; a real tensor itself.", op.Function, realPart)
 	forms("imag", "The imaginary part of a complex tensor, a view.", op.Function, func(b op.Builder, x op.Val) op.Val {
 		if !x.DType().IsComplex() {
 			fail(ir.ErrRuntime, "imag is not implemented for tensors with non-complex dtypes.")
@@ -69,6 +64,14 @@ func registerComplexParts() {
 		},
 	})
 	registerPairs()
+}
+
+// realPart is the real part of a complex tensor, and a real tensor itself.
+func realPart(b op.Builder, x op.Val) op.Val {
+	if x.DType().IsComplex() {
+		return prim.Real(b, x)
+	}
+	return x
 }
 
 func sign(b op.Builder, x op.Val) op.Val {

@@ -376,7 +376,7 @@ func evalLstsq(a *op.Args) []op.Val {
 		rcond = none
 	}
 	v := matrix(b, pinv(b, x, none, rcond, false), y, none)
-	rank, singular, residuals := emptyLike(b, x, ir.I64), emptyLike(b, x, x.DType()), noneOf(b, x)
+	rank, singular, residuals := emptyLike(b, x, ir.I64), emptyLike(b, x, x.DType().Real()), noneOf(b, realPart(b, x))
 	if driver != 0 {
 		s := singularValues(b, b.Detach(x))
 		_, rtol := tolerances(b, x, none, rcond)

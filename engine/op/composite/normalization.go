@@ -129,7 +129,7 @@ func complexRMSNorm(b op.Builder, x, w, eps op.Val, n int) op.Val {
 		dims = append(dims, int64(d))
 	}
 	mask := dimMask(dims, len(s))
-	total := reduceDims(b, prim.SumSquares, x, mask, true)
+	total := reduceDims(b, prim.Sum, prim.Mul(b, x, x), mask, true) // as PyTorch: the squares of complex numbers
 	mean := prim.Div(b, total, op.FloatVal(float64(ir.MaskedNumel(mask, s))))
 	y := prim.Mul(b, x, expand(b, prim.Rsqrt(b, prim.Add(b, mean, eps)), s))
 	if !w.IsTensor() {

@@ -24,8 +24,8 @@ func MakeComplex(b op.Builder, re, im op.Val) op.Val {
 	return op.ComplexOf(b, Cat(b, []op.Val{Unsqueeze(b, re, -1), Unsqueeze(b, im, -1)}, -1))
 }
 
-// asComplex names pairs as complex elements; pairs that are not adjacent are copied.
-func asComplex(b op.Builder, v op.Val) op.Val {
+// AsComplex names pairs as complex elements; pairs that are not adjacent are copied.
+func AsComplex(b op.Builder, v op.Val) op.Val {
 	if _, ok := ir.ComplexLayout(v.L()); !ok {
 		v = Copy(b, v)
 	}
@@ -81,7 +81,7 @@ func pairwise(c *op.ComplexCall, attr []int64) []op.Val {
 	}
 	outs := c.B.EmitN(c.Prim.ID, attr, in...)
 	for i := range outs {
-		outs[i] = asComplex(c.B, outs[i])
+		outs[i] = AsComplex(c.B, outs[i])
 	}
 	return outs
 }
@@ -153,7 +153,7 @@ func scaledPairs(b op.Builder, p op.PrimID, x, y op.Val) []op.Val {
 	if y.IsTensor() {
 		y = asPairs(b, y)
 	}
-	return []op.Val{asComplex(b, b.Emit2(p, op.PairsOf(b, x), y))}
+	return []op.Val{AsComplex(b, b.Emit2(p, op.PairsOf(b, x), y))}
 }
 
 func complexMul(c *op.ComplexCall) []op.Val {
@@ -254,7 +254,7 @@ func complexWhere(c *op.ComplexCall) []op.Val {
 	b := c.B
 	x, y := c.In[1], c.In[2]
 	if x.Layout.IsComplex() && y.Layout.IsComplex() || x.IsScalar() && x.Float() == 0 || y.IsScalar() && y.Float() == 0 {
-		return []op.Val{asComplex(b, Where(b, asPairs(b, c.In[0]), op.PairsOf(b, x), op.PairsOf(b, y)))}
+		return []op.Val{AsComplex(b, Where(b, asPairs(b, c.In[0]), op.PairsOf(b, x), op.PairsOf(b, y)))}
 	}
 	in := splitAll(c)
 	return joined(b, Where(b, c.In[0], in[1].re, in[2].re), Where(b, c.In[0], in[1].im, in[2].im))
@@ -266,7 +266,7 @@ func complexCast(c *op.ComplexCall) []op.Val {
 	case !x.Layout.IsComplex():
 		return joined(b, Cast(b, x, d.Real()), op.IntVal(0))
 	case d.IsComplex():
-		return []op.Val{asComplex(b, Cast(b, op.PairsOf(b, x), d.Real()))}
+		return []op.Val{AsComplex(b, Cast(b, op.PairsOf(b, x), d.Real()))}
 	case d == ir.Bool:
 		return []op.Val{Ne(b, x, op.IntVal(0))}
 	}
@@ -282,7 +282,7 @@ func complexFill(c *op.ComplexCall) []op.Val {
 	case v.IsTensor():
 		fail(ir.ErrRuntime, "value cannot be converted to type %s without overflow", d.CName())
 	case v.Float() == 0:
-		return []op.Val{asComplex(b, Fill(b, v, d.Real(), dev, append(slices.Clone(shape), 2)))}
+		return []op.Val{AsComplex(b, Fill(b, v, d.Real(), dev, append(slices.Clone(shape), 2)))}
 	}
 	return joined(b, Fill(b, v, d.Real(), dev, shape), op.IntVal(0))
 }
@@ -298,7 +298,7 @@ func complexRandom(c *op.ComplexCall) []op.Val {
 	if attr[2] == randNormal {
 		r = Mul(c.B, r, num(halfRoot))
 	}
-	return []op.Val{asComplex(c.B, r)}
+	return []op.Val{AsComplex(c.B, r)}
 }
 
 // complexDropout drops an element with both parts.
@@ -322,7 +322,7 @@ func complexTri(c *op.ComplexCall) []op.Val {
 	for i := range back[:n] {
 		back[i] = int64(i) + 1
 	}
-	return []op.Val{asComplex(c.B, Contiguous(c.B, Permute(c.B, y, back)))}
+	return []op.Val{AsComplex(c.B, Contiguous(c.B, Permute(c.B, y, back)))}
 }
 
 // complexGather is the rule of gather and of scatters: the index is repeated for both parts.
@@ -351,7 +351,7 @@ func complexGather(c *op.ComplexCall) []op.Val {
 		}
 		in = append(in, op.PairsOf(b, src))
 	}
-	return []op.Val{asComplex(b, b.Emit(c.Prim.ID, attr, in...))}
+	return []op.Val{AsComplex(b, b.Emit(c.Prim.ID, attr, in...))}
 }
 
 // complexScatterView is the rule of the strided scatters: layout and offset count complex elements.
@@ -362,7 +362,7 @@ func complexScatterView(c *op.ComplexCall) []op.Val {
 	}
 	l := ir.PairLayout(ir.LayoutOf(id))
 	y := c.B.Emit(c.Prim.ID, []int64{int64(l.ID)}, op.PairsOf(c.B, c.In[0]), op.PairsOf(c.B, c.In[1]), op.IntVal(offset))
-	return []op.Val{asComplex(c.B, y)}
+	return []op.Val{AsComplex(c.B, y)}
 }
 
 // complexSquares sums the squares of the absolute values.
@@ -380,7 +380,7 @@ func complexVar(c *op.ComplexCall) []op.Val {
 		x, dims = Reshape(c.B, x, []int64{1, 2}), []int64{0}
 	}
 	v, mean := Var(c.B, x, c.In[1], dims)
-	return []op.Val{Sum(c.B, v, []int64{-1}), asComplex(c.B, mean)}
+	return []op.Val{Sum(c.B, v, []int64{-1}), AsComplex(c.B, mean)}
 }
 
 // complexProd multiplies halves until one element is left.
@@ -402,7 +402,7 @@ func complexProd(c *op.ComplexCall) []op.Val {
 	}
 	x = Reshape(b, Permute(b, x, slices.Concat(kept, gone)), append(slices.Clone(shape), n))
 	if n == 0 {
-		return []op.Val{Fill(b, op.IntVal(1), x.DType(), x.Device(), shape)}
+		return []op.Val{Add(b, Sum(b, x, []int64{-1}), op.IntVal(1))} // with x's history
 	}
 	for n > 1 {
 		half := n / 2
@@ -450,7 +450,7 @@ func complexMatmul(c *op.ComplexCall) []op.Val {
 	rows := Reshape(b, op.PairsOf(b, x), append(slices.Clone(lead), m, 2*k))
 	both := Cat(b, []op.Val{Unsqueeze(b, op.PairsOf(b, y), -3), Unsqueeze(b, op.PairsOf(b, TimesI(b, y)), -3)}, -3)
 	both = Reshape(b, both, append(slices.Clone(lead), 2*k, 2*n))
-	z := asComplex(b, Reshape(b, Matmul(b, rows, both, op.Val{}), append(slices.Clone(lead), m, n, 2)))
+	z := AsComplex(b, Reshape(b, Matmul(b, rows, both, op.Val{}), append(slices.Clone(lead), m, n, 2)))
 	if len(c.In) > 2 && c.In[2].IsTensor() {
 		z = Add(b, z, Expand(b, c.In[2], z.Shape()))
 	}
@@ -483,7 +483,7 @@ func complexSilu(c *op.ComplexCall) []op.Val {
 func setComplexRules() {
 	for p, rule := range map[op.PrimID]op.Complex{
 		pAdd: complexAdd, pSub: complexAdd, pMul: complexMul, pDiv: complexDiv, pPow: complexPow, pNeg: onPairs,
-		pCopy: onPairs, pToDevice: onPairs, pAbs: complexAbs, pStep: complexStep, pCompare: complexCompare,
+		pCopy: onPairs, pSGDStep: onPairs, pAdamStep: onPairs, pToDevice: onPairs, pAbs: complexAbs, pStep: complexStep, pCompare: complexCompare,
 		pWhere: complexWhere, pCast: complexCast, pFill: complexFill, pRandom: complexRandom, pDropout: complexDropout,
 		pTri: complexTri, pIota: undefined, pGather: complexGather, pScatter: complexGather,
 		pIndexSelect: overPairs(0, 1), pCat: overPairs(0, 1), pSum: overPairs(0, 0), pStridedScatter: complexScatterView,

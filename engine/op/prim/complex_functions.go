@@ -169,11 +169,13 @@ func complexSpecial(c *op.ComplexCall) []op.Val {
 	return unaryParts(f)(c)
 }
 
-// LogAddExp is log(exp(x) + exp(y)) of complex operands; the larger real part is taken out.
+// LogAddExp is log(exp(x) + exp(y)) of complex operands: the one of larger real part, plus log1p of a quotient.
 func LogAddExp(b op.Builder, x, y op.Val) op.Val {
-	m := b.Detach(Maximum(b, Real(b, x), Real(b, y)))
-	m = Where(b, Eq(b, Abs(b, m), num(infinity)), num(0), m)
-	return Add(b, Log(b, Add(b, Exp(b, Sub(b, x, m)), Exp(b, Sub(b, y, m)))), m)
+	first := Ge(b, Real(b, x), Real(b, y))
+	large, small := Where(b, first, x, y), Where(b, first, y, x)
+	finite := Lt(b, Abs(b, Real(b, large)), num(infinity))
+	rest := Log1p(b, Exp(b, Where(b, finite, Sub(b, small, large), num(0))))
+	return Where(b, finite, Add(b, large, rest), large)
 }
 
 // complexPow is r^a exp(-b t) at the angle a t + b log r, of a base (r, t) in polar form and an exponent a + bi. 0 to

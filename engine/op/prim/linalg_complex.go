@@ -23,7 +23,7 @@ func ofPairs(rule op.VJP) op.VJP {
 			out := slices.Clone(list)
 			for i, v := range out {
 				if v.IsTensor() && v.DType().IsFloat() && len(v.Shape()) >= rank-1 {
-					out[i] = asComplex(c.B, v)
+					out[i] = AsComplex(c.B, v)
 				}
 			}
 			return out
@@ -100,7 +100,7 @@ func complexPinv(c *op.ComplexCall) []op.Val {
 	b, x := c.B, c.In[0]
 	s := x.Shape()
 	if c.Attr[0]&1 != 0 {
-		x = mirrored(b, x, false)
+		x = Add(b, x, b.Detach(Sub(b, mirrored(b, x, false), x))) // as in PyTorch, the gradient is that of all of x
 	}
 	p := b.Emit(pPinv, c.Attr, embedded(b, x), c.In[1], c.In[2])
 	return []op.Val{extracted(b, p, s[len(s)-1], s[len(s)-2])}

@@ -58,7 +58,8 @@ func eye(b op.Builder, x op.Val) op.Val {
 func choleskyVJP(c *op.VJPCall) []op.Val {
 	b, l := c.B, c.Out[0]
 	phi := mm(b, mH(b, l), c.Cot[0])
-	x := TriangularSolve(b, mH(b, l), mirrored(b, phi, false), true, false)
+	s := Add(b, Tri(b, phi, -1, false), mH(b, Tri(b, phi, 0, false)))
+	x := TriangularSolve(b, mH(b, l), s, true, false)
 	return []op.Val{Mul(b, divideRight(b, x, l, false), num(0.5))}
 }
 
