@@ -5,7 +5,8 @@ import "math"
 // DType names an element type. The numbering is part of the C ABI.
 type DType uint8
 
-// The element types. A complex type is no type of a graph value: see ComplexLayout. F16 and BF16 are stored as such and computed in f32; U8, I8 and I16 are computed in i32, and a
+// The element types. A complex type is no type of a graph value: see ComplexLayout. F16 and BF16 are stored as such and
+// computed in f32; U8, I8 and I16 are computed in i32, and a
 // store keeps the low bits.
 const (
 	InvalidDType DType = iota

@@ -37,7 +37,8 @@ static void c_in(const factor *x, int which, int64_t i, int64_t count, cplx *to)
 	int64_t at = x->par[4 + which] + 2 * i * count;
 	double *d = (double *)to;
 	for (int64_t c = 0; c < 2 * count; c++)
-		d[c] = x->f->type == TLK_F32 ? ((const float *)x->buf[which])[at + c] : ((const double *)x->buf[which])[at + c];
+		if (x->f->type == TLK_F32) d[c] = ((const float *)x->buf[which])[at + c];
+		else d[c] = ((const double *)x->buf[which])[at + c];
 }
 
 static void c_out(const factor *x, int which, int64_t i, int64_t count, const cplx *from) {

@@ -11,8 +11,8 @@
 #include "turn.h"
 #include "types.h"
 
-enum { CPU_DEVICE = 1, CODE_INT = 0, CODE_UINT = 1, CODE_FLOAT = 2, CODE_BFLOAT = 4, CODE_COMPLEX = 5, CODE_BOOL = 6, READ_ONLY = 1,
-    IS_COPIED = 2 };
+enum { CPU_DEVICE = 1, CODE_INT = 0, CODE_UINT = 1, CODE_FLOAT = 2, CODE_BFLOAT = 4, CODE_COMPLEX = 5, CODE_BOOL = 6,
+    READ_ONLY = 1, IS_COPIED = 2 };
 
 typedef struct {
     void *data;

@@ -44,8 +44,8 @@ static PyObject *read_number(PyObject *o, const char *what) {
 
 static int int_value(PyObject *o, bool reading, int64_t *v) {
     if (PyBool_Check(o) || is_tensor(o)) {
-        PyObject *n = reading && is_tensor(o) && !dtype_has_gradients(((Tensor *)o)->dtype) ? read_number(o, "__index__")
-                                                                                       : NULL;
+        bool whole = reading && is_tensor(o) && !dtype_has_gradients(((Tensor *)o)->dtype);
+        PyObject *n = whole ? read_number(o, "__index__") : NULL;
         if (n == NULL) {
             return PyErr_Occurred() ? -1 : 0;
         }

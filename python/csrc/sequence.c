@@ -61,7 +61,8 @@ static int find_shape(PyObject *o, survey *s) {
 
 /* Orders dtypes: bool, integers by size, floats by size, complex numbers by size. A sequence takes its widest. */
 static int width(uint8_t dtype) {
-    int kind = (int)dtype_kind(dtype), category = dtype_is_complex(dtype) ? 3 : dtype_is_float(dtype) ? 2 : dtype_is_int(dtype);
+    int category = dtype_is_complex(dtype) ? 3 : dtype_is_float(dtype) ? 2 : dtype_is_int(dtype);
+    int kind = (int)dtype_kind(dtype);
     return category << 8 | (int)dtype_size(dtype) << 4 | kind;
 }
 

@@ -48,7 +48,8 @@ func registerLinalgProductOps() {
 				return a.Ret(dot(a.B, prim.Conj(a.B, x), y))
 			}
 			promote(a.B, &x, &y)
-			return a.Ret(reduceDims(a.B, prim.Sum, prim.Mul(a.B, prim.Conj(a.B, x), y), dimMask([]int64{d}, len(x.Shape())), false))
+			x = prim.Conj(a.B, x)
+			return a.Ret(reduceDims(a.B, prim.Sum, prim.Mul(a.B, x, y), dimMask([]int64{d}, len(x.Shape())), false))
 		},
 	}, "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor")
 	registerCross()

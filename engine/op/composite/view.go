@@ -230,7 +230,8 @@ func registerDimOrder() {
 			return a.Ret(prim.Transpose(a.B, x, -2, -1))
 		},
 	})
-	viewDef("adjoint(Tensor self) -> Tensor", "The last two dims swapped and conjugated; Tensor.mH.", nil, func(a *op.Args) []op.Val {
+	swapped := "The last two dims swapped and conjugated; Tensor.mH."
+	viewDef("adjoint(Tensor self) -> Tensor", swapped, nil, func(a *op.Args) []op.Val {
 		x := a.Val()
 		if r := len(x.Shape()); r == 0 {
 			return a.Ret(x)

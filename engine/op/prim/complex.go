@@ -483,14 +483,16 @@ func complexSilu(c *op.ComplexCall) []op.Val {
 func setComplexRules() {
 	for p, rule := range map[op.PrimID]op.Complex{
 		pAdd: complexAdd, pSub: complexAdd, pMul: complexMul, pDiv: complexDiv, pPow: complexPow, pNeg: onPairs,
-		pCopy: onPairs, pSGDStep: onPairs, pAdamStep: onPairs, pToDevice: onPairs, pAbs: complexAbs, pStep: complexStep, pCompare: complexCompare,
+		pCopy: onPairs, pSGDStep: onPairs, pAdamStep: onPairs, pToDevice: onPairs,
+		pAbs: complexAbs, pStep: complexStep, pCompare: complexCompare,
 		pWhere: complexWhere, pCast: complexCast, pFill: complexFill, pRandom: complexRandom, pDropout: complexDropout,
 		pTri: complexTri, pIota: undefined, pGather: complexGather, pScatter: complexGather,
 		pIndexSelect: overPairs(0, 1), pCat: overPairs(0, 1), pSum: overPairs(0, 0), pStridedScatter: complexScatterView,
 		pStridedScatterAdd: complexScatterView, pSumSquares: complexSquares, pVar: complexVar, pProd: complexProd,
 		pScan: complexScan, pMatmul: complexMatmul, pConv: complexBilinear, pConvWeightGrad: complexBilinear,
 		pIsNaN: complexIsNaN, pExp: complexExp, pLog: complexLog, pSqrt: complexSqrt, pRsqrt: complexRsqrt,
-		pSilu: complexSilu, pSin: complexSin, pCos: complexCos, pTanh: complexTanh, pSigmoid: complexSigmoid, pSpecial: complexSpecial,
+		pSilu: complexSilu, pSin: complexSin, pCos: complexCos, pTanh: complexTanh, pSigmoid: complexSigmoid,
+		pSpecial: complexSpecial,
 	} {
 		op.SetComplex(p, rule)
 	}

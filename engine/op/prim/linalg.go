@@ -212,11 +212,6 @@ func registerLinalgPrims() {
 		Infer: factorInfer("ldl_solve_cpu", func(x matrices, in []op.Val, _ int64) []op.OutSpec {
 			return []op.OutSpec{{DType: x.d, Shape: in[1].Shape()}}
 		})})
-	pEig = register(op.Prim{Name: "eig", Doc: "eigenvalues and vectors of norm 1 of complex matrices; all are pairs",
-		NIn: 1, SaveOut: 3, VJP: eigVJP,
-		Infer: factorInfer("linalg_eig_cpu", func(x matrices, _ []op.Val, _ int64) []op.OutSpec {
-			return []op.OutSpec{x.spec(x.n), x.spec(x.n, x.n)}
-		})})
 }
 
 // factored emits p on the CPU, or on Meta, and returns the results on the operands' device.

@@ -40,6 +40,14 @@ func ofPairs(rule op.VJP) op.VJP {
 	}
 }
 
+func registerComplexPrims() {
+	pEig = op.RegisterPrim(op.Prim{Name: "eig", Doc: "eigenvalues and vectors of norm 1 of complex matrices; all are pairs",
+		NIn: 1, SaveOut: 3, VJP: ofPairs(eigVJP), DataError: factorError,
+		Infer: factorInfer("linalg_eig_cpu", func(x matrices, _ []op.Val, _ int64) []op.OutSpec {
+			return []op.OutSpec{x.spec(x.n), x.spec(x.n, x.n)}
+		})})
+}
+
 // complexFactor is the complex rule of the factorisations; real lists the results that are real numbers.
 func complexFactor(real ...int) op.Complex {
 	return func(c *op.ComplexCall) []op.Val {
