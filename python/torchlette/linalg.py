@@ -17,4 +17,3 @@ _names = {
 }
 globals().update(_names)
 __all__ += sorted(_names)
-
