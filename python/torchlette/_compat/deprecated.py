@@ -10,7 +10,7 @@ from typing import Any
 from torchlette import _C
 from torchlette._runtime.errors import ExecutionError
 
-__all__ = ["imag", "poisson", "range", "real"]
+__all__ = ["poisson", "range"]
 
 Tensor = _C.Tensor
 
