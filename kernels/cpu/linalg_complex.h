@@ -64,8 +64,8 @@ static void c_swap(cplx *a, cplx *b, int64_t n) {
 	}
 }
 
-// P A = L U in place. The pivot has the largest |re| + |im| of its column, as in LAPACK. Returns the number of the first
-// zero pivot, or 0.
+// P A = L U in place. The pivot has the largest |re| + |im| of its column, as in LAPACK. Returns the number of the
+// first zero pivot, or 0.
 static int64_t c_lu(cplx *a, int64_t m, int64_t n, int32_t *pivot) {
 	int64_t zero = 0;
 	for (int64_t j = 0; j < m && j < n; j++) {

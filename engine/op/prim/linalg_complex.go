@@ -41,7 +41,7 @@ func ofPairs(rule op.VJP) op.VJP {
 }
 
 func registerComplexPrims() {
-	pEig = op.RegisterPrim(op.Prim{Name: "eig", Doc: "eigenvalues and vectors of norm 1 of complex matrices; all are pairs",
+	pEig = op.RegisterPrim(op.Prim{Name: "eig", Doc: "eigenvalues and unit vectors of complex matrices; all are pairs",
 		NIn: 1, SaveOut: 3, VJP: ofPairs(eigVJP), DataError: factorError,
 		Infer: factorInfer("linalg_eig_cpu", func(x matrices, _ []op.Val, _ int64) []op.OutSpec {
 			return []op.OutSpec{x.spec(x.n), x.spec(x.n, x.n)}

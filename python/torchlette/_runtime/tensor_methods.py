@@ -10,7 +10,7 @@ from types import TracebackType
 from torchlette import _C
 from torchlette._ops import indexing
 from torchlette._runtime import refused
-from torchlette._runtime.errors import DtypeError, ExecutionError
+from torchlette._runtime.errors import DtypeError
 from torchlette._runtime.repr import tensor_format, tensor_repr
 from torchlette.io.dlpack import dlpack, dlpack_device
 
