@@ -20,6 +20,7 @@ func init() {
 		"matrix_exp":       factor(launch.FactorExp),
 		"ldl_factor":       factor(launch.FactorLDL),
 		"ldl_solve":        factor(launch.FactorLDLSolve),
+		"eig":              factor(launch.FactorEig),
 	})
 }
 
@@ -28,7 +29,11 @@ func init() {
 func factor(o launch.FactorOp) lowering {
 	return func(p *program) {
 		x := p.in(0)
-		r := len(x.shape)
+		r, option := len(x.shape), p.n.Attr[0]
+		pair := 0 // dims of a pair
+		if option&launch.FactorPairs != 0 && o != launch.FactorPermutation {
+			pair, r = 1, r-1
+		}
 		n, k := x.shape[r-1], int64(0)
 		var m int64
 		var lead []int64
@@ -38,13 +43,14 @@ func factor(o launch.FactorOp) lowering {
 			m, lead = x.shape[r-2], x.shape[:r-2]
 		}
 		if o == launch.FactorSolve || o == launch.FactorTriangular || o == launch.FactorLDLSolve {
-			k = p.in(1).shape[r-1]
+			s := p.in(1).shape
+			k = s[len(s)-1-pair]
 		}
 		batch := ir.Numel(lead)
 		if batch == 0 {
 			return
 		}
-		f := &launch.Factor{Op: o, Type: x.dtype, Option: p.n.Attr[0], Check: p.n.Attr[1] != 0}
+		f := &launch.Factor{Op: o, Type: x.dtype, Option: option, Check: p.n.Attr[1] != 0}
 		l := device.Step{Op: f, Params: constants(batch, m, n, k)}
 		for i := range o.Inputs() {
 			a := p.in(i)

@@ -3,6 +3,7 @@
 // a right-hand side, and the element offset of each input.
 //
 // "Golub and Van Loan" below is their book Matrix Computations, fourth edition.
+#include <complex.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,10 +18,10 @@ typedef struct {
 } la_place;
 
 // The numbers of launch.FactorOp.
-enum { CHOLESKY, LU, LU_PERMUTATION, SOLVE, TRIANGULAR, QR, EIGH, SVD, PINV, EXPM, LDL, LDL_SOLVE };
+enum { CHOLESKY, LU, LU_PERMUTATION, SOLVE, TRIANGULAR, QR, EIGH, SVD, PINV, EXPM, LDL, LDL_SOLVE, EIG };
 
 // Bits of option.
-enum { UPPER = 1, UNIT = 2, FULL = 1, HERMITIAN = 1 };
+enum { UPPER = 1, UNIT = 2, FULL = 1, HERMITIAN = 1, PAIRS = 4 };
 
 // Sizes of blocks, in elements. Those of a panel: more columns move work from products into vector operations; fewer
 // make products narrow.
@@ -112,6 +113,7 @@ static inline double angle(double y, double z, double *c, double *s) {
 #include "linalg_real.h"
 #include "linalg_spectral.h"
 
+#include "linalg_complex.h"
 #include "linalg_ldl.h"
 
 // e = exp(a) by scaling and squaring: exp(a) = exp(a / 2^s)^(2^s) with the norm of a / 2^s at most 1/2, where a Taylor
@@ -153,7 +155,7 @@ static void pinv(const factor *x, la_place *at, int64_t i, double *a, double *ro
 
 // Whether the matrices are computed in float.
 static int in_float(const factor *x) {
-	return x->f->type == TLK_F32 && x->f->op <= SVD && (x->m > EXACT || x->n > EXACT);
+	return x->f->type == TLK_F32 && x->f->op <= SVD && !(x->f->option & PAIRS) && (x->m > EXACT || x->n > EXACT);
 }
 
 // Numbers of scratch of eigenvalues and of singular values; a double takes the room of `wide` numbers.
@@ -226,6 +228,7 @@ static void permute(factor *x, int64_t i) {
 
 static void one(factor *x, la_place *at, int64_t i, void *mem) {
 	if (x->f->op == LU_PERMUTATION) permute(x, i);
+	else if (x->f->option & PAIRS) complex_one(x, i, mem);
 	else if (in_float(x) && x->f->op <= QR) factor_one32(x, at, i, mem);
 	else if (in_float(x)) spectral_one32(x, at, i, mem);
 	else if (x->f->op <= QR) factor_one64(x, at, i, mem);
@@ -235,7 +238,8 @@ static void one(factor *x, la_place *at, int64_t i, void *mem) {
 
 static void job(void *arg, int worker, int64_t begin, int64_t end) {
 	factor *x = arg;
-	int64_t bytes = (x->m * x->n + room_of(x)) * (int64_t)(in_float(x) ? sizeof(float) : sizeof(double));
+	int64_t room = x->f->option & PAIRS ? c_room(x) : x->m * x->n + room_of(x);
+	int64_t bytes = room * (int64_t)(in_float(x) ? sizeof(float) : sizeof(double));
 	void *mem = tl_alloc(bytes + 64); // the worker's scratch belongs to the products that a factorisation runs
 	if (!mem) {
 		x->oom = bytes;

@@ -38,6 +38,7 @@ const (
 	// block of two, status: the first block that is zero, from 1
 	FactorLDL
 	FactorLDLSolve // L and D, b [n,k], pivots -> x
+	FactorEig      // a, with FactorPairs -> values [n], vectors of norm 1 in columns
 )
 
 // Options of a Factor.
@@ -46,6 +47,8 @@ const (
 	FactorUnit      = 2 // the diagonal counts as ones
 	FactorFull      = 1 // all columns of the orthogonal matrices
 	FactorHermitian = 1 // the lower triangle is read
+	// Operands and results are complex, pairs of numbers; what is symmetric is Hermitian. Values of eigh and svd are real.
+	FactorPairs = 4
 )
 
 // NotFinite is the status of a matrix with an infinity or a NaN, on which the algorithm would not end.
@@ -53,7 +56,7 @@ const NotFinite = 1<<32 - 1
 
 func (o FactorOp) String() string {
 	return [...]string{"cholesky", "lu", "lu_permutation", "solve", "triangular", "qr", "eigh", "svd", "pinv",
-		"matrix_exp", "ldl", "ldl_solve"}[o]
+		"matrix_exp", "ldl", "ldl_solve", "eig"}[o]
 }
 
 // Inputs is the number of operands.

@@ -78,6 +78,9 @@ func InterpretFactor(f *Factor, params []uint64, bufs [][]byte) (loopir.Fault, e
 	if err := CheckArguments(f, params, bufs); err != nil {
 		return loopir.Fault{}, err
 	}
+	if f.Option&FactorPairs != 0 {
+		return loopir.Fault{}, fmt.Errorf("%v of complex matrices: only the CPU's kernels compute it", f.Op)
+	}
 	x := &factoring{f: f, params: params, bufs: bufs, m: int(params[1]), n: int(params[2]), k: int(params[3])}
 	x.least = min(x.m, x.n)
 	for i := range int(params[0]) {

@@ -26,7 +26,7 @@ func (f *Factor) Buffers() []loopir.Buf {
 		return []loopir.Buf{operand, operand, result, result, numbers, numbers}
 	case FactorTriangular:
 		return []loopir.Buf{operand, operand, result}
-	case FactorQR, FactorEigh:
+	case FactorQR, FactorEigh, FactorEig:
 		return []loopir.Buf{operand, result, result}
 	case FactorSVD:
 		return []loopir.Buf{operand, result, result, result}

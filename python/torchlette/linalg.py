@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from torchlette import _C
-from torchlette._runtime.errors import LinAlgError, NotSupportedError
+from torchlette._runtime.errors import LinAlgError
 
-__all__ = ["LinAlgError", "eig", "eigvals"]
+__all__ = ["LinAlgError"]
 
 _PLACE = 16
 _PREFIX = "linalg_"
@@ -19,18 +17,3 @@ _names = {
 }
 globals().update(_names)
 __all__ += sorted(_names)
-
-
-def eig(A: _C.Tensor) -> NoReturn:
-    """Raise: a general matrix has complex eigenvalues; for symmetric matrices use :func:`eigh`."""
-    raise NotSupportedError(
-        "linalg.eig: complex numbers are not supported: use linalg.eigh where the matrix is symmetric, or linalg.svd"
-    )
-
-
-def eigvals(A: _C.Tensor) -> NoReturn:
-    """Raise: a general matrix has complex eigenvalues; for symmetric matrices use :func:`eigvalsh`."""
-    raise NotSupportedError(
-        "linalg.eigvals: complex numbers are not supported: use linalg.eigvalsh where the matrix is symmetric, or "
-        "linalg.svdvals"
-    )

@@ -136,8 +136,11 @@ func scale(b op.Builder, d ir.DType, y, alpha op.Val) op.Val {
 	if alpha.Kind == op.ScalarBool && d != ir.Bool {
 		fail(ir.ErrRuntime, "Boolean alpha only supported for Boolean results.")
 	}
-	if alpha.Kind == op.ScalarFloat && !d.IsFloat() {
+	if alpha.Kind == op.ScalarFloat && !d.IsInexact() {
 		fail(ir.ErrRuntime, "For integral input tensors, argument alpha must not be a floating point number.")
+	}
+	if alpha.IsTensor() {
+		return timesNumber(b, y, alpha, d)
 	}
 	if alpha.Float() == 1 {
 		return y
@@ -157,9 +160,23 @@ func scale(b op.Builder, d ir.DType, y, alpha op.Val) op.Val {
 	return prim.Mul(b, y, alpha)
 }
 
+// timesNumber multiplies an operand of an operation in dtype d by a complex number.
+func timesNumber(b op.Builder, y, factor op.Val, d ir.DType) op.Val {
+	if !d.IsComplex() {
+		fail(ir.ErrRuntime, "For non-complex input tensors, argument alpha must not be a complex number.")
+	}
+	if y.IsScalar() {
+		return prim.Mul(b, cast(b, factor, d), y)
+	}
+	return prim.Mul(b, cast(b, y, d), expand(b, cast(b, factor, d), y.Shape()))
+}
+
 // times multiplies by a number that is first cast to v's dtype, as in PyTorch's kernels of addcmul and addmm.
 func times(b op.Builder, v, factor op.Val) op.Val {
 	factor = asType(b, factor, v.DType())
+	if factor.IsTensor() {
+		return prim.Mul(b, v, expand(b, factor, v.Shape()))
+	}
 	if factor.Float() == 1 {
 		return v
 	}
@@ -199,13 +216,13 @@ func divide(b op.Builder, x, y op.Val, mode int64) op.Val {
 		if d == ir.Bool {
 			unsupported("div_trunc_cpu", d)
 		}
-		if d.IsFloat() {
+		if d.IsInexact() {
 			return prim.Trunc(b, prim.Div(b, x, y))
 		}
 		refuseZero(y)
 		return truncDivide(b, x, y)
 	}
-	if x.IsTensor() && y.IsTensor() && x.Aval == y.Aval && x.Layout == y.Layout && x.DType().IsFloat() {
+	if x.IsTensor() && y.IsTensor() && x.Aval == y.Aval && x.Layout == y.Layout && x.DType().IsInexact() {
 		return prim.Div(b, x, y)
 	}
 	align(b, floatType(b, resultType(b, x, y)), &x, &y)
@@ -233,7 +250,7 @@ func floorDivide(b op.Builder, x, y op.Val) op.Val {
 	if d == ir.Bool {
 		unsupported("div_floor_cpu", d)
 	}
-	if !d.IsFloat() {
+	if !d.IsInexact() {
 		refuseZero(y)
 	}
 	return prim.FloorDivide(b, x, y)
@@ -244,7 +261,7 @@ func remainder(b op.Builder, x, y op.Val) op.Val {
 	if d == ir.Bool {
 		unsupported("remainder_cpu", d)
 	}
-	if !d.IsFloat() {
+	if !d.IsInexact() {
 		refuseZero(y)
 	}
 	return prim.Remainder(b, x, y)
@@ -255,7 +272,7 @@ func fmod(b op.Builder, x, y op.Val) op.Val {
 	if d == ir.Bool {
 		unsupported("fmod_cpu", d)
 	}
-	if !d.IsFloat() {
+	if !d.IsInexact() {
 		refuseZero(y)
 	}
 	return prim.Special(b, op.FnFmod, x, y)
@@ -277,7 +294,7 @@ func power(b op.Builder, x, e op.Val) op.Val {
 		return prim.Pow(b, x, e)
 	}
 	p := e.Float()
-	if !d.IsFloat() && p < 0 {
+	if !d.IsInexact() && p < 0 {
 		fail(ir.ErrRuntime, "Integers to negative integer powers are not allowed.")
 	}
 	x = cast(b, x, d)
@@ -313,7 +330,7 @@ func registerBitwise(mismatch op.Sample) {
 	}{{"bitwise_and", prim.BitwiseAnd}, {"bitwise_or", prim.BitwiseOr}, {"bitwise_xor", prim.BitwiseXor}} {
 		arithmetic(m.name, "The "+m.name[len("bitwise_"):]+" of the bits; of bools, the logical one.", nil,
 			func(b op.Builder, x, y op.Val) op.Val {
-				if d := promote(b, &x, &y); d.IsFloat() {
+				if d := promote(b, &x, &y); d.IsInexact() {
 					unsupported(m.name+"_cpu", d)
 				}
 				return m.f(b, x, y)
@@ -358,7 +375,7 @@ func registerMixed(mismatch op.Sample) {
 		ErrorSamples: samples("I(3;0,5), I(3;0,5), I(3;1,5)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, y, z := a.Val(), a.Val(), a.Val()
-			if !y.DType().IsFloat() && !z.DType().IsFloat() {
+			if !y.DType().IsInexact() && !z.DType().IsInexact() {
 				fail(ir.ErrRuntime, "Integer division with addcdiv is no longer supported, and in a future release addcdiv will "+
 					"perform a true division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + "+
 					"value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / "+
@@ -409,13 +426,32 @@ func evalLerp(a *op.Args) []op.Val {
 	if x.DType() != y.DType() {
 		fail(ir.ErrRuntime, "expected dtype %s for `end` but got dtype %s", x.DType().CName(), y.DType().CName())
 	}
-	if w.IsTensor() && w.DType() != x.DType() {
+	if w.IsTensor() && !w.Number && w.DType() != x.DType() {
 		fail(ir.ErrRuntime, "expected dtype %s for `weight` but got dtype %s", x.DType().CName(), w.DType().CName())
 	}
 	needFloat("lerp_kernel_scalar", x)
+	if w = numberAs(b, w, x.DType()); w.IsTensor() && x.DType().IsComplex() {
+		align(b, x.DType(), &x, &y, &w)
+		return a.Ret(complexLerp(b, x, y, w))
+	}
 	align(b, x.DType(), &x, &y, &w)
 	narrow := widen(b, x.DType(), &x, &y, &w)
 	return a.Ret(narrow(lerp(b, x, y, w)))
+}
+
+// numberAs casts a complex number to the dtype of an operation.
+func numberAs(b op.Builder, v op.Val, d ir.DType) op.Val {
+	if v.Number {
+		return asType(b, v, d)
+	}
+	return v
+}
+
+func complexLerp(b op.Builder, x, y, w op.Val) op.Val {
+	diff := prim.Sub(b, y, x)
+	low := prim.Add(b, x, prim.Mul(b, diff, w))
+	high := prim.Sub(b, y, prim.Mul(b, diff, prim.Sub(b, prim.OnesLike(b, w), w)))
+	return prim.Where(b, prim.Lt(b, prim.Abs(b, w), op.FloatVal(0.5)), low, high)
 }
 
 func lerp(b op.Builder, x, y, w op.Val) op.Val {
@@ -435,10 +471,13 @@ func lerp(b op.Builder, x, y, w op.Val) op.Val {
 // logAddExp is log(exp(ln x) + exp(ln y)) / ln, with ln the logarithm of the base.
 func logAddExp(b op.Builder, x, y op.Val, ln float64) op.Val {
 	d := resultType(b, x, y)
-	if !d.IsFloat() {
+	if !d.IsInexact() || d.IsComplex() && ln != 1 {
 		unsupported("logaddexp_cpu", d)
 	}
 	align(b, d, &x, &y)
+	if d.IsComplex() {
+		return prim.LogAddExp(b, x, y)
+	}
 	narrow := widen(b, d, &x, &y)
 	m := b.Detach(prim.Maximum(b, x, y))
 	m = prim.Where(b, isInf(b, m), op.FloatVal(0), m)
@@ -471,7 +510,7 @@ func timesLog(b op.Builder, x, y op.Val, log unaryEmit, ofNumber func(float64) f
 func evalHypot(a *op.Args) []op.Val {
 	x, y, b := a.Val(), a.Val(), a.B
 	d := promote(b, &x, &y)
-	if !d.IsFloat() {
+	if !d.IsInexact() {
 		unsupported("hypot_cpu", d)
 	}
 	narrow := widen(b, d, &x, &y)

@@ -12,7 +12,7 @@ func registerConvertOps() {
 		d    ir.DType
 	}{
 		{"float", ir.F32}, {"double", ir.F64}, {"half", ir.F16}, {"bfloat16", ir.BF16}, {"long", ir.I64}, {"int", ir.I32},
-		{"bool", ir.Bool},
+		{"bool", ir.Bool}, {"cfloat", ir.C64}, {"cdouble", ir.C128},
 		{"byte", ir.U8}, {"char", ir.I8}, {"short", ir.I16},
 	} {
 		methodView(m.name+"(Tensor self) -> Tensor", "The tensor as "+m.d.String()+"; itself when it is.",

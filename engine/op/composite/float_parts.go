@@ -132,7 +132,11 @@ func registerExponents(mismatch op.Sample) {
 		Eval: func(a *op.Args) []op.Val {
 			x, y, b := a.Val(), a.Val(), a.B
 			align(b, ir.InvalidDType, &x, &y)
-			return a.Ret(power(b, cast(b, x, ir.F64), cast(b, y, ir.F64)))
+			d := ir.F64
+			if x.DType().IsComplex() || y.DType().IsComplex() {
+				d = ir.C128
+			}
+			return a.Ret(power(b, cast(b, x, d), cast(b, y, d)))
 		},
 	})
 	op.Register(op.Def{

@@ -2,6 +2,7 @@ package composite
 
 import (
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
 )
 
 // registerForwardOps registers the operators at the ends of forward mode. Levels count from 1, the outermost.
@@ -14,12 +15,19 @@ func registerForwardOps() {
 	hidden("_make_dual(Tensor self, Tensor tangent, int level) -> Tensor", "Self with a tangent at a level.", false,
 		func(a *op.Args, f op.Forward) []op.Val {
 			x, t := a.Val(), a.Val()
-			return a.Ret(f.Dual(x, t, a.Int()))
+			if !x.DType().IsComplex() {
+				return a.Ret(f.Dual(x, t, a.Int()))
+			}
+			t = op.PairsOf(a.B, prim.Cast(a.B, t, x.DType()))
+			return a.Ret(op.ComplexOf(a.B, f.Dual(op.PairsOf(a.B, x), t, a.Int())))
 		})
 	hidden("_tangent(Tensor self, int level) -> Tensor[]", "The tangent of self at a level, none where it is zero.", false,
 		func(a *op.Args, f op.Forward) []op.Val {
 			x := a.Val()
-			if t := f.Tangent(x, a.Int()); t.IsTensor() {
+			if t := f.Tangent(op.PairsOf(a.B, x), a.Int()); t.IsTensor() {
+				if x.DType().IsComplex() {
+					t = prim.AsComplex(a.B, t)
+				}
 				return a.Ret(t)
 			}
 			return nil

@@ -195,7 +195,7 @@ func assigned(b op.Builder, self, value op.Val) op.Val {
 		fail(ir.ErrRuntime, "output with shape %s doesn't match the broadcast shape %s", ir.ShapeString(s),
 			ir.ShapeString(ir.BroadcastShape(s, v)))
 	}
-	value = prim.ToDevice(b, value, self.Device())
+	value = prim.ToDevice(b, asType(b, value, self.DType()), self.Device())
 	return expand(b, cast(b, value, self.DType()), s)
 }
 

@@ -51,6 +51,9 @@ func squareOf(name string, x op.Val) op.Val {
 
 func mT(b op.Builder, x op.Val) op.Val { return prim.Transpose(b, x, -2, -1) }
 
+// mH is the conjugate transpose.
+func mH(b op.Builder, x op.Val) op.Val { return prim.Conj(b, mT(b, x)) }
+
 // leading is the batch dims of matrices.
 func leading(x op.Val) []int64 { return x.Shape()[:len(x.Shape())-2] }
 
@@ -86,7 +89,7 @@ func det(b op.Builder, x op.Val) op.Val {
 		return prim.Mul(b, prim.Prod(b, d, last), sign)
 	}
 	zero := prim.Cast(b, prim.Eq(b, d, op.FloatVal(0)), d.DType())
-	near := prim.Prod(b, prim.Add(b, d, prim.Mul(b, zero, op.FloatVal(prim.Epsilon(d.DType())))), last)
+	near := prim.Prod(b, prim.Add(b, d, prim.Mul(b, zero, op.FloatVal(prim.Epsilon(d.DType().Real())))), last)
 	off := prim.Sub(b, b.Detach(near), prim.Prod(b, b.Detach(d), last))
 	return prim.Mul(b, prim.Sub(b, near, off), sign)
 }
@@ -180,6 +183,9 @@ func registerLinalgOps() {
 		Samples: samples(wellPosed, "P(2,3,3)"), ErrorSamples: samples("T(2,3)"),
 		Eval: func(a *op.Args) []op.Val {
 			sign, logabs := slogdet(a.B, squareOf("logdet", a.Val()))
+			if sign.DType().IsComplex() {
+				return a.Ret(prim.Add(a.B, prim.Log(a.B, sign), logabs))
+			}
 			return a.Ret(prim.Where(a.B, prim.Lt(a.B, sign, op.FloatVal(0)), op.FloatVal(math.NaN()), logabs))
 		},
 	})
@@ -318,7 +324,7 @@ func luSolve(b op.Builder, name string, lu, pivots, y op.Val, left, adjoint bool
 			ir.ShapeString(p))
 	}
 	if !left {
-		return mT(b, luSolve(b, name, lu, pivots, mT(b, y), true, !adjoint))
+		return mH(b, luSolve(b, name, lu, pivots, mH(b, y), true, !adjoint))
 	}
 	if y.Shape()[len(y.Shape())-2] != n || y.DType() != lu.DType() {
 		fail(ir.ErrRuntime, "%s: Incompatible shapes of A and B for the equation AX = B (%dx%d and %s)", name, n, n,
@@ -396,12 +402,12 @@ func registerTriangularSystems() {
 // with l l', for all of l and not for its triangle alone.
 func choleskySolve(b op.Builder, l, y op.Val, upper bool) op.Val {
 	if upper {
-		l = mT(b, l)
+		l = mH(b, l)
 	}
 	if !b.NeedsGrad(l) {
-		return prim.TriangularSolve(b, mT(b, l), prim.TriangularSolve(b, l, y, false, false), true, false)
+		return prim.TriangularSolve(b, mH(b, l), prim.TriangularSolve(b, l, y, false, false), true, false)
 	}
 	whole := prim.Add(b, prim.Tri(b, b.Detach(l), 0, false), prim.Sub(b, l, b.Detach(l)))
-	x, _, _, _ := prim.LinearSolve(b, matrix(b, whole, mT(b, whole), none), y, prim.Unchecked)
+	x, _, _, _ := prim.LinearSolve(b, matrix(b, whole, mH(b, whole), none), y, prim.Unchecked)
 	return prim.Add(b, x, prim.Sub(b, choleskySolve(b, b.Detach(l), b.Detach(y), false), b.Detach(x)))
 }

@@ -15,8 +15,8 @@ func cholesky(b op.Builder, x op.Val, upper bool, f prim.Failure) (l, status op.
 	if !upper {
 		return prim.Cholesky(b, x, f)
 	}
-	l, status = prim.Cholesky(b, mT(b, x), f)
-	return mT(b, l), status
+	l, status = prim.Cholesky(b, mH(b, x), f)
+	return mH(b, l), status
 }
 
 // noneOf is no element of x, with a place in its history.
@@ -207,6 +207,9 @@ func evalHouseholder(a *op.Args) []op.Val {
 // reflected is Q c, or Q' c, for the product Q of the reflections 1 - tau v v'; the v are in the columns of x below the
 // diagonal.
 func reflected(b op.Builder, x, tau, c op.Val, transpose bool) op.Val {
+	if transpose {
+		tau = prim.Conj(b, tau)
+	}
 	v, _ := unpackLU(b, x)
 	k := tau.Shape()[len(tau.Shape())-1]
 	for i := range k {
@@ -216,7 +219,7 @@ func reflected(b op.Builder, x, tau, c op.Val, transpose bool) op.Val {
 		}
 		vj := prim.Slice(b, v, -1, j, j+1, 1)
 		t := prim.Unsqueeze(b, prim.Slice(b, tau, -1, j, j+1, 1), -1)
-		w := matrix(b, mT(b, vj), c, none)
+		w := matrix(b, mH(b, vj), c, none)
 		c = prim.Sub(b, c, matrix(b, prim.Mul(b, vj, prim.Expand(b, t, vj.Shape())), w, none))
 	}
 	return c
@@ -246,7 +249,7 @@ func evalOrmqr(a *op.Args) []op.Val {
 	if left {
 		return a.Ret(reflected(b, x, tau, c, transpose))
 	}
-	return a.Ret(mT(b, reflected(b, x, tau, mT(b, c), !transpose)))
+	return a.Ret(mH(b, reflected(b, x, tau, mH(b, c), !transpose)))
 }
 
 // evalGeqrf reflects column after column onto its first element. In each step the rest of the matrix loses a row and a
@@ -261,16 +264,22 @@ func evalGeqrf(a *op.Args) []op.Val {
 		m := rest.Shape()[down]
 		column, others := prim.Slice(b, rest, -1, 0, 1, 1), prim.Slice(b, rest, -1, 1, rest.Shape()[across], 1)
 		first, below := prim.Slice(b, column, -2, 0, 1, 1), prim.Slice(b, column, -2, 1, m, 1)
-		norm := safeNorm(b, column, down)
+		norm, side := safeNorm(b, column, down), first
 		same := prim.Eq(b, prim.Unsqueeze(b, prim.Sum(b, prim.Abs(b, below), []int64{down}), -2), op.FloatVal(0))
-		head := prim.Where(b, same, first, prim.Where(b, prim.Lt(b, first, op.FloatVal(0)), norm, prim.Neg(b, norm)))
+		if first.DType().IsComplex() { // R has a real diagonal
+			side = prim.Real(b, first)
+			same = prim.BitwiseAnd(b, same, prim.Eq(b, prim.Imag(b, first), op.FloatVal(0)))
+		}
+		head := prim.Where(b, prim.Lt(b, side, op.FloatVal(0)), norm, prim.Neg(b, norm))
+		head = prim.Where(b, same, first, cast(b, head, first.DType()))
 		tau := prim.Where(b, same, op.FloatVal(0), prim.Div(b, prim.Sub(b, head, first), prim.Where(b, same, op.FloatVal(1),
 			head)))
 		span := prim.Where(b, same, op.FloatVal(1), prim.Sub(b, first, head))
 		v := prim.Div(b, below, prim.Expand(b, span, below.Shape()))
 		full := prim.Cat(b, []op.Val{prim.OnesLike(b, first), v}, down)
-		w := matrix(b, mT(b, full), others, none)
-		others = prim.Sub(b, others, matrix(b, prim.Mul(b, full, prim.Expand(b, tau, full.Shape())), w, none))
+		w := matrix(b, mH(b, full), others, none)
+		turn := prim.Expand(b, prim.Conj(b, tau), full.Shape())
+		others = prim.Sub(b, others, matrix(b, prim.Mul(b, full, turn), w, none))
 		heads, vectors, taus = append(heads, head), append(vectors, v), append(taus, tau)
 		rows = append(rows, prim.Slice(b, others, -2, 0, 1, 1))
 		rest = prim.Slice(b, others, -2, 1, m, 1)
@@ -295,7 +304,31 @@ func safeNorm(b op.Builder, x op.Val, dim int64) op.Val {
 	return prim.Mul(b, most, prim.Sqrt(b, prim.Unsqueeze(b, prim.SumSquares(b, part, []int64{dim}), dim)))
 }
 
+// registerEig registers the eigenvalues of general matrices, which are complex.
+func registerEig() {
+	eig := func(b op.Builder, x op.Val) (values, vectors op.Val) {
+		x = squareOf("linalg.eig", x)
+		return prim.Eig(b, prim.Cast(b, x, x.DType().Complex()))
+	}
+	forms(op.Def{
+		Doc: "The eigenvalues of square matrices, and eigenvectors of norm 1 in columns; both are complex.", Out: true,
+		ErrorSamples: samples("T(3)", "T(2,3)"),
+		Eval: func(a *op.Args) []op.Val {
+			w, v := eig(a.B, a.Val())
+			return a.Ret(w, v)
+		},
+	}, "linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)")
+	forms(op.Def{
+		Doc: "The eigenvalues of square matrices, which are complex.", Out: true, ErrorSamples: samples("T(3)", "T(2,3)"),
+		Eval: func(a *op.Args) []op.Val {
+			w, _ := eig(a.B, a.Val())
+			return a.Ret(w)
+		},
+	}, "linalg_eigvals(Tensor self) -> Tensor")
+}
+
 func registerEigen() {
+	registerEig()
 	uplo := "str(L|U|l|u) UPLO='L'"
 	forms(op.Def{
 		Doc:     "Eigenvalues, ascending, and eigenvectors, in columns, of symmetric matrices. One triangle is read.",
@@ -315,7 +348,7 @@ func registerEigen() {
 			b := a.B
 			w, v := prim.Eigh(b, squareOf("linalg.matrix_sqrth", a.Val()), false)
 			scale := prim.Expand(b, prim.Unsqueeze(b, prim.Sqrt(b, w), -2), v.Shape())
-			return a.Ret(matrix(b, prim.Mul(b, v, scale), mT(b, v), none))
+			return a.Ret(matrix(b, prim.Mul(b, v, scale), mH(b, v), none))
 		},
 	})
 	forms(op.Def{
@@ -373,7 +406,7 @@ func registerSVD() {
 			}
 			u, s, vt := prim.SVD(b, x, false)
 			scale := prim.Expand(b, prim.Unsqueeze(b, s, -1), vt.Shape())
-			return a.Ret(matrix(b, u, vt, none), matrix(b, mT(b, vt), prim.Mul(b, scale, vt), none))
+			return a.Ret(matrix(b, u, vt, none), matrix(b, mH(b, vt), prim.Mul(b, scale, vt), none))
 		},
 	})
 	op.Register(op.Def{
@@ -390,7 +423,7 @@ func registerSVD() {
 				return a.Ret(zeros(m), singularValues(b, x), zeros(n))
 			}
 			u, s, vt := prim.SVD(b, x, !some)
-			return a.Ret(u, s, mT(b, vt))
+			return a.Ret(u, s, mH(b, vt))
 		},
 	})
 }

@@ -16,7 +16,7 @@ func normInput(a *op.Args, name string, x op.Val, d ir.DType) op.Val {
 	if d == ir.InvalidDType {
 		return x
 	}
-	if !d.IsFloat() {
+	if !d.IsInexact() {
 		fail(ir.ErrRuntime, "%s: dtype should be floating point or complex. Got %s", name, typeName(d))
 	}
 	if d.Size() < x.DType().Size() && a.Lower[min(int(x.Device()), 1)] == ir.InvalidDType { // autocast has widened it
@@ -280,8 +280,8 @@ func spectrumSizes(b op.Builder, x op.Val, hermitian bool) op.Val {
 // times the larger dim, or 0 where atol is above 0.
 func tolerances(b op.Builder, x, atol, rtol op.Val) (op.Val, op.Val) {
 	m, n := matrixSize("linalg.pinv", x)
-	d := x.DType()
-	needNormType("linalg.pinv", d)
+	needNormType("linalg.pinv", x.DType())
+	d := x.DType().Real()
 	whole := func(v op.Val) op.Val {
 		if v.IsScalar() {
 			return prim.Fill(b, v, d, x.Device(), leading(x))
@@ -376,7 +376,7 @@ func evalLstsq(a *op.Args) []op.Val {
 		rcond = none
 	}
 	v := matrix(b, pinv(b, x, none, rcond, false), y, none)
-	rank, singular, residuals := emptyLike(b, x, ir.I64), emptyLike(b, x, x.DType()), noneOf(b, x)
+	rank, singular, residuals := emptyLike(b, x, ir.I64), emptyLike(b, x, x.DType().Real()), noneOf(b, realPart(b, x))
 	if driver != 0 {
 		s := singularValues(b, b.Detach(x))
 		_, rtol := tolerances(b, x, none, rcond)

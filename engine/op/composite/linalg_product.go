@@ -45,9 +45,10 @@ func registerLinalgProductOps() {
 			}
 			needNormType("linalg.vecdot", x.DType())
 			if len(x.Shape()) == 1 && len(y.Shape()) == 1 {
-				return a.Ret(dot(a.B, x, y))
+				return a.Ret(dot(a.B, prim.Conj(a.B, x), y))
 			}
 			promote(a.B, &x, &y)
+			x = prim.Conj(a.B, x)
 			return a.Ret(reduceDims(a.B, prim.Sum, prim.Mul(a.B, x, y), dimMask([]int64{d}, len(x.Shape())), false))
 		},
 	}, "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor")
@@ -347,7 +348,8 @@ func covariance(a *op.Args, x, counts, weights op.Val, correction int64) op.Val 
 	d := resultType(b, x, counts, weights)
 	x = cast(b, x, d)
 	n, cols := x.Shape()[1], dimMask([]int64{1}, 2)
-	w := prim.Fill(b, op.IntVal(1), x.DType(), x.Device(), []int64{n})
+	real := x.DType().Real()
+	w := prim.Fill(b, op.IntVal(1), real, x.Device(), []int64{n})
 	for i, v := range []op.Val{counts, weights} {
 		if !v.IsTensor() {
 			continue
@@ -356,21 +358,21 @@ func covariance(a *op.Args, x, counts, weights op.Val, correction int64) op.Val 
 			fail(ir.ErrRuntime, "cov(): %s: got %s of shape %s, want %s of shape [%d]", []string{"fweights", "aweights"}[i],
 				typeName(v.DType()), ir.ShapeString(v.Shape()), []string{"integers", "floats"}[i], n)
 		}
-		w = prim.Mul(b, w, prim.Reshape(b, cast(b, v, x.DType()), []int64{n}))
+		w = prim.Mul(b, w, prim.Reshape(b, cast(b, v, real), []int64{n}))
 	}
 	total := prim.Sum(b, w, []int64{0})
 	mean := reduceDims(b, prim.Sum, prim.Mul(b, x, expand(b, w, x.Shape())), cols, true)
 	mean = prim.Div(b, mean, expand(b, total, mean.Shape()))
 	lost := op.FloatVal(float64(correction))
 	if weights.IsTensor() && correction != 0 {
-		squares := prim.Sum(b, prim.Mul(b, w, prim.Reshape(b, cast(b, weights, x.DType()), []int64{n})), []int64{0})
+		squares := prim.Sum(b, prim.Mul(b, w, prim.Reshape(b, cast(b, weights, real), []int64{n})), []int64{0})
 		lost = prim.Mul(b, prim.Div(b, squares, total), lost)
 	}
 	norm := prim.Maximum(b, prim.Sub(b, total, lost), op.FloatVal(0))
 	centred := prim.Sub(b, x, expand(b, mean, x.Shape()))
-	right := lowered(a, mT(b, prim.Mul(b, centred, expand(b, w, x.Shape()))))
+	right := lowered(a, mH(b, prim.Mul(b, centred, expand(b, w, x.Shape()))))
 	c := matrix(b, lowered(a, centred), right, none)
-	c = prim.Div(b, c, expand(b, cast(b, norm, c.DType()), c.Shape()))
+	c = prim.Div(b, c, expand(b, cast(b, norm, c.DType().Real()), c.Shape()))
 	if c.L().Numel == 1 {
 		return prim.Reshape(b, c, nil)
 	}
@@ -397,9 +399,18 @@ func registerCovariance() {
 			if len(c.Shape()) == 0 {
 				return a.Ret(prim.Div(b, c, c))
 			}
-			d := prim.Sqrt(b, diagonal(b, c, 0, 0, 1))
+			d := diagonal(b, c, 0, 0, 1)
+			if c.DType().IsComplex() {
+				d = prim.Real(b, d)
+			}
+			d = prim.Sqrt(b, d)
 			c = prim.Div(b, c, expand(b, prim.Unsqueeze(b, d, -1), c.Shape()))
 			c = prim.Div(b, c, expand(b, d, c.Shape()))
+			if c.DType().IsComplex() {
+				re, im := prim.Real(b, c), prim.Imag(b, c)
+				return a.Ret(prim.MakeComplex(b, clampNumbers(b, re, op.FloatVal(-1), op.FloatVal(1)),
+					clampNumbers(b, im, op.FloatVal(-1), op.FloatVal(1))))
+			}
 			return a.Ret(clampNumbers(b, c, op.FloatVal(-1), op.FloatVal(1)))
 		},
 	})

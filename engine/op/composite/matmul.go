@@ -216,8 +216,9 @@ func registerMatrixProducts() {
 		Eval:         func(a *op.Args) []op.Val { return a.Ret(dot(a.B, a.Val(), a.Val())) },
 	})
 	op.Register(op.Def{
-		Sig: "vdot(Tensor self, Tensor other) -> Tensor", Doc: "dot.", Out: true, Samples: samples("T(4), T(4)"),
-		ErrorSamples: samples("T(3), T(4)"), Eval: func(a *op.Args) []op.Val { return a.Ret(dot(a.B, a.Val(), a.Val())) },
+		Sig: "vdot(Tensor self, Tensor other) -> Tensor", Doc: "dot of the conjugate of self.", Out: true,
+		Samples: samples("T(4), T(4)"), ErrorSamples: samples("T(3), T(4)"),
+		Eval: func(a *op.Args) []op.Val { return a.Ret(dot(a.B, prim.Conj(a.B, a.Val()), a.Val())) },
 	})
 	for _, name := range []string{"outer", "ger"} {
 		op.Register(op.Def{

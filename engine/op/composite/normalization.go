@@ -106,6 +106,9 @@ func evalRMSNorm(a *op.Args) []op.Val {
 	w, eps := a.Val(), a.Scalar()
 	checkNormalized(x, shape, "", map[string]op.Val{"weight": w})
 	needFloat("rms_norm", x)
+	if x.DType().IsComplex() {
+		return a.Ret(complexRMSNorm(b, x, w, eps, len(shape)))
+	}
 	if eps.Kind == op.None {
 		eps = op.FloatVal(machineEpsilon(x.DType().ComputeType()))
 	}
@@ -114,6 +117,25 @@ func evalRMSNorm(a *op.Args) []op.Val {
 		return a.Ret(cast(b, prim.Mul(b, y, expand(b, cast(b, w, y.DType()), x.Shape())), x.DType()))
 	}
 	return a.Ret(prim.RMSNorm(b, x, w, eps, len(shape)))
+}
+
+func complexRMSNorm(b op.Builder, x, w, eps op.Val, n int) op.Val {
+	if eps.Kind == op.None {
+		eps = op.FloatVal(machineEpsilon(x.DType().Real()))
+	}
+	var dims []int64
+	s := x.Shape()
+	for d := len(s) - n; d < len(s); d++ {
+		dims = append(dims, int64(d))
+	}
+	mask := dimMask(dims, len(s))
+	total := reduceDims(b, prim.Sum, prim.Mul(b, x, x), mask, true) // as PyTorch: the squares of complex numbers
+	mean := prim.Div(b, total, op.FloatVal(float64(ir.MaskedNumel(mask, s))))
+	y := prim.Mul(b, x, expand(b, prim.Rsqrt(b, prim.Add(b, mean, eps)), s))
+	if !w.IsTensor() {
+		return y
+	}
+	return prim.Mul(b, y, expand(b, cast(b, w, y.DType()), s))
 }
 
 func checkRate(p float64) {

@@ -11,16 +11,16 @@ import (
 func registerSpacesOps() {
 	creation("linspace(Scalar start, Scalar end, int steps"+factoryParams,
 		"steps numbers from start to end, evenly spaced.", op.Function, func(a *op.Args) []op.Val {
-			start, end, n := a.Scalar().Float(), a.Scalar().Float(), a.Int()
-			o := factory(a, a.B.DefaultDType())
-			return a.Ret(cast(a.B, ramp(a.B, start, end, n, o), o.dtype))
+			start, end, n := a.Scalar(), a.Scalar(), a.Int()
+			o := factory(a, rampType(a.B, start, end))
+			return a.Ret(cast(a.B, anyRamp(a.B, start, end, n, o), o.dtype))
 		}, samples("0, 1, 5", "-2.0, 3.0, 7", "1, 9, 1", "0, 1, 0", "0, 10, 5 | dtype=torch.int64",
 			"4.3, -3, 9 | dtype=torch.int64", "-1, 1, 6 | dtype=torch.float64"), sample("0, 1, -1"))
 	creation("logspace(Scalar start, Scalar end, int steps, float base=10.0"+factoryParams,
 		"base to the power of steps numbers from start to end, evenly spaced.", op.Function, func(a *op.Args) []op.Val {
-			start, end, n, base := a.Scalar().Float(), a.Scalar().Float(), a.Int(), a.Float()
-			o := factory(a, a.B.DefaultDType())
-			return a.Ret(cast(a.B, prim.Pow(a.B, op.FloatVal(base), ramp(a.B, start, end, n, o)), o.dtype))
+			start, end, n, base := a.Scalar(), a.Scalar(), a.Int(), a.Float()
+			o := factory(a, rampType(a.B, start, end))
+			return a.Ret(cast(a.B, prim.Pow(a.B, op.FloatVal(base), anyRamp(a.B, start, end, n, o)), o.dtype))
 		}, samples("0, 1, 5", "-2.0, 2.0, 7", "1, 9, 1", "0, 1, 0", "0, 6, 4, 2 | dtype=torch.int64",
 			"-1, 1, 6 | dtype=torch.float64"), sample("0, 1, -1"))
 	creation("scalar_tensor(Scalar s"+factoryParams, "A 0-dim tensor of the default dtype.", op.Function,
@@ -30,6 +30,27 @@ func registerSpacesOps() {
 		}, samples("1", "2.5", "True", "3 | dtype=torch.int64"))
 	registerStrided()
 	registerTriangleIndices()
+}
+
+// rampType is the default dtype of a range: complex where an end is.
+func rampType(b op.Builder, start, end op.Val) ir.DType {
+	if start.Number || end.Number {
+		return complexDefault(b)
+	}
+	return b.DefaultDType()
+}
+
+// anyRamp is ramp, also between complex numbers.
+func anyRamp(b op.Builder, start, end op.Val, n int64, o options) op.Val {
+	if !o.dtype.IsComplex() {
+		for _, v := range []op.Val{start, end} {
+			asType(b, v, o.dtype) // refuses a complex number
+		}
+		return ramp(b, start.Float(), end.Float(), n, o)
+	}
+	t := ramp(b, 0, 1, n, options{dtype: o.dtype.Real(), device: o.device})
+	first := filled(b, start, o, []int64{n})
+	return prim.Add(b, first, prim.Mul(b, prim.Sub(b, filled(b, end, o, []int64{n}), first), t))
 }
 
 // ramp is n numbers from start to end, in the compute type of o's dtype. The second half is counted from the end, so

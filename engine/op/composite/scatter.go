@@ -280,7 +280,7 @@ func reduceAt(b op.Builder, x, i, src op.Val, dim, how int64, includeSelf bool) 
 		return y
 	}
 	count = prim.Maximum(b, prim.ScatterAdd(b, count, i, prim.OnesLike(b, src), dim), op.IntVal(1))
-	if x.DType().IsFloat() {
+	if x.DType().IsInexact() {
 		return prim.Div(b, y, count)
 	}
 	return prim.FloorDivide(b, y, count)
@@ -456,6 +456,9 @@ func registerViewScatters() {
 				x = prim.Copy(b, x)
 			}
 			size := ir.AvalOf(x.Aval).Layout.Numel
+			if x.DType().IsComplex() {
+				size /= 2
+			}
 			if batched { // the storage of an element is its own copy
 				size = x.L().Numel
 			}
@@ -465,7 +468,7 @@ func registerViewScatters() {
 				return prim.AsStrided(b, v, l.Shape, l.Stride,
 					v.Offset+offset)
 			})
-			return a.Ret(prim.AsStrided(b, y, x.Shape(), x.L().Stride, x.Offset))
+			return a.Ret(prim.AsStrided(b, y, x.Shape(), x.L().Stride, elementOffset(x)))
 		},
 	})
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func needNormType(name string, d ir.DType) {
-	if !d.IsFloat() {
+	if !d.IsInexact() {
 		fail(ir.ErrNotImplemented, "%s: Expected a floating point or complex tensor as input. Got %s", name, typeName(d))
 	}
 }
@@ -33,7 +33,7 @@ func vectorNorm(b op.Builder, x op.Val, p float64, mask []bool, keepdim bool) op
 	case p == 0 && b.NeedsGrad(x): // a count with a gradient, which is 0
 		return total(prim.Sum, prim.Where(b, prim.Ne(b, b.Detach(x), op.FloatVal(0)), op.FloatVal(1), prim.Sign(b, x)))
 	case p == 0:
-		return total(prim.Sum, prim.Cast(b, prim.Ne(b, x, op.FloatVal(0)), x.DType()))
+		return total(prim.Sum, prim.Cast(b, prim.Ne(b, x, op.FloatVal(0)), x.DType().Real()))
 	case math.IsInf(p, 1):
 		return total(prim.Amax, prim.Abs(b, x))
 	case math.IsInf(p, -1):
@@ -163,7 +163,7 @@ func evalForeachNorm(a *op.Args) []op.Val {
 	// Squares are added without roots between them, except for halves, whose squares overflow.
 	squares := p == 2 && !slices.ContainsFunc(ts, func(t op.Val) bool {
 		return t.DType().Size() < 4 ||
-			!t.DType().IsFloat()
+			!t.DType().IsInexact()
 	})
 	if squares {
 		part = func(t op.Val) op.Val { return reduceDims(b, prim.SumSquares, t, all(t), false) }
@@ -189,7 +189,11 @@ func logsumexp(b op.Builder, x op.Val, mask []bool, keepdim bool) op.Val {
 	if ir.MaskedNumel(mask, x.Shape()) == 0 {
 		return prim.Log(b, reduceDims(b, prim.Sum, prim.Exp(b, x), mask, keepdim))
 	}
-	m := reduceDims(b, prim.Amax, b.Detach(x), mask, true)
+	top := b.Detach(x)
+	if x.DType().IsComplex() {
+		top = prim.Real(b, top)
+	}
+	m := reduceDims(b, prim.Amax, top, mask, true)
 	m = prim.Where(b, isInf(b, m), op.FloatVal(0), m)
 	s := reduceDims(b, prim.Sum, prim.Exp(b, prim.Sub(b, x, expand(b, m, x.Shape()))), mask, keepdim)
 	return prim.Add(b, prim.Log(b, s), prim.Reshape(b, m, s.Shape()))

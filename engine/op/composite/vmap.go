@@ -47,6 +47,9 @@ func registerVmapOps() {
 
 // hideDim turns a dim into the hidden dim of a level that x lacks.
 func hideDim(b op.Builder, x op.Val, dim int, level int64) op.Val {
+	if x.DType().IsComplex() {
+		return prim.AsComplex(b, hideDim(b, op.PairsOf(b, x), dim, level))
+	}
 	l := x.L()
 	n := len(l.Hidden)
 	at := 0 // the place of the level among those of x
@@ -72,6 +75,9 @@ func hideDim(b op.Builder, x op.Val, dim int, level int64) op.Val {
 
 // showDim is the inverse of hideDim.
 func showDim(b op.Builder, x op.Val, dim int, level, size int64) op.Val {
+	if x.DType().IsComplex() {
+		return prim.AsComplex(b, showDim(b, op.PairsOf(b, x), dim, level, size))
+	}
 	if f, ok := b.(op.Forward); ok {
 		x = f.Settled(x, []ir.HiddenDim{{Level: level, Size: size}})
 	}
@@ -110,6 +116,9 @@ func likeBatch(b op.Builder, v, x op.Val) op.Val {
 	hidden := slices.Clone(x.L().Hidden)
 	if hidden == nil {
 		return v
+	}
+	if v.DType().IsComplex() {
+		return prim.AsComplex(b, likeBatch(b, op.PairsOf(b, v), x))
 	}
 	for i := range hidden {
 		hidden[i].Stride = 0

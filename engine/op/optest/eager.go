@@ -84,6 +84,9 @@ func (e *Eager) Emit(p op.PrimID, attr []int64, in ...op.Val) op.Val {
 
 // EmitN implements op.Builder.
 func (e *Eager) EmitN(id op.PrimID, attr []int64, in ...op.Val) []op.Val {
+	if op.OnComplex(id, attr, in) {
+		return op.EmitComplex(e, id, attr, slices.Clone(in))
+	}
 	p := op.PrimOf(id)
 	attr = append([]int64(nil), attr...)
 	specs, err := p.Infer(in, attr, nil)
@@ -220,6 +223,18 @@ func (e *Eager) record(p *op.Prim, attr []int64, in, outs []op.Val) {
 
 // View implements op.Builder.
 func (e *Eager) View(v op.Val, l *ir.Layout, offset int64, step op.ViewOp) op.Val {
+	if step.Kind == op.ViewPair {
+		v.Layout = l.ID
+		return v
+	}
+	if v.Layout.IsComplex() {
+		pairs := v
+		pairs.Layout = v.L().Pairs().ID
+		if step.Kind == op.ViewPermute {
+			step.Dims = append(slices.Clone(step.Dims), int64(len(step.Dims)))
+		}
+		return op.ComplexOf(e, e.View(pairs, ir.PairLayout(l), v.Offset+2*(offset-v.Offset), step))
+	}
 	out := v
 	out.Layout, out.Offset, out.Tape = l.ID, offset, 0
 	if v.Tape != 0 && !e.off {

@@ -16,7 +16,7 @@ func setBatchRules() {
 		}
 	}
 	for _, id := range []op.PrimID{pCholesky, pLUFactor, pLUPermutation, pLinearSolve, pTriangularSolve, pQR, pEigh, pSVD,
-		pPinv, pMatrixExp, pLDLFactor, pLDLSolve} {
+		pPinv, pMatrixExp, pLDLFactor, pLDLSolve, pEig} {
 		op.SetBatch(id, op.BatchSame, batchFactor)
 	}
 	for _, id := range []op.PrimID{pSearch, pWindowSum, pWindowMax} {

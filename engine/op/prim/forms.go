@@ -41,6 +41,7 @@ var forms = map[string]string{
 	"pinv":               "a, atol, rtol {option, failure} -> y",
 	"matrix_exp":         "a {option, failure} -> y",
 	"ldl_factor":         "a {option, failure} -> ld, pivots, status",
+	"eig":                "a {option, failure} -> values, vectors",
 	"ldl_solve":          "ld, b, pivots {option, failure} -> x",
 	"cross_entropy": "x, class {dim, ignored class} -> loss, whether it counts, maximum, log of the sum of exponentials " +
 		"(statistics in float32)",

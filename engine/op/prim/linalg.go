@@ -14,7 +14,7 @@ import (
 
 var (
 	pCholesky, pLUFactor, pLUPermutation, pLinearSolve, pTriangularSolve op.PrimID
-	pQR, pEigh, pSVD, pPinv, pMatrixExp, pLDLFactor, pLDLSolve           op.PrimID
+	pQR, pEigh, pSVD, pPinv, pMatrixExp, pLDLFactor, pLDLSolve, pEig     op.PrimID
 )
 
 // Failure says which call the error names where a matrix has no factorisation. Unchecked: no error, only the status
@@ -39,6 +39,7 @@ const (
 	FailLDL
 	FailLDLEx
 	FailLDLSolve
+	FailEig
 )
 
 const (
@@ -71,6 +72,7 @@ var failures = [...]struct {
 	FailSVD:        {"linalg.svd", notFinite, ir.ErrLinAlg},
 	FailPivots: {"torch.lu_unpack", "the pivot number %d is out of range: LU_pivots must be between 1 and LU.size(-2)",
 		ir.ErrRuntime},
+	FailEig:   {"linalg.eig", notFinite, ir.ErrLinAlg},
 	FailLDL:   {"torch.linalg.ldl_factor", zeroBlock, ir.ErrRuntime},
 	FailLDLEx: {"torch.linalg.ldl_factor_ex", zeroBlock, ir.ErrRuntime},
 	FailLDLSolve: {"torch.linalg.ldl_solve", "the pivot number %d is not one that ldl_factor returns",
@@ -92,12 +94,20 @@ func factorError(attr []int64, element int64) *ir.Error {
 
 // matrices describes an operand: the dims before the last two, rows and columns.
 type matrices struct {
-	d    ir.DType
-	lead []int64
-	m, n int64
+	d     ir.DType
+	lead  []int64
+	m, n  int64
+	pairs bool // complex elements, as pairs of numbers
 }
 
 func (x matrices) spec(sizes ...int64) op.OutSpec {
+	if x.pairs {
+		sizes = append(sizes, 2)
+	}
+	return x.real(sizes...)
+}
+
+func (x matrices) real(sizes ...int64) op.OutSpec {
 	return op.OutSpec{DType: x.d, Shape: slices.Concat(x.lead, sizes)}
 }
 
@@ -114,16 +124,23 @@ func factorInfer(kernel string, results func(x matrices, in []op.Val, option int
 		if d != ir.F32 && d != ir.F64 {
 			return nil, notImplemented(kernel, d)
 		}
+		pairs := attr[0]&pairsOption != 0
+		if pairs {
+			r--
+		}
 		if r < 2 {
 			return nil, ir.Errorf(ir.ErrRuntime, "%s: The input tensor must have at least 2 dimensions.", kernel)
 		}
-		return append(out, results(matrices{d, s[:r-2], s[r-2], s[r-1]}, in, attr[0])...), nil
+		return append(out, results(matrices{d, s[:r-2], s[r-2], s[r-1], pairs}, in, attr[0]&^pairsOption)...), nil
 	}
 }
 
 func registerLinalgPrims() {
 	register := func(p op.Prim) op.PrimID {
 		p.DataError = factorError
+		if p.VJP != nil {
+			p.VJP = ofPairs(p.VJP)
+		}
 		return op.RegisterPrim(p)
 	}
 	pCholesky = register(op.Prim{Name: "cholesky", Doc: "the lower factor of positive-definite matrices, and a status",
@@ -165,7 +182,7 @@ func registerLinalgPrims() {
 	pEigh = register(op.Prim{Name: "eigh", Doc: "eigenvalues, ascending, and vectors of symmetric matrices", NIn: 1,
 		SaveOut: 3, VJP: eighVJP,
 		Infer: factorInfer("linalg_eigh_cpu", func(x matrices, _ []op.Val, _ int64) []op.OutSpec {
-			return []op.OutSpec{x.spec(x.n), x.spec(x.n, x.n)}
+			return []op.OutSpec{x.real(x.n), x.spec(x.n, x.n)}
 		})})
 	pSVD = register(op.Prim{Name: "svd", Doc: "singular values, descending, with the vectors: u, s, vt", NIn: 1,
 		SaveOut: 7, VJP: svdVJP,
@@ -175,7 +192,7 @@ func registerLinalgPrims() {
 			if full != 0 {
 				rows, cols = x.m, x.n
 			}
-			return []op.OutSpec{x.spec(x.m, rows), x.spec(k), x.spec(cols, x.n)}
+			return []op.OutSpec{x.spec(x.m, rows), x.real(k), x.spec(cols, x.n)}
 		})})
 	pPinv = register(op.Prim{Name: "pinv", Doc: "the pseudoinverse; the other operands bound the singular values kept",
 		NIn: 3, SaveIn: 1, SaveOut: 1, VJP: pinvVJP,
@@ -199,7 +216,7 @@ func registerLinalgPrims() {
 
 // factored emits p on the CPU, or on Meta, and returns the results on the operands' device.
 func factored(b op.Builder, p op.PrimID, option int64, f Failure, more []int64, in ...op.Val) []op.Val {
-	dev, work, one := in[0].Device(), ir.CPU, 2
+	dev, work, one := in[0].Device(), ir.CPU, 2 // ranks are those of complex elements
 	if dev == ir.Meta {
 		work = dev
 	}
@@ -307,11 +324,11 @@ func PermuteRows(b op.Builder, x, order op.Val, back bool) op.Val {
 	return Gather(b, x, i, dim)
 }
 
-// LUSolve returns x with a x = y, or with adjoint a' x = y, from the factors of LUFactor.
+// LUSolve returns x with a x = y, or with adjoint a^H x = y, from the factors of LUFactor.
 func LUSolve(b op.Builder, lu, pivots, y op.Val, adjoint bool) op.Val {
 	order := LUPermutation(b, pivots, lu.Shape()[len(lu.Shape())-2])
 	if adjoint {
-		t := mT(b, lu)
+		t := mH(b, lu)
 		return PermuteRows(b, TriangularSolve(b, t, TriangularSolve(b, t, y, false, false), true, true), order, true)
 	}
 	return TriangularSolve(b, lu, TriangularSolve(b, lu, PermuteRows(b, y, order, false), false, true), true, false)

@@ -11,6 +11,24 @@ import (
 
 func mT(b op.Builder, x op.Val) op.Val { return Transpose(b, x, -2, -1) }
 
+// mH is the conjugate transpose.
+func mH(b op.Builder, x op.Val) op.Val { return Conj(b, mT(b, x)) }
+
+// mirrored is the Hermitian matrix with one triangle of x.
+func mirrored(b op.Builder, x op.Val, upper bool) op.Val {
+	off := int64(-1)
+	if upper {
+		off = 1
+	}
+	strict := Tri(b, x, off, upper)
+	if !x.DType().IsComplex() {
+		return Add(b, Tri(b, x, 0, upper), mT(b, strict))
+	}
+	whole := Tri(b, x, 0, upper)
+	twice := Add(b, Add(b, whole, mH(b, whole)), Add(b, strict, mH(b, strict)))
+	return Mul(b, twice, num(0.5))
+}
+
 func mm(b op.Builder, x, y op.Val) op.Val { return Matmul(b, x, y, op.Val{}) }
 
 // divideRight is x a^-1 for a triangular a.
@@ -39,9 +57,9 @@ func eye(b op.Builder, x op.Val) op.Val {
 // choleskyVJP is l^-T S l^-1 / 2 with S the symmetric matrix of lower triangle tril(l' g).
 func choleskyVJP(c *op.VJPCall) []op.Val {
 	b, l := c.B, c.Out[0]
-	phi := mm(b, mT(b, l), c.Cot[0])
-	s := Add(b, Tri(b, phi, 0, false), mT(b, Tri(b, phi, -1, false)))
-	x := TriangularSolve(b, mT(b, l), s, true, false)
+	phi := mm(b, mH(b, l), c.Cot[0])
+	s := Add(b, Tri(b, phi, -1, false), mH(b, Tri(b, phi, 0, false)))
+	x := TriangularSolve(b, mH(b, l), s, true, false)
 	return []op.Val{Mul(b, divideRight(b, x, l, false), num(0.5))}
 }
 
@@ -67,21 +85,21 @@ func luVJP(c *op.VJPCall) []op.Val {
 	below := Tri(b, square, -1, false)
 	g1 := colRange(b, rowRange(b, g, 0, k), 0, k)
 	gl, gu := Tri(b, g1, -1, false), Tri(b, g1, 0, true)
-	lower := Add(b, mm(b, mT(b, below), gl), gl)
-	upper := mm(b, gu, mT(b, u))
-	lT := mT(b, square)
+	lower := Add(b, mm(b, mH(b, below), gl), gl)
+	upper := mm(b, gu, mH(b, u))
+	lT := mH(b, square)
 	var rest op.Val
 	if m > n {
 		l2, gl2 := rowRange(b, lu, k, m), rowRange(b, g, k, m)
-		upper = Sub(b, upper, mm(b, mT(b, l2), gl2))
-		rest = divideRight(b, gl2, mT(b, u), false)
+		upper = Sub(b, upper, mm(b, mH(b, l2), gl2))
+		rest = divideRight(b, gl2, mH(b, u), false)
 	} else if n > m {
 		u2, gu2 := colRange(b, lu, k, n), colRange(b, g, k, n)
-		lower = Sub(b, lower, mm(b, gu2, mT(b, u2)))
+		lower = Sub(b, lower, mm(b, gu2, mH(b, u2)))
 		rest = TriangularSolve(b, lT, gu2, true, true)
 	}
 	phi := Add(b, Tri(b, lower, -1, false), Tri(b, upper, 0, true))
-	out := divideRight(b, TriangularSolve(b, lT, phi, true, true), mT(b, u), false)
+	out := divideRight(b, TriangularSolve(b, lT, phi, true, true), mH(b, u), false)
 	if m > n {
 		out = Cat(b, []op.Val{out, rest}, -2)
 	} else if n > m {
@@ -99,13 +117,13 @@ func solveVJP(c *op.VJPCall) []op.Val {
 	}
 	var gy op.Val
 	if b.NeedsGrad(c.In[0]) {
-		gy, _, _, _ = LinearSolve(b, mT(b, c.In[0]), c.Cot[0], Unchecked)
+		gy, _, _, _ = LinearSolve(b, mH(b, c.In[0]), c.Cot[0], Unchecked)
 	} else {
 		gy = LUSolve(b, b.Detach(c.Out[1]), c.Out[2], c.Cot[0], true)
 	}
 	out[1] = gy
 	if c.Need[0] {
-		out[0] = Neg(b, mm(b, gy, mT(b, c.Out[0])))
+		out[0] = Neg(b, mm(b, gy, mH(b, c.Out[0])))
 	}
 	return out
 }
@@ -113,14 +131,14 @@ func solveVJP(c *op.VJPCall) []op.Val {
 func triangularVJP(c *op.VJPCall) []op.Val {
 	b, out := c.B, make([]op.Val, 2)
 	upper, unit := c.Attr[0]&1 != 0, c.Attr[0]&2 != 0
-	gy := TriangularSolve(b, mT(b, c.In[0]), c.Cot[0], !upper, unit)
+	gy := TriangularSolve(b, mH(b, c.In[0]), c.Cot[0], !upper, unit)
 	out[1] = gy
 	if c.Need[0] {
 		from := flag(unit)
 		if !upper {
 			from = -from
 		}
-		out[0] = Neg(b, Tri(b, mm(b, gy, mT(b, c.Out[0])), from, upper))
+		out[0] = Neg(b, Tri(b, mm(b, gy, mH(b, c.Out[0])), from, upper))
 	}
 	return out
 }
@@ -131,7 +149,7 @@ func qrVJP(c *op.VJPCall) []op.Val {
 	b, x, q, r := c.B, c.In[0], c.Out[0], c.Out[1]
 	s := x.Shape()
 	m, n := s[len(s)-2], s[len(s)-1]
-	if c.Attr[0] != 0 && m > n {
+	if c.Attr[0]&1 != 0 && m > n {
 		fail(ir.ErrRuntime, "The QR decomposition is not differentiable when mode='complete' and nrows > ncols")
 	}
 	gq, gr := c.Cot[0], c.Cot[1]
@@ -139,7 +157,7 @@ func qrVJP(c *op.VJPCall) []op.Val {
 	if n > m {
 		if given(gr) {
 			y, gv := colRange(b, x, m, n), colRange(b, gr, m, n)
-			gq = sumCot(b, gq, mm(b, y, mT(b, gv)))
+			gq = sumCot(b, gq, mm(b, y, mH(b, gv)))
 			rest = mm(b, q, gv)
 			gr = colRange(b, gr, 0, m)
 		} else {
@@ -149,13 +167,13 @@ func qrVJP(c *op.VJPCall) []op.Val {
 	}
 	var inner op.Val
 	if given(gr) {
-		inner = mm(b, gr, mT(b, r))
+		inner = mm(b, gr, mH(b, r))
 	}
 	if given(gq) {
-		inner = sumCot(b, inner, Neg(b, mm(b, mT(b, q), gq)))
+		inner = sumCot(b, inner, Neg(b, mm(b, mH(b, q), gq)))
 	}
-	sym := Add(b, Tri(b, inner, 0, true), mT(b, Tri(b, inner, 1, true)))
-	out := divideRight(b, sumCot(b, gq, mm(b, q, sym)), mT(b, r), false)
+	sym := mirrored(b, inner, true)
+	out := divideRight(b, sumCot(b, gq, mm(b, q, sym)), mH(b, r), false)
 	if n > m {
 		out = Cat(b, []op.Val{out, rest}, -1)
 	}
@@ -183,16 +201,16 @@ func scaleRows(b op.Builder, x, v op.Val) op.Val {
 func eighVJP(c *op.VJPCall) []op.Val {
 	b, w, v, gw, gv := c.B, c.Out[0], c.Out[1], c.Cot[0], c.Cot[1]
 	if !given(gv) {
-		return []op.Val{mm(b, scaleCols(b, v, gw), mT(b, v))}
+		return []op.Val{mm(b, scaleCols(b, v, gw), mH(b, v))}
 	}
-	inner := Div(b, Mul(b, skew(b, mm(b, mT(b, v), gv)), num(0.5)), gaps(b, w))
+	inner := Div(b, Mul(b, skew(b, mm(b, mH(b, v), gv)), num(0.5)), gaps(b, w))
 	if given(gw) {
 		inner = Add(b, inner, onDiagonal(b, gw))
 	}
-	return []op.Val{mm(b, v, mm(b, inner, mT(b, v)))}
+	return []op.Val{mm(b, v, mm(b, inner, mH(b, v)))}
 }
 
-func skew(b op.Builder, x op.Val) op.Val { return Sub(b, x, mT(b, x)) }
+func skew(b op.Builder, x op.Val) op.Val { return Sub(b, x, mH(b, x)) }
 
 // svdVJP is u (skew(u' gu)/E s + s skew(v' gv)/E + diag(gs)) vt with E the gaps of s squared. For a matrix that is not
 // square it adds the parts of gu and gv that are orthogonal to u and v (J. Townsend, "Differentiating the singular
@@ -213,18 +231,23 @@ func svdVJP(c *op.VJPCall) []op.Val {
 	var inner, aside op.Val
 	if given(gu) {
 		gu = colRange(b, gu, 0, k)
-		inner = scaleCols(b, Div(b, skew(b, mm(b, mT(b, u), gu)), e), s)
+		turn := skew(b, mm(b, mH(b, u), gu))
+		inner = scaleCols(b, Div(b, turn, e), s)
+		if turn.DType().IsComplex() { // the phases of u and v move together
+			phase := scaleCols(b, Tri(b, Tri(b, turn, 0, true), 0, false), Div(b, num(0.5), s))
+			inner = Add(b, inner, phase)
+		}
 		if m > k {
 			g := scaleCols(b, gu, Reciprocal(b, s))
-			aside = mm(b, Sub(b, g, mm(b, u, mm(b, mT(b, u), g))), vt)
+			aside = mm(b, Sub(b, g, mm(b, u, mm(b, mH(b, u), g))), vt)
 		}
 	}
 	if given(gvt) {
 		gvt = rowRange(b, gvt, 0, k)
-		inner = sumCot(b, inner, scaleRows(b, Div(b, skew(b, mm(b, vt, mT(b, gvt))), e), s))
+		inner = sumCot(b, inner, scaleRows(b, Div(b, skew(b, mm(b, vt, mH(b, gvt))), e), s))
 		if n > k {
 			g := scaleRows(b, gvt, Reciprocal(b, s))
-			aside = sumCot(b, aside, mm(b, u, Sub(b, g, mm(b, mm(b, g, mT(b, vt)), vt))))
+			aside = sumCot(b, aside, mm(b, u, Sub(b, g, mm(b, mm(b, g, mH(b, vt)), vt))))
 		}
 	}
 	if given(gs) {

@@ -21,8 +21,11 @@ func init() {
 	registerUnaryPrims()
 	registerWindowPrims()
 	registerLoopPrims()
+	registerComplexPrims()
 	setForms()
 	setBatchRules()
 	setJVPRules()
 	setKnown()
+	setComplexRules()
+	setComplexFactors()
 }

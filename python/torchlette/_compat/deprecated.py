@@ -10,19 +10,9 @@ from typing import Any
 from torchlette import _C
 from torchlette._runtime.errors import ExecutionError
 
-__all__ = ["imag", "poisson", "range", "real"]
+__all__ = ["poisson", "range"]
 
 Tensor = _C.Tensor
-
-
-def real(input: Tensor) -> Tensor:
-    """Return ``input``: all tensors are real."""
-    return input.real
-
-
-def imag(input: Tensor) -> Tensor:
-    """Raise, as PyTorch does for a real tensor."""
-    return input.imag
 
 
 def poisson(input: Tensor, generator: Any = None) -> Tensor:

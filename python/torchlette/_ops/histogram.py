@@ -226,7 +226,7 @@ def gradient(
         raise RuntimeError(
             f"torch.gradient expected spacing to be unspecified, a scalar or {len(dims)} of them, but got {len(steps)}"
         )
-    x = input if input.dtype.is_floating_point else input.to(_C.get_default_dtype())
+    x = input if input.dtype.is_floating_point or input.is_complex() else input.to(_C.get_default_dtype())
     results = []
     for d, h in zip(dims, steps, strict=True):
         if input.shape[d] < edge_order + 1:

@@ -57,6 +57,10 @@ def _start_gradients(roots: tuple[Any, ...], given: tuple[Any, ...]) -> list[Any
         if gradient is None:
             if root.requires_grad and root.numel() != 1:
                 raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            if root.requires_grad and root.is_complex():
+                raise RuntimeError(
+                    f"grad can be implicitly created only for real scalar outputs but got torch.{root.dtype._name}"
+                )
             gradient = _C.ones_like(root, requires_grad=False) if root.requires_grad else None
         elif gradient.shape != root.shape:
             raise RuntimeError(

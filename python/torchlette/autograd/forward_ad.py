@@ -87,7 +87,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
         )
     for what, t in (("primal", tensor), ("tangent", tangent)):
-        if not t.is_floating_point():
+        if not (t.is_floating_point() or t.is_complex()):
             raise ValueError(f"Expected {what} to be floating point or complex, but got: {t.dtype}")
     return forward.dual(tensor, tangent, _number(level))
 

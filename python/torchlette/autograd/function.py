@@ -315,7 +315,7 @@ class Function:
                 output, ctx = cls._recorded(args)
             given = [
                 _C.zeros_like(a, requires_grad=False)
-                if t is None and ctx._materialize and isinstance(a, Tensor) and a.is_floating_point()
+                if t is None and ctx._materialize and isinstance(a, Tensor) and _has_gradients(a)
                 else t
                 for a, t in zip(args, tangents, strict=True)
             ]
@@ -330,7 +330,7 @@ class Function:
             )
         given_ids = {id(a) for a in args}
         for i, (out, t) in enumerate(zip(outputs, slopes, strict=True)):
-            if t is None or not isinstance(out, Tensor) or not out.is_floating_point():
+            if t is None or not isinstance(out, Tensor) or not _has_gradients(out):
                 continue
             pair = forward.dual(forward.primal(out, level) if id(out) in given_ids else out, t, level)
             outputs[i] = out.copy_(pair) if id(out) in ctx._changed else pair
@@ -405,7 +405,7 @@ class Function:
             saved = []
             for t in ctx._to_save:
                 i = place.get(id(t)) if id(t) not in given or id(t) in dirty else None
-                differentiable = i is not None and id(t) not in constant and t.is_floating_point()
+                differentiable = i is not None and id(t) not in constant and _has_gradients(t)
                 saved.append(
                     _Saved(
                         t,
@@ -415,7 +415,7 @@ class Function:
                 )
             joined = []
             for i, out in enumerate(outputs):
-                if out is None or id(out) in constant or not out.is_floating_point():
+                if out is None or id(out) in constant or not _has_gradients(out):
                     joined.append(out)
                 elif id(out) in dirty:
                     joined.append(out.copy_(call.join(i, out.clone(), taps)))
@@ -453,6 +453,10 @@ class _DifferentiatedOnce(Function):
     @staticmethod
     def backward(ctx: FunctionCtx, *grads: Any) -> Any:
         raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+def _has_gradients(t: Tensor) -> bool:
+    return t.is_floating_point() or t.is_complex()
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:

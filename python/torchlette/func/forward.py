@@ -25,7 +25,7 @@ def structure_of(value: Any) -> Any:
 
 def _check_primals(primals: Sequence[Tensor]) -> None:
     for p in primals:
-        if not p.is_floating_point():
+        if not (p.is_floating_point() or p.is_complex()):
             raise ValueError(f"Expected primal to be floating point or complex, but got: {p.dtype}")
 
 

@@ -77,7 +77,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
     out, aux = here.call(func, points, {}, has_aux)
     roots = output_tensors(out, here.what)
     for root in roots:
-        if not root.is_floating_point():
+        if not (root.is_floating_point() or root.is_complex()):
             raise RuntimeError(
                 "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor "
                 f"with dtype {root.dtype}"

@@ -54,7 +54,7 @@ def _jacobian(
     wanted = tuple(points.values())
     inputs, parts = tensors_in(wanted), []
     for result in output_tensors(out, here.what):
-        if not result.is_floating_point() and here.what.startswith("vjp"):
+        if not (result.is_floating_point() or result.is_complex()) and here.what.startswith("vjp"):
             raise RuntimeError(
                 "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor "
                 f"with dtype {result.dtype}"
@@ -66,7 +66,7 @@ def _jacobian(
             if column is not None
             else _C.zeros(
                 (*result.shape, *x.shape),
-                dtype=x.dtype if result.is_floating_point() else result.dtype,
+                dtype=x.dtype if result.is_floating_point() or result.is_complex() else result.dtype,
                 device=x.device,
             )
             for column, x in zip(columns, inputs, strict=True)
@@ -170,7 +170,7 @@ def jacfwd(
 
     def wrapper(*args: Any) -> Any:
         for t in tensors_in([args[n] for n in argument_numbers(argnums, len(args))]):
-            if not t.is_floating_point():
+            if not (t.is_floating_point() or t.is_complex()):
                 raise ValueError(f"Expected primal to be floating point or complex, but got: {t.dtype}")
         check_randomness(randomness)
         return _jacobian_by_columns(func, argnums, args, has_aux, randomness)

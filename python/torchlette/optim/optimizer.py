@@ -372,7 +372,7 @@ class Optimizer:
         if not isinstance(value, Tensor):
             return deepcopy(value)
         value = value.detach().clone()
-        return value.to(param.device, param.dtype if param.is_floating_point() else value.dtype)
+        return value.to(param.device, param.dtype if param.is_floating_point() or param.is_complex() else value.dtype)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load the state and options that :meth:`state_dict` returned, here or in PyTorch."""

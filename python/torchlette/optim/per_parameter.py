@@ -145,6 +145,8 @@ class PerParameterOptimizer(Optimizer):
         self, p: Tensor, grad: Tensor, state: Entry, group: Entry, lr: float, rates: tuple[Number, ...]
     ) -> None:
         decay = group.get("weight_decay", 0)
+        if p.is_complex():  # both parts are parameters
+            p, grad, state = _pairs(p), _pairs(grad), {key: _pairs(value) for key, value in state.items()}
         if group["maximize"]:
             grad = -grad
         if decay != 0 and group.get("decoupled_weight_decay"):
@@ -152,6 +154,10 @@ class PerParameterOptimizer(Optimizer):
         elif decay != 0:
             grad = grad.add(p, alpha=decay)
         self._step(p, grad, state, group, *rates)
+
+
+def _pairs(value: Any) -> Any:
+    return _C.view_as_real(value) if isinstance(value, Tensor) and value.is_complex() else value
 
 
 def zeros_for(p: Tensor) -> Tensor:

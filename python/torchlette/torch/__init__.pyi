@@ -13,6 +13,8 @@ BFloat16Tensor: _TensorType
 BoolTensor: _TensorType
 ByteTensor: _TensorType
 CharTensor: _TensorType
+ComplexDoubleTensor: _TensorType
+ComplexFloatTensor: _TensorType
 DoubleTensor: _TensorType
 FloatTensor: _TensorType
 HalfTensor: _TensorType
@@ -301,6 +303,7 @@ from torchlette import column_stack as column_stack
 from torchlette import combinations as combinations
 from torchlette import compile as compile
 from torchlette import compiler as compiler
+from torchlette import complex as complex
 from torchlette import complex128 as complex128
 from torchlette import complex32 as complex32
 from torchlette import complex64 as complex64
@@ -683,6 +686,7 @@ from torchlette import pinverse as pinverse
 from torchlette import pixel_shuffle as pixel_shuffle
 from torchlette import pixel_unshuffle as pixel_unshuffle
 from torchlette import poisson as poisson
+from torchlette import polar as polar
 from torchlette import polygamma as polygamma
 from torchlette import positive as positive
 from torchlette import pow as pow
@@ -883,6 +887,8 @@ from torchlette import vander as vander
 from torchlette import var as var
 from torchlette import var_mean as var_mean
 from torchlette import vdot as vdot
+from torchlette import view_as_complex as view_as_complex
+from torchlette import view_as_real as view_as_real
 from torchlette import view_copy as view_copy
 from torchlette import viz as viz
 from torchlette import vmap as vmap

@@ -99,7 +99,8 @@ def _alpha_dropout(input: Tensor, p: float, training: bool, inplace: bool, shape
         result = input * 0.0
     else:
         scale = 1.0 / math.sqrt((_SELU_FLOOR**2 * p + 1) * (1 - p))
-        kept = _C.full(shape, 1 - p, dtype=input.dtype, device=input.device).bernoulli()
+        dtype = input.real.dtype
+        kept = _C.full(shape, 1 - p, dtype=dtype, device=input.device).bernoulli()
         result = input * (kept * scale) + ((kept - 1) * (_SELU_FLOOR * scale) + _SELU_FLOOR * scale * p)
     return input.copy_(result) if inplace else result
 

@@ -477,13 +477,14 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move and cast parameters and buffers: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``, ``to(other)``."""
         device, dtype = _parse_to(*args, **kwargs)
-        if dtype is not None and not dtype.is_floating_point:
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
             )
 
         def convert(t: _C.Tensor) -> _C.Tensor:
-            target = dtype if dtype is not None and t.is_floating_point() else t.dtype
+            cast = dtype is not None and (t.is_floating_point() or t.is_complex())
+            target = dtype if cast else t.dtype
             if t.is_meta and device is not None and device.type != "meta":
                 raise NotImplementedError(
                     "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
