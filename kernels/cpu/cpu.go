@@ -53,6 +53,8 @@ type Device struct {
 
 	hot     int64 // work after which a kernel gets machine code; negative: never
 	kernels map[kernelKey]*kernelCode
+	ffts    map[fftKey]*fftPlan
+	fftTurn int64
 	draft   *program // holds the code that FusionGroups made
 	// Scratch of Build.
 	sizes, shared []byte
@@ -86,7 +88,8 @@ func New(opts Options) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{limit: opts.MemoryLimit, isa: isa, hot: hotOf(isa, opts.Hot), kernels: map[kernelKey]*kernelCode{}}
+	d := &Device{limit: opts.MemoryLimit, isa: isa, hot: hotOf(isa, opts.Hot), kernels: map[kernelKey]*kernelCode{},
+		ffts: map[fftKey]*fftPlan{}}
 	d.draft = &program{dev: d}
 	name := C.GoString(C.tl_isa_name(isa))
 	d.caps = device.Caps{Name: "cpu", Adapter: "cpu", Driver: runtime.GOARCH, Backend: name, MaxBinding: 1 << 47,
@@ -337,6 +340,9 @@ func (d *Device) Stats() map[string]int64 {
 
 // Close implements device.Device. All buffers and programs must have been released.
 func (d *Device) Close() {
+	for _, f := range d.ffts {
+		f.mem.release()
+	}
 	d.trim()
 	C.tl_pool_free(d.pool)
 	C.tl_cpu_free(unsafe.Pointer(d.fault))
