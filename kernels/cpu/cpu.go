@@ -96,7 +96,7 @@ func New(opts Options) (*Device, error) {
 		MaxBuffer:         1 << 47,
 		MaxStorageBuffers: 1 << 16, Align: 64, F16: true, I64: true, F64: true, GemmDims: []ir.DType{ir.F32, ir.F64},
 		GemmOperands: C.TLK_EPILOGUE_OPERANDS,
-		InOrder:      true, Features: []string{name}}
+		InOrder:      true, Fourier: true, Features: []string{name}}
 	for t := ir.Bool; t < ir.NumDTypes; t++ {
 		d.caps.Storage[t] = t.Size()
 	}

@@ -21,6 +21,7 @@ func init() {
 	registerUnaryPrims()
 	registerWindowPrims()
 	registerLoopPrims()
+	registerFFT()
 	setForms()
 	setBatchRules()
 	setJVPRules()
