@@ -42,8 +42,8 @@ type walk struct {
 	w      *autograd.Walk
 	flags  uint32
 	inputs int
-	levels [][]ir.HiddenDim // of the inputs, whose cotangents get these hidden dims
-	hooked []ir.HiddenDim   // of the gradient that the last event passed to a hook
+	like   []*ir.Layout // of the inputs: see lazy.Session.Like
+	hooked *ir.Layout   // likewise of the tensor whose hook has the gradient of the last event
 }
 
 // find returns a walk in progress.
@@ -83,7 +83,7 @@ func (e *Engine) Backward(roots, grads, inputs []uint64, flags uint32) (id uint6
 	}
 	o := autograd.Options{RetainGraph: flags&(RetainGraph|CreateGraph) != 0, CreateGraph: flags&CreateGraph != 0,
 		Accumulate: flags&AccumulateGrad != 0, Inspect: flags&Inspect != 0, NoLeafHooks: flags&NoLeafHooks != 0}
-	var levels [][]ir.HiddenDim
+	var like []*ir.Layout
 	for i, h := range inputs {
 		v, err := s.Resolve(h)
 		if err != nil {
@@ -93,14 +93,14 @@ func (e *Engine) Backward(roots, grads, inputs []uint64, flags uint32) (id uint6
 			return 0, ir.Errorf(ir.ErrRuntime, "One of the differentiated Tensors does not require grad (input %d)", i)
 		}
 		o.Inputs = append(o.Inputs, v.Tape)
-		levels = append(levels, v.L().Hidden)
+		like = append(like, v.L())
 	}
 	sink := lazy.GradSink{Session: s, Create: o.CreateGraph}
 	if e.runtime.Profiling {
 		o.Enter = func(sourceLoc uint32) { s.SourceLoc = e.profile.backward(sourceLoc) }
 	}
 	w := &walk{w: e.tape.Begin(&e.dispatch, sink, rv, cv, o), flags: flags, inputs: len(inputs),
-		levels: levels}
+		like: like}
 	id = e.newID()
 	e.backward.byID[id] = w
 	e.backward.open++
@@ -138,7 +138,7 @@ func (e *Engine) roots(roots, grads []uint64) (rv, cv []op.Val, err *ir.Error) {
 			}
 			c = prim.Fill(s, op.FloatVal(1), v.DType(), v.Device(), v.Shape())
 		}
-		rv, cv = append(rv, v), append(cv, s.Reveal(c, v.L().Hidden))
+		rv, cv = append(rv, v), append(cv, s.Reveal(lazy.Pairs(c), v.L().Hidden))
 	}
 	return rv, cv, nil
 }
@@ -165,7 +165,9 @@ func (e *Engine) BackwardNext(id, replacement uint64, ev *BackwardEvent) (err *i
 			return err
 		}
 		r.Base = 0
-		r = s.Reveal(r, w.hooked)
+		if r = lazy.Pairs(r); w.hooked != nil {
+			r = s.Reveal(r, w.hooked.Hidden)
+		}
 	}
 	defer s.Replay()()
 	old := s.Taping(w.flags&CreateGraph != 0)
@@ -187,8 +189,9 @@ func (e *Engine) BackwardNext(id, replacement uint64, ev *BackwardEvent) (err *i
 	}
 	if next.Grad.IsTensor() {
 		next.Grad.Base = 0
-		w.hooked = next.Levels
-		next.Grad = s.Hide(next.Grad, w.hooked)
+		if w.hooked = next.Like; w.hooked != nil {
+			next.Grad = s.Like(next.Grad, w.hooked)
+		}
 		e.describe(s.Wrap(&next.Grad, nil), &ev.Grad)
 	}
 	goesOn = true
@@ -231,7 +234,7 @@ func (e *Engine) BackwardResults(id uint64, outs []Out, has []bool) (err *ir.Err
 			if w.flags&CreateGraph == 0 {
 				v.Tape = 0
 			}
-			v = e.session.Hide(v, w.levels[i])
+			v = e.session.Like(v, w.like[i])
 			e.describe(e.session.Wrap(&v, nil), &outs[i])
 		} else if w.flags&AllowUnused == 0 {
 			for k := 0; k < i; k++ {

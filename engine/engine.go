@@ -95,7 +95,7 @@ func (e *Engine) describe(hd uint64, o *Out) {
 		e.session.Release(hd)
 		panic(ir.Errorf(ir.ErrRuntime, "a shape is too large: its sizes overflow: got %s", ir.ShapeString(l.Shape)))
 	}
-	o.Handle, o.DType, o.Device, o.Rank, o.Flags, o.Numel, o.Layout = hd, uint8(av.DType), uint8(av.Device),
+	o.Handle, o.DType, o.Device, o.Rank, o.Flags, o.Numel, o.Layout = hd, uint8(ir.ElementType(av.DType, h.Layout)), uint8(av.Device),
 		uint8(len(l.Shape)), OutLeaf, l.Numel, h.Layout
 	o.DeferID = 0
 	copy(o.Shape[:], l.Shape)

@@ -23,7 +23,7 @@ func (e *Engine) explain(h uint64) (map[string]any, *ir.Error) {
 		"logical_version":   b.LogicalVersion,
 		"commits_scheduled": b.Scheduled, "commits_executed": b.Committed, "computed": n.Op == ir.OpLeaf && n.Store != 0,
 		"lost": n.Op == ir.OpLeaf && n.Store == 0 && av.Device != ir.Meta,
-		"site": e.SourceLocString(x.SourceLoc), "dtype": av.DType.String(), "device": ir.DeviceName(av.Device),
+		"site": e.SourceLocString(x.SourceLoc), "dtype": ir.ElementType(av.DType, x.Layout).String(), "device": ir.DeviceName(av.Device),
 		"shape":  ir.LayoutOf(x.Layout).Shape,
 		"stride": ir.LayoutOf(x.Layout).Stride, "offset": x.Offset, "base": x.Base, "pins": b.Pins, "init_token": b.InitTok}
 	switch p := op.Of(n); {

@@ -43,6 +43,9 @@ func (e *Engine) Meta(h uint64) (m Meta, err *ir.Error) {
 		Storage: av.Layout.Numel, Base: uint64(x.Base), Commits: e.session.Version(x),
 		SourceLoc: x.SourceLoc, GradFn: e.gradName(x), OnHost: av.Device == ir.CPU && n.Op == ir.OpLeaf && n.Store != 0 &&
 			(b.Binding == lazy.SSA || e.session.PendingEffects() == 0)}
+	if x.Layout.IsComplex() {
+		m.DType, m.Offset, m.Storage = av.DType.Complex(), x.Offset/2, av.Layout.Numel/2
+	}
 	if e.session.RequiresGrad(x) {
 		m.Flags |= MetaRequiresGrad
 	}

@@ -37,7 +37,7 @@ func (k *hooks) add(t *autograd.Tape, id uint64, v op.Val, post bool) *ir.Error 
 	n := t.Node(edge)
 	switch {
 	case !post:
-		n.Hooks = append(n.Hooks, autograd.Hook{Out: autograd.Output(edge), ID: id, Levels: v.L().Hidden})
+		n.Hooks = append(n.Hooks, autograd.Hook{Out: autograd.Output(edge), ID: id, Like: v.L()})
 	case n.Kind != autograd.KindLeaf:
 		return ir.Errorf(ir.ErrRuntime, "post accumulate grad hooks cannot be registered on non-leaf tensors")
 	default:

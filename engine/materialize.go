@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -64,7 +65,10 @@ func (e *Engine) fromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byt
 			d, len(data), want)
 	}
 	e.session.SourceLoc = sourceLoc
-	av := ir.InternAval(d, dev, ir.DenseLayout(shape))
+	if d.IsComplex() {
+		shape = append(slices.Clone(shape), 2)
+	}
+	av := ir.InternAval(d.Real(), dev, ir.DenseLayout(shape))
 	st := uint32(0)
 	if dev != ir.Meta {
 		var err *ir.Error
@@ -73,7 +77,11 @@ func (e *Engine) fromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byt
 		}
 	}
 	v := e.graph.AddLeaf(av.ID, st, sourceLoc)
-	hd := e.session.Wrap(&op.Val{Kind: op.Tensor, Value: v, Aval: av.ID, Layout: av.Layout.ID}, nil)
+	x := op.Val{Kind: op.Tensor, Value: v, Aval: av.ID, Layout: av.Layout.ID}
+	if d.IsComplex() {
+		x = lazy.Complex(x)
+	}
+	hd := e.session.Wrap(&x, nil)
 	e.graph.Release(v)
 	if requiresGrad {
 		if err := e.session.SetRequiresGrad(hd, true); err != nil {
@@ -227,7 +235,7 @@ func (e *Engine) readNow(h uint64, dst []byte, slice time.Duration) (err *ir.Err
 	}
 	b, l := e.session.Base(hv.Base), ir.LayoutOf(hv.Layout)
 	av := ir.AvalOf(b.Aval)
-	if want := l.Numel * int64(av.DType.Size()); want != int64(len(dst)) {
+	if want := l.Whole().Numel * int64(av.DType.Size()); want != int64(len(dst)) {
 		return ir.Errorf(ir.ErrValue, "read: buffer: got %d bytes, want %d", len(dst), want)
 	}
 	if !e.read.holds(h, e.graph.Node(b.Value)) { // otherwise a read of this version continues

@@ -13,8 +13,7 @@ import (
 // numbersOnly reports that the operands are numbers, at least one, and no tensors.
 func numbersOnly(in []uint64) bool {
 	return slices.Contains(in, dispatch.ScalarOperand) && !slices.ContainsFunc(in, func(h uint64) bool {
-		return h != 0 &&
-			h != dispatch.ScalarOperand
+		return h != 0 && h != dispatch.ScalarOperand
 	})
 }
 
@@ -126,8 +125,7 @@ func (r *recorder) operands(s *lazy.Session, c *Call, d *op.Def) *ir.Error {
 			if si >= len(c.Scalars) {
 				return tooFew(d, "scalars", len(c.Scalars))
 			}
-			a.Scalars = append(a.Scalars, op.Number(c.Scalars[si].Kind, c.Scalars[si].Bits))
-			si++
+			a.Scalars = append(a.Scalars, number(s, c.Scalars, &si))
 			continue
 		case listParam:
 			k := intIndex(c, d, p.at)
@@ -150,6 +148,23 @@ func (r *recorder) operands(s *lazy.Session, c *Call, d *op.Def) *ir.Error {
 	return nil
 }
 
+// number reads the next number. A complex one is two entries, and becomes a tensor that counts as a number.
+func number(s *lazy.Session, list []Scalar, at *int) op.Val {
+	x := list[*at]
+	*at++
+	if x.Kind != op.ScalarComplex || *at == len(list) {
+		return op.Number(x.Kind, x.Bits)
+	}
+	im := list[*at]
+	*at++
+	part := func(bits uint64) op.Val {
+		return prim.Fill(s, op.Number(op.ScalarFloat, bits), ir.F64, ir.CPU, nil)
+	}
+	v := prim.MakeComplex(s, part(x.Bits), part(im.Bits))
+	v.Number = true
+	return v
+}
+
 func tooFew(d *op.Def, what string, got int) *ir.Error {
 	return ir.Errorf(ir.ErrType, "%s: %s: got %d, want more", d.Parsed.Name, what, got)
 }
@@ -169,8 +184,7 @@ func (r *recorder) operand(s *lazy.Session, c *Call, d *op.Def, ti, si *int) *ir
 		if *si >= len(c.Scalars) {
 			return tooFew(d, "scalars", len(c.Scalars))
 		}
-		a.In = append(a.In, op.Number(c.Scalars[*si].Kind, c.Scalars[*si].Bits))
-		*si++
+		a.In = append(a.In, number(s, c.Scalars, si))
 	default:
 		a.In = append(a.In, op.Val{})
 		return s.ResolveTo(h, &a.In[len(a.In)-1])

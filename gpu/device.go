@@ -143,7 +143,7 @@ func (d *Device) describe() {
 	if !f.I64 { // also where the probe found 64-bit integers wrong
 		d.caps.Features = slices.DeleteFunc(slices.Clone(f.Names), func(n string) bool { return n == "shader-int64" })
 	}
-	for t := ir.Bool; t < ir.NumDTypes; t++ {
+	for t := ir.Bool; t < ir.NumStored; t++ {
 		d.caps.Storage[t] = storageBytes(t, f.I64)
 	}
 	units, merge := gpuUnits, gpuMerge

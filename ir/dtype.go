@@ -5,7 +5,7 @@ import "math"
 // DType names an element type. The numbering is part of the C ABI.
 type DType uint8
 
-// The element types. F16 and BF16 are stored as such and computed in f32; U8, I8 and I16 are computed in i32, and a
+// The element types. A complex type is no type of a graph value: see ComplexLayout. F16 and BF16 are stored as such and computed in f32; U8, I8 and I16 are computed in i32, and a
 // store keeps the low bits.
 const (
 	InvalidDType DType = iota
@@ -20,7 +20,11 @@ const (
 	U8
 	I8
 	I16
+	C64
+	C128
 	NumDTypes
+	// NumStored: the types below it are those of graph values.
+	NumStored = C64
 )
 
 // DTypeInfo is what other languages need to know of an element type; cmd/opgen writes their tables from it.
@@ -30,9 +34,9 @@ type DTypeInfo struct {
 	Scalar   string // in PyTorch's messages and in names of its classes: "Float" of float32
 	C        string // the C++ type that some of PyTorch's messages name
 	Short    string // in constants of the kernels and in files of safetensors
-	Kind     byte   // NumPy's letter: b a bool, i a signed integer, u an unsigned one, f a float
+	Kind     byte   // NumPy's letter: b a bool, i a signed integer, u an unsigned one, f a float, c a complex number
 	Size     int    // bytes of an element, in the form of NumPy and of the CPU device
-	Mantissa int    // stored bits of a float's mantissa, 0 of other types
+	Mantissa int    // stored bits of a float's mantissa, 0 of integers and bools
 }
 
 var dtypeInfos = [NumDTypes]DTypeInfo{
@@ -48,6 +52,16 @@ var dtypeInfos = [NumDTypes]DTypeInfo{
 	{"uint8", "", "Byte", "unsigned char", "U8", 'u', 1, 0},
 	{"int8", "", "Char", "signed char", "I8", 'i', 1, 0},
 	{"int16", "short", "Short", "short int", "I16", 'i', 2, 0},
+	{"complex64", "cfloat", "ComplexFloat", "c10::complex<float>", "C64", 'c', 8, 23},
+	{"complex128", "cdouble", "ComplexDouble", "c10::complex<double>", "C128", 'c', 16, 52},
+}
+
+// ElementType is the type of a view's elements: of dtype d, or complex with parts of d.
+func ElementType(d DType, view LayoutID) DType {
+	if view.IsComplex() {
+		return d.Complex()
+	}
+	return d
 }
 
 // Info returns the facts of d; those of InvalidDType where d is none.
@@ -95,15 +109,45 @@ func dtypesWhere(holds func(DTypeInfo) bool) (bits uint64) {
 // IsFloat reports a floating point type.
 func (d DType) IsFloat() bool { return floats>>d&1 != 0 }
 
+// IsComplex reports a complex type.
+func (d DType) IsComplex() bool { return d == C64 || d == C128 }
+
+// IsInexact reports a floating point or a complex type.
+func (d DType) IsInexact() bool { return floats>>d&1 != 0 || d.IsComplex() }
+
+// Real is the type of a complex type's parts; other types are their own.
+func (d DType) Real() DType {
+	switch d {
+	case C64:
+		return F32
+	case C128:
+		return F64
+	}
+	return d
+}
+
+// Complex is the complex type with parts of d, InvalidDType where there is none; complex types are their own.
+func (d DType) Complex() DType {
+	switch d {
+	case F32, C64:
+		return C64
+	case F64, C128:
+		return C128
+	}
+	return InvalidDType
+}
+
 // IsInt reports an integer type; Bool is none.
 func (d DType) IsInt() bool { return integers>>d&1 != 0 }
 
 // IsNarrow reports an integer type of 8 or 16 bits.
 func (d DType) IsNarrow() bool { return narrows>>d&1 != 0 }
 
-// Category orders types for promotion: bool 0, integer 1, float 2.
+// Category orders types for promotion: bool 0, integer 1, float 2, complex 3.
 func (d DType) Category() int {
 	switch {
+	case d.IsComplex():
+		return 3
 	case d.IsFloat():
 		return 2
 	case d.IsInt():
@@ -162,6 +206,8 @@ func promote(a, b DType) DType {
 	}
 	x, y := a.Info(), b.Info()
 	switch {
+	case a.IsComplex() && b == F64: // its values need wider parts
+		return C128
 	case a.Category() != b.Category() || a == b:
 		return a
 	case x.Kind == 'f' && x.Size == y.Size: // neither holds the other's values

@@ -15,7 +15,8 @@ func TestEveryDTypeIsInEveryTable(t *testing.T) {
 		assert.False(t, scalars[d.ScalarType()], "%s: the name %s is taken", d, d.ScalarType())
 		names[d.String()], scalars[d.ScalarType()] = true, true
 		assert.Positive(t, d.Size(), "%s", d)
-		assert.Equal(t, d == Bool, !d.IsInt() && !d.IsFloat(), "%s: bool, integer or float", d)
+		assert.Equal(t, d == Bool, !d.IsInt() && !d.IsInexact(), "%s: bool, integer, float or complex", d)
+		assert.Equal(t, d >= NumStored, d.IsComplex(), "%s: complex types are the last ones", d)
 		for e := InvalidDType + 1; e < NumDTypes; e++ {
 			p := Promote(d, e)
 			assert.Equal(t, p, Promote(e, d), "%s with %s", d, e)
@@ -29,6 +30,10 @@ func TestEveryDTypeIsInEveryTable(t *testing.T) {
 			if d.Size() < 8 {
 				assert.Equal(t, lo, Wrap(d, hi+1), "%s", d)
 			}
+		}
+		if d.IsComplex() {
+			assert.Equal(t, d, d.Real().Complex())
+			continue
 		}
 		assert.InDelta(t, 1, DecodeFloat(d, EncodeFloat(d, 1)), 0, "%s", d)
 	}

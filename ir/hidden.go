@@ -42,9 +42,10 @@ func InternHidden(hidden []HiddenDim, shape, stride []int64) *Layout {
 	return l
 }
 
-// Whole is the layout with the hidden dims as its first dims: what the storage holds.
+// Whole is the layout with the hidden dims as its first dims, and of complex elements with the pairs as the last dim:
+// what the storage holds.
 func (l *Layout) Whole() *Layout {
-	if l.Hidden == nil {
+	if l.Full == 0 {
 		return l
 	}
 	return LayoutOf(l.Full)

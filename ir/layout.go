@@ -25,7 +25,8 @@ type Layout struct {
 	// Hidden are the batch dims of vmap, outermost first; the fields above but Overlap describe one element. Full is the
 	// layout with them as ordinary leading dims, see Whole.
 	Hidden []HiddenDim
-	Full   LayoutID
+	Full   LayoutID // of a layout with hidden dims, and of a complex one; 0 of others
+	pairs  LayoutID // of a complex layout: see Pairs
 }
 
 // Rank is the number of dims.
@@ -40,13 +41,15 @@ func (l *Layout) IsWhole(offset int64, of *Layout) bool {
 // layoutTable grows with the number of distinct (shape, strides) pairs that a process sees, and is never pruned.
 // Offsets, which vary from step to step, are not in it.
 type layoutTable struct {
-	mu     sync.Mutex
-	byKey  map[string]*Layout
-	hidden map[string]*Layout // those with hidden dims
-	list   snapshot[Layout]
+	mu        sync.Mutex
+	byKey     map[string]*Layout
+	hidden    map[string]*Layout   // those with hidden dims
+	complexes map[LayoutID]*Layout // by their pairs
+	list      snapshot[Layout]
 }
 
-var layouts = &layoutTable{byKey: map[string]*Layout{}, hidden: map[string]*Layout{}}
+var layouts = &layoutTable{byKey: map[string]*Layout{}, hidden: map[string]*Layout{},
+	complexes: map[LayoutID]*Layout{}}
 
 // snapshot is an append-only list that is read without a lock; entry 0 is nil.
 type snapshot[T any] struct{ p atomic.Pointer[[]*T] }
@@ -192,7 +195,7 @@ func isDense(shape, stride []int64) bool {
 func DenseLayout(shape []int64) *Layout { return InternLayout(shape, DenseStrides(shape)) }
 
 // LayoutOf returns the layout numbered id.
-func LayoutOf(id LayoutID) *Layout { return layouts.list.at(uint32(id)) }
+func LayoutOf(id LayoutID) *Layout { return layouts.list.at(uint32(id &^ complexBit)) }
 
 // ShapeString prints a shape as PyTorch does: [2, 3].
 func ShapeString(shape []int64) string {

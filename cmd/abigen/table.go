@@ -236,7 +236,8 @@ const headerTypes = `
 enum { TL_CPU = 0, TL_META = 254 };
 
 /* Kinds of tl_scalar. */
-enum { TL_NONE = 0, TL_SCALAR_BOOL = 2, TL_SCALAR_INT = 3, TL_SCALAR_FLOAT = 4 };
+enum { TL_NONE = 0, TL_SCALAR_BOOL = 2, TL_SCALAR_INT = 3, TL_SCALAR_FLOAT = 4,
+    TL_SCALAR_COMPLEX = 5 /* this number is the real part, the next one, of that kind too, the imaginary part */ };
 
 /* The bits of a number that stands for the one at place i of tl_captured_call's numbers while a function is captured:
  * TL_SUPPLIED + i, of kind TL_SCALAR_FLOAT. */

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/torchlette/torchlette/ir"
@@ -29,7 +30,7 @@ func dtypeRows() (rows []ir.DTypeInfo) {
 func dtypeTables(table []ir.DTypeInfo) map[string][]byte {
 	return map[string][]byte{
 		extensionTable: []byte(extensionDTypes(table)),
-		kernelTable:    []byte(kernelDTypes(table)),
+		kernelTable:    []byte(kernelDTypes(stored(table))),
 		pythonTable:    pythonDTypes(table),
 	}
 }
@@ -59,10 +60,10 @@ func kind(x ir.DTypeInfo) string {
 	if brain(x) {
 		return "BRAIN"
 	}
-	return map[byte]string{'b': "BOOL", 'i': "INT", 'u': "UINT", 'f': "FLOAT"}[x.Kind]
+	return map[byte]string{'b': "BOOL", 'i': "INT", 'u': "UINT", 'f': "FLOAT", 'c': "COMPLEX"}[x.Kind]
 }
 
-// format gives the letter of Python's struct module, "" for none.
+// format gives the letter of Python's struct module, and NumPy's of complex numbers; "" for none.
 func format(x ir.DTypeInfo) string {
 	if brain(x) {
 		return ""
@@ -72,7 +73,13 @@ func format(x ir.DTypeInfo) string {
 		'i': {1: "b", 2: "h", 4: "i", 8: "q"},
 		'u': {1: "B", 2: "H", 4: "I", 8: "Q"},
 		'f': {2: "e", 4: "f", 8: "d"},
+		'c': {8: "Zf", 16: "Zd"},
 	}[x.Kind][x.Size]
+}
+
+// stored leaves out the types that no graph value has.
+func stored(table []ir.DTypeInfo) []ir.DTypeInfo {
+	return slices.DeleteFunc(slices.Clone(table), func(x ir.DTypeInfo) bool { return x.Kind == 'c' })
 }
 
 // kernelDTypes gives the header of the CPU's kernels: the numbers of ir.DType, and the bytes of an element.
@@ -104,10 +111,10 @@ func pythonDTypes(table []ir.DTypeInfo) []byte {
 			func(x ir.DTypeInfo) string { return fmt.Sprintf("%q", x.Scalar) }},
 		{"SHORT_NAMES", "The name in files of safetensors.",
 			func(x ir.DTypeInfo) string { return fmt.Sprintf("%q", x.Short) }},
-		{"KINDS", "NumPy's letter: b a bool, i a signed integer, u an unsigned one, f a float.",
+		{"KINDS", "NumPy's letter: b a bool, i a signed integer, u an unsigned one, f a float, c a complex number.",
 			func(x ir.DTypeInfo) string { return fmt.Sprintf("\"%c\"", x.Kind) }},
 		{"MANTISSAS", "Stored bits of a float's mantissa.", func(x ir.DTypeInfo) string {
-			if x.Mantissa == 0 {
+			if x.Mantissa == 0 || x.Kind == 'c' {
 				return ""
 			}
 			return fmt.Sprint(x.Mantissa)

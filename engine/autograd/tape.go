@@ -62,8 +62,8 @@ type Node struct {
 type Hook struct {
 	Out int
 	ID  uint64
-	// Levels are the hidden dims of the tensor that it was registered on, which its gradients get.
-	Levels []ir.HiddenDim
+	// Like is the layout of the tensor that it was registered on, whose hidden dims its gradients get.
+	Like *ir.Layout
 }
 
 // Source names the user's call that recorded a step. The steps of one call are one function in the graph that Next

@@ -67,8 +67,8 @@ type Event struct {
 	Grad  op.Val
 	From  uint32
 	Index int
-	// Levels are the hidden dims of RunHook's gradient: see Hook.
-	Levels []ir.HiddenDim
+	// Like is that of RunHook's hook.
+	Like *ir.Layout
 }
 
 // Walk is a backward walk in progress. It stops at each hook and continues with the hook's answer. Stored cotangents
@@ -301,7 +301,7 @@ func (s *Walk) nextHook(n *Node) (ev Event, more bool) {
 		h := n.Hooks[s.hook]
 		if h.ID != 0 && n.cot[h.Out].Kind != op.None {
 			s.asked = RunHook
-			return Event{Kind: RunHook, Hook: h.ID, Grad: n.cot[h.Out], From: Edge(s.cur, h.Out), Levels: h.Levels}, true
+			return Event{Kind: RunHook, Hook: h.ID, Grad: n.cot[h.Out], From: Edge(s.cur, h.Out), Like: h.Like}, true
 		}
 		s.hook++
 	}

@@ -80,6 +80,9 @@ func (d *Dispatcher) Defer(c *Call, def *op.Def, operands, numbers []op.Val) uin
 	}
 	hash := d.traces.hash
 	for _, s := range c.Scalars {
+		if s.Kind == op.ScalarComplex { // a tensor among the operands, without a handle
+			return 0
+		}
 		hash = op.HashWord(op.HashWord(hash, uint64(s.Kind)), s.Bits)
 	}
 	p := &d.deferred

@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"slices"
+
 	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/ir"
@@ -99,6 +101,9 @@ func (d *Dispatcher) EmitN(p op.PrimID, attr []int64, in ...op.Val) []op.Val {
 
 // emit records a primitive. The results are valid until the next one.
 func (d *Dispatcher) emit(p op.PrimID, attr []int64, in []op.Val) []op.Val {
+	if op.OnComplex(p, attr, in) {
+		return op.EmitComplex(d, p, attr, slices.Clone(in))
+	}
 	e := d.session.Record(p, attr, in)
 	if d.traces.capture != nil {
 		d.traces.addEmission(e, in)

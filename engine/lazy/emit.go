@@ -50,23 +50,35 @@ func (s *Session) NeedsGrad(v op.Val) bool {
 
 // Emit implements op.Builder.
 func (s *Session) Emit(p op.PrimID, attr []int64, in ...op.Val) op.Val {
+	if op.OnComplex(p, attr, in) {
+		return op.EmitComplex(s, p, attr, in)[0]
+	}
 	return s.Record(p, attr, in).Outs[0]
 }
 
 // Emit1 implements op.Builder.
 func (s *Session) Emit1(p op.PrimID, x op.Val) op.Val {
+	if x.Layout.IsComplex() {
+		return s.Emit(p, nil, x)
+	}
 	s.emitter.in[0] = x
 	return s.Record(p, nil, s.emitter.in[:1]).Outs[0]
 }
 
 // Emit2 implements op.Builder.
 func (s *Session) Emit2(p op.PrimID, x, y op.Val) op.Val {
+	if (x.Layout | y.Layout).IsComplex() {
+		return s.Emit(p, nil, x, y)
+	}
 	s.emitter.in[0], s.emitter.in[1] = x, y
 	return s.Record(p, nil, s.emitter.in[:2]).Outs[0]
 }
 
 // EmitN implements op.Builder.
 func (s *Session) EmitN(p op.PrimID, attr []int64, in ...op.Val) []op.Val {
+	if op.OnComplex(p, attr, in) {
+		return op.EmitComplex(s, p, attr, in)
+	}
 	return append([]op.Val(nil), s.Record(p, attr, in).Outs...)
 }
 
@@ -182,6 +194,9 @@ func (s *Session) RecordStep(p *op.Prim, attrID uint32, in, outs []op.Val) {
 
 // View implements op.Builder.
 func (s *Session) View(v op.Val, l *ir.Layout, offset int64, step op.ViewOp) op.Val {
+	if (v.Layout | l.ID).IsComplex() || step.Kind == op.ViewPair {
+		return s.viewComplex(v, l, offset, step)
+	}
 	if s.vmaps.used && (l.Hidden != nil || v.L().Hidden != nil) {
 		return s.viewBatch(v, l, offset, step)
 	}

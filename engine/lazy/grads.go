@@ -33,7 +33,7 @@ func (s *Session) SetGrad(hd, g uint64) *ir.Error {
 			return ir.Errorf(ir.ErrRuntime, "assigned grad has data of a different size")
 		}
 		a, b := ir.AvalOf(s.bases.at(h.Base).Aval), ir.AvalOf(s.bases.at(o.Base).Aval)
-		if a.DType != b.DType {
+		if a.DType != b.DType || h.Layout.IsComplex() != o.Layout.IsComplex() {
 			return ir.Errorf(ir.ErrRuntime, "assigned grad has data of a different type")
 		}
 		if a.Device != b.Device {
@@ -78,7 +78,8 @@ func (s *Session) accumulate(hd uint64, cot op.Val, create bool) {
 	if err != nil {
 		return // the leaf's handle is gone, so nothing can read the grad
 	}
-	cot = s.Hide(cot, ir.LayoutOf(h.Layout).Hidden)
+	like := ir.LayoutOf(h.Layout)
+	cot = s.Like(cot, like)
 	if h.Grad == 0 {
 		s.setNewGrad(hd, cot, create)
 		return
@@ -89,9 +90,10 @@ func (s *Session) accumulate(hd uint64, cot op.Val, create bool) {
 		s.setNewGrad(hd, cot, create)
 		return
 	}
+	old, cot = Pairs(old), Pairs(cot)
 	if create {
 		// Like PyTorch, add out of place, so that the former grad keeps its history.
-		s.setNewGrad(hd, autograd.AddCotangents(s.graph, s, old, cot), create)
+		s.setNewGrad(hd, s.Like(autograd.AddCotangents(s.graph, s, old, cot), like), create)
 		return
 	}
 	s.noteGrad(hd, g, false)
@@ -133,8 +135,11 @@ func (k GradSink) Accumulate(hd uint64, cot op.Val) {
 
 // SetRetained implements autograd.Sink.
 func (k GradSink) SetRetained(hd uint64, cot op.Val) {
-	if _, err := k.Session.Handle(hd); err == nil {
-		k.Session.setNewGrad(hd, k.Session.dense(cot), k.Create)
+	if h, err := k.Session.Handle(hd); err == nil {
+		if cot = k.Session.dense(cot); h.Layout.IsComplex() {
+			cot = Complex(cot)
+		}
+		k.Session.setNewGrad(hd, cot, k.Create)
 	}
 }
 

@@ -18,7 +18,7 @@ func (s *Session) StoreThrough(hd uint64, value op.Val) *ir.Error {
 		return err
 	}
 	b := s.bases.at(h.Base)
-	if value, err = s.batchLike(value, h); err != nil {
+	if value, err = s.batchLike(Pairs(value), h); err != nil {
 		return err
 	}
 	whole := b.of(h.Layout, h.Offset).IsWhole()
@@ -74,7 +74,7 @@ func (s *Session) replace(hd uint64, value op.Val) {
 		s.tape.Move(&h.Tape, value.Tape)
 	}
 	old, base := h.Base, s.NewBase(value.Value)
-	h.Base, h.Layout, h.Offset = base, s.Hide(value, ir.LayoutOf(h.Layout).Hidden).Layout, value.Offset
+	h.Base, h.Layout, h.Offset = base, s.Like(value, ir.LayoutOf(h.Layout)).Layout, value.Offset
 	b, was := s.bases.at(base), s.bases.at(old)
 	b.Pins, b.Scheduled, b.Committed, b.Aside = 1, was.Scheduled+1, was.Committed, was.Aside
 	for i := len(s.effects.list) - 1; i >= 0 && was.Committed < was.Scheduled; i-- {

@@ -230,7 +230,7 @@ func (s *Session) SetRequiresGrad(hd uint64, on bool) *ir.Error {
 	if d := ir.AvalOf(b.Aval).DType; !d.IsFloat() {
 		return ir.Errorf(ir.ErrRuntime, "only Tensors of floating point and complex dtype can require gradients")
 	}
-	h.Tape = autograd.Edge(s.tape.RecordLeaf(hd, b.of(h.Layout, h.Offset)), 0)
+	h.Tape = autograd.Edge(s.tape.RecordLeaf(hd, Pairs(b.of(h.Layout, h.Offset))), 0)
 	h.Flags |= FlagLeafGrad
 	if h.Group != 0 {
 		h.TapeV = s.groups.at(h.Group).version

@@ -17,7 +17,7 @@ func creation(d ir.DType, shape ...int64) []int64 {
 }
 
 func TestFillAndIota(t *testing.T) {
-	for d := ir.Bool; d < ir.NumDTypes; d++ {
+	for d := ir.Bool; d < ir.NumStored; d++ {
 		e := optest.New()
 		for _, shape := range shapes {
 			want := mapped(func(float64) float64 { return 1 }, make([]float64, ir.Numel(shape)))

@@ -21,7 +21,7 @@ type Builder interface {
 	// EmitN is Emit for several outputs.
 	EmitN(p PrimID, attr []int64, in ...Val) []Val
 	// View returns the view of v with the given layout and absolute offset. backward says how the cotangent of this
-	// step goes back; see ViewOp.
+	// step goes back; see ViewOp. Of a complex v, the layout and the distance of both offsets count complex elements.
 	View(v Val, l *ir.Layout, offset int64, backward ViewOp) Val
 	// Detach returns v without its place on the tape.
 	Detach(v Val) Val
@@ -53,6 +53,7 @@ const (
 	ViewReshape          // the cotangent is reshaped back
 	ViewPermute          // the cotangent is permuted back
 	ViewExpand           // the cotangent is summed over the expanded dims
+	ViewPair             // no step: complex elements are named as pairs of numbers, or pairs as complex elements
 )
 
 // Args is a decoded call: the flat encoding that the signature defines. The methods below read it in the order of the

@@ -28,7 +28,9 @@ type Val struct {
 	// Overwritten: it is the operand that an in-place operation writes. The operation saves the old version, which the
 	// write does not change.
 	Overwritten bool
-	CaptureReg  uint16 // its register while a rule is captured; see engine/dispatch
+	// Number: it stands for a complex number of Python, which has the least priority where dtypes are promoted.
+	Number     bool
+	CaptureReg uint16 // its register while a rule is captured; see engine/dispatch
 }
 
 // Number makes a scalar operand: bits of a float64 for ScalarFloat, else of an int64.
@@ -47,6 +49,7 @@ const (
 	ScalarBool
 	ScalarInt
 	ScalarFloat
+	ScalarComplex // in calls only: this number and the next are real and imaginary part
 )
 
 // IsTensor reports a tensor operand.
@@ -70,7 +73,7 @@ func (v Val) L() *ir.Layout { return ir.LayoutOf(v.Layout) }
 func (v Val) DType() ir.DType {
 	switch v.Kind {
 	case Tensor:
-		return ir.AvalOf(v.Aval).DType
+		return ir.ElementType(ir.AvalOf(v.Aval).DType, v.Layout)
 	case ScalarBool:
 		return ir.Bool
 	case ScalarInt:
@@ -107,6 +110,9 @@ func AppendOperand(key []uint64, v *Val, opaque bool) []uint64 {
 	}
 	if v.Value == 0 {
 		flags |= 1 << 12
+	}
+	if v.Number {
+		flags |= 1 << 13
 	}
 	return append(key, uint64(v.Aval)<<32|uint64(v.Layout), uint64(v.Offset)<<16|flags)
 }
@@ -169,6 +175,8 @@ type Prim struct {
 	// DataError makes the error for data that a kernel refuses, from the attributes and the element that the kernel
 	// reports; nil: an index out of range.
 	DataError func(attr []int64, element int64) *ir.Error
+	// DTypeAttr: attribute 0 is the dtype of the result.
+	DTypeAttr bool
 	// Random marks a draw, which is never merged and never computed again with another Philox offset.
 	Random bool
 	// Seed says which number of a node with these attributes is the seed of a draw; the next one is its Philox offset.
@@ -202,6 +210,8 @@ type Prim struct {
 	// JVPKind and JVP say how forward mode computes the tangents of the results; see SetJVP.
 	JVPKind JVPKind
 	JVP     JVP
+	// Complex records the primitive on complex operands; see SetComplex.
+	Complex Complex
 }
 
 // Deterministic is an attribute: the result must not depend on the order of threads.

@@ -10,8 +10,8 @@ import (
 )
 
 // dtypeNames are the dtypes of the text form: the short names of ir's table in small letters.
-var dtypeNames = func() (names [ir.NumDTypes]string) {
-	for d := ir.Bool; d < ir.NumDTypes; d++ {
+var dtypeNames = func() (names [ir.NumStored]string) {
+	for d := ir.Bool; d < ir.NumStored; d++ {
 		names[d] = strings.ToLower(d.Info().Short)
 	}
 	return names

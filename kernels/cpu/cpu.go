@@ -97,7 +97,7 @@ func New(opts Options) (*Device, error) {
 		MaxStorageBuffers: 1 << 16, Align: 64, F16: true, I64: true, F64: true, GemmDims: []ir.DType{ir.F32, ir.F64},
 		GemmOperands: C.TLK_EPILOGUE_OPERANDS,
 		InOrder:      true, Fourier: true, Features: []string{name}}
-	for t := ir.Bool; t < ir.NumDTypes; t++ {
+	for t := ir.Bool; t < ir.NumStored; t++ {
 		d.caps.Storage[t] = t.Size()
 	}
 	d.fault = (*C.tl_fault)(C.tl_alloc(C.int64_t(unsafe.Sizeof(C.tl_fault{}))))

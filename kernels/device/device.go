@@ -36,7 +36,7 @@ type Caps struct {
 	Adapter, Driver, Backend string
 	Software                 bool // a software adapter: used only on request
 	// Storage[d] is the width in bytes of an element of d on the device; 0: d is not supported.
-	Storage           [ir.NumDTypes]int
+	Storage           [ir.NumStored]int
 	MaxBinding        int64 // bytes visible to one binding of a kernel
 	MaxBuffer         int64
 	MaxStorageBuffers int // bindings of a kernel

@@ -11,7 +11,7 @@ import (
 // An operation on floats counts as one at every index of its stage; an element that is reached again moves once.
 func TestCostCountsFloatsAndElementsReached(t *testing.T) {
 	width := loopir.Widths{}
-	for dt := range ir.NumDTypes {
+	for dt := range ir.NumStored {
 		width[dt] = dt.Size()
 	}
 	for _, tc := range []struct {

@@ -6,7 +6,7 @@ import "github.com/torchlette/torchlette/ir"
 type Cost struct{ Flops, Bytes int64 }
 
 // Widths is the bytes of an element of each type on a device.
-type Widths = [ir.NumDTypes]int
+type Widths = [ir.NumStored]int
 
 // Label implements launch.Op.
 func (k *Kernel) Label() string { return k.Name }

@@ -44,12 +44,12 @@ func (v *verifier) header() error {
 			return fmt.Errorf("parameter %d: unknown kind %d", i, p.Kind)
 		case p.Kind != Scalar && p.Type != ir.I64:
 			return fmt.Errorf("parameter %d: type %v, want int64", i, p.Type)
-		case p.Type == ir.InvalidDType || p.Type >= ir.NumDTypes || p.Type != p.Type.ComputeType():
+		case p.Type == ir.InvalidDType || p.Type >= ir.NumStored || p.Type != p.Type.ComputeType():
 			return fmt.Errorf("parameter %d: type %v is no compute type", i, p.Type)
 		}
 	}
 	for i, b := range k.Bufs {
-		if b.Type == ir.InvalidDType || b.Type >= ir.NumDTypes || b.Access > Atomic {
+		if b.Type == ir.InvalidDType || b.Type >= ir.NumStored || b.Access > Atomic {
 			return fmt.Errorf("buffer %d: bad type or access: got %v and %d", i, b.Type, b.Access)
 		}
 	}
@@ -117,7 +117,7 @@ func (v *verifier) expr(i int, e Expr) error {
 	if e.Op == OpInvalid || e.Op >= NumOps {
 		return errors.New("unknown operation")
 	}
-	if e.Type == ir.InvalidDType || e.Type >= ir.NumDTypes || e.Type != e.Type.ComputeType() {
+	if e.Type == ir.InvalidDType || e.Type >= ir.NumStored || e.Type != e.Type.ComputeType() {
 		return fmt.Errorf("%v is no compute type", e.Type)
 	}
 	args := [...]int{e.A, e.B, e.C}

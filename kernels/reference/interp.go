@@ -57,7 +57,7 @@ func New() *Device {
 	d := &Device{caps: device.Caps{Name: "interpreter", Adapter: "interpreter", MaxBinding: 1 << 40, MaxBuffer: 1 << 40,
 		MaxStorageBuffers: 64, GemmOperands: 4, Align: 64,
 		F16: true, I64: true, F64: true, GemmSums: 1}}
-	for t := ir.Bool; t < ir.NumDTypes; t++ {
+	for t := ir.Bool; t < ir.NumStored; t++ {
 		d.caps.Storage[t] = t.Size()
 	}
 	return d

@@ -91,6 +91,16 @@ int put_float(argbuf *b, double v) {
     return put_scalar(b, TL_SCALAR_FLOAT, bits);
 }
 
+static int put_part(argbuf *b, double v) {
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return put_scalar(b, TL_SCALAR_COMPLEX, bits);
+}
+
+int put_complex(argbuf *b, PyObject *number) {
+    return put_part(b, PyComplex_RealAsDouble(number)) < 0 ? -1 : put_part(b, PyComplex_ImagAsDouble(number));
+}
+
 int put_tensor(argbuf *b, PyObject *tensor) {
     b->api |= ((Tensor *)tensor)->api;
     if (b->n_in == 0) {
@@ -108,6 +118,9 @@ int put_operand(argbuf *b, PyObject *o) {
     }
     tl_scalar s;
     int found = number_scalar(o, &s);
+    if (found == 0 && PyComplex_Check(o)) {
+        return put_in(b, TL_SCALAR_OPERAND) < 0 || put_complex(b, o) < 0 ? -1 : 1;
+    }
     if (found != 1) {
         return found;
     }

@@ -28,6 +28,7 @@ int put_in(argbuf *b, uint64_t handle);
 int put_int(argbuf *b, int64_t v);
 int put_scalar(argbuf *b, uint8_t kind, uint64_t bits);
 int put_float(argbuf *b, double v);
+int put_complex(argbuf *b, PyObject *number); /* two entries */
 int put_tensor(argbuf *b, PyObject *tensor);
 int put_operand(argbuf *b, PyObject *o); /* a tensor or a number. 1: put; 0: neither; -1: an error */
 int put_default(argbuf *b, const param *p);

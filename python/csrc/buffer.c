@@ -16,6 +16,10 @@ static uint8_t format_dtype(const Py_buffer *v, char *code) {
     static const char signed_codes[] = "?bh?i???q", unsigned_codes[] = "?BH?I???Q";
     const char *f = v->format != NULL ? v->format : "B";
     *code = 0;
+    if (f[0] == 'Z' && (f[1] == 'f' || f[1] == 'd') && f[2] == 0) {
+        *code = f[1] == 'f' ? 'F' : 'D';
+        return f[1] == 'f' ? TL_COMPLEX64 : TL_COMPLEX128;
+    }
     if (*f == '@' || *f == '=' || *f == '<') {
         f++;
     }
@@ -54,7 +58,7 @@ uint8_t buffer_scalar_dtype(PyObject *o) {
 }
 
 static void load(char code, const char *p, py_number *n) {
-    n->kind = strchr("efd", code) != NULL ? 2 : code == '?' ? 0 : 1;
+    n->kind = strchr("FD", code) != NULL ? 3 : strchr("efd", code) != NULL ? 2 : code == '?' ? 0 : 1;
 #define LOAD(letter, type, into) \
     case letter: {               \
         type v;                  \
@@ -75,6 +79,14 @@ static void load(char code, const char *p, py_number *n) {
         LOAD('e', uint16_t, n->d = (double)tl_half_to_float(v))
         LOAD('f', float, n->d = (double)v)
         LOAD('d', double, n->d = v)
+    case 'F':
+        n->d = (double)((const float *)p)[0];
+        n->imag = (double)((const float *)p)[1];
+        break;
+    case 'D':
+        n->d = ((const double *)p)[0];
+        n->imag = ((const double *)p)[1];
+        break;
     }
 #undef LOAD
 }
@@ -117,7 +129,7 @@ PyObject *buffer_tensor(PyObject *data, int dtype, uint8_t device, bool requires
     if (own == 0 && dtype < 0) {
         raise_text(TL_TYPE,
             "can't convert data of format '%s' without a dtype: the types are bool, uint8, int8, int16, int32, "
-            "int64, uint32, float16, bfloat16, float32, float64; "
+            "int64, uint32, float16, bfloat16, float32, float64, complex64, complex128; "
             "convert the array first, e.g. array.astype('int32') for uint16, or give tensor() a dtype",
             v.format != NULL ? v.format : "B");
         goto done;

@@ -193,7 +193,7 @@ static PyObject *call_out(overload *o, argbuf *b, PyObject *into) {
 
 static int apply_requires_grad(PyObject *made) {
     Tensor *t = (Tensor *)made;
-    if (!dtype_is_float(t->dtype)) {
+    if (!dtype_has_gradients(t->dtype)) {
         raise_text(TL_RUNTIME, "Only Tensors of floating point and complex dtype can require gradients");
         return -1;
     }

@@ -76,7 +76,7 @@ static PyObject *nb_index(PyObject *self) {
     if (!coercion_allowed(t, "__index__")) {
         return NULL;
     }
-    if (t->numel != 1 || dtype_is_float(t->dtype)) {
+    if (t->numel != 1 || dtype_has_gradients(t->dtype)) {
         return raise_text(TL_TYPE, "only integer tensors of a single element can be converted to an index");
     }
     PyObject *v = tensor_item(t);

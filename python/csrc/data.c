@@ -40,7 +40,8 @@ PyObject *data_tensor(PyObject *data, int dtype, int device, bool requires_grad,
             return NULL;
         }
     }
-    bool plain = PyFloat_CheckExact(data) || PyLong_CheckExact(data) || PyBool_Check(data) || PyList_Check(data) ||
+    bool plain = PyFloat_CheckExact(data) || PyLong_CheckExact(data) || PyBool_Check(data) || PyComplex_CheckExact(data) ||
+        PyList_Check(data) ||
         PyTuple_Check(data) || PyUnicode_Check(data);
     if (!plain) {
         PyObject *r = buffer_tensor(data, dtype, dev, requires_grad, api);

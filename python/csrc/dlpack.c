@@ -11,7 +11,7 @@
 #include "turn.h"
 #include "types.h"
 
-enum { CPU_DEVICE = 1, CODE_INT = 0, CODE_UINT = 1, CODE_FLOAT = 2, CODE_BFLOAT = 4, CODE_BOOL = 6, READ_ONLY = 1,
+enum { CPU_DEVICE = 1, CODE_INT = 0, CODE_UINT = 1, CODE_FLOAT = 2, CODE_BFLOAT = 4, CODE_COMPLEX = 5, CODE_BOOL = 6, READ_ONLY = 1,
     IS_COPIED = 2 };
 
 typedef struct {
@@ -49,7 +49,8 @@ static int type_code(uint8_t dtype) {
         [KIND_UINT] = CODE_UINT,
         [KIND_INT] = CODE_INT,
         [KIND_FLOAT] = CODE_FLOAT,
-        [KIND_BRAIN] = CODE_BFLOAT};
+        [KIND_BRAIN] = CODE_BFLOAT,
+        [KIND_COMPLEX] = CODE_COMPLEX};
     return codes[dtype_kind(dtype)];
 }
 

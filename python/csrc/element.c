@@ -16,8 +16,8 @@ PyObject *element_load(uint8_t dtype, const void *p) {
         int64_t l;
         uint32_t u;
         uint16_t h;
-        float f;
-        double d;
+        float f, ff[2];
+        double d, dd[2];
     } v;
     memcpy(&v, p, dtype_size(dtype));
     switch (dtype) {
@@ -41,6 +41,10 @@ PyObject *element_load(uint8_t dtype, const void *p) {
         return PyFloat_FromDouble((double)tl_brain_to_float(v.h));
     case TL_FLOAT32:
         return PyFloat_FromDouble((double)v.f);
+    case TL_COMPLEX64:
+        return PyComplex_FromDoubles((double)v.ff[0], (double)v.ff[1]);
+    case TL_COMPLEX128:
+        return PyComplex_FromDoubles(v.dd[0], v.dd[1]);
     }
     return PyFloat_FromDouble(v.d);
 }
@@ -67,12 +71,21 @@ static int store_int(uint8_t dtype, void *p, int64_t i) {
 }
 
 int element_store(uint8_t dtype, void *p, const py_number *n) {
-    double d = n->kind == 2 ? n->d : (double)n->i;
+    double d = n->kind >= 2 ? n->d : (double)n->i, imag = n->kind == 3 ? n->imag : 0;
     float f = (float)d;
     uint16_t h;
+    if (imag != 0 && !dtype_is_complex(dtype) && dtype != TL_BOOL) {
+        return set_error(TL_RUNTIME, "value cannot be converted to type %s without overflow", dtype_name(dtype));
+    }
     switch (dtype) {
     case TL_BOOL:
-        *(uint8_t *)p = n->kind == 2 ? d != 0 : n->i != 0;
+        *(uint8_t *)p = n->kind >= 2 ? d != 0 || imag != 0 : n->i != 0;
+        return 0;
+    case TL_COMPLEX64:
+        memcpy(p, (float[]){f, (float)imag}, 2 * sizeof f);
+        return 0;
+    case TL_COMPLEX128:
+        memcpy(p, (double[]){d, imag}, 2 * sizeof d);
         return 0;
     case TL_FLOAT16:
         h = tl_float_to_half(f);
@@ -89,7 +102,7 @@ int element_store(uint8_t dtype, void *p, const py_number *n) {
         memcpy(p, &d, sizeof d);
         return 0;
     }
-    if (n->kind != 2) {
+    if (n->kind < 2) {
         return store_int(dtype, p, n->i);
     }
     /* As PyTorch: a float becomes an integer by truncation. */
@@ -99,6 +112,10 @@ int element_store(uint8_t dtype, void *p, const py_number *n) {
 int number_from(PyObject *o, py_number *n) {
     tl_scalar s;
     int found = number_scalar(o, &s);
+    if (found == 0 && PyComplex_Check(o)) {
+        *n = (py_number){.kind = 3, .d = PyComplex_RealAsDouble(o), .imag = PyComplex_ImagAsDouble(o)};
+        return 1;
+    }
     if (found != 1) {
         return found;
     }

@@ -4,12 +4,14 @@
 
 #include "cpython.h"
 
-/* A number of one of Python's three kinds. */
+/* A number of one of Python's four kinds. */
 typedef struct {
-    int kind; /* 0 bool, 1 int, 2 float */
+    int kind; /* 0 bool, 1 int, 2 float, 3 complex */
     int64_t i;
-    double d;
+    double d, imag;
 } py_number;
+
+enum { MAX_ELEMENT = 16 }; /* bytes */
 
 int number_from(PyObject *o, py_number *n); /* 1: a Python number; 0: none; -1: an error */
 PyObject *element_load(uint8_t dtype, const void *p);

@@ -10,7 +10,7 @@
 #include "types.h"
 
 PyObject *host_tensor(host_options o, int rank, const int64_t *shape, const void *data, size_t bytes) {
-    if (o.requires_grad && !dtype_is_float(o.dtype)) {
+    if (o.requires_grad && !dtype_has_gradients(o.dtype)) {
         return raise_text(TL_RUNTIME, "Only Tensors of floating point and complex dtype can require gradients");
     }
     tl_out out;
@@ -21,7 +21,7 @@ PyObject *host_tensor(host_options o, int rank, const int64_t *shape, const void
 
 PyObject *scalar_tensor(PyObject *o, uint8_t dtype, uint8_t device, uint8_t api) {
     py_number n;
-    char v[8];
+    char v[MAX_ELEMENT];
     if (number_from(o, &n) != 1 || element_store(dtype, v, &n) < 0) {
         return PyErr_Occurred() ? NULL : raise_text(TL_TYPE, "expected a number, got %R", (PyObject *)Py_TYPE(o));
     }

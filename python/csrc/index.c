@@ -217,7 +217,7 @@ static int add_tensor(plan *p, Tensor *self, PyObject *o, int *in_dim) {
         Py_XDECREF(mask);
         return r;
     }
-    if (dtype_is_float(t->dtype) || t->dtype == TL_INT8 || t->dtype == TL_INT16) {
+    if (dtype_has_gradients(t->dtype) || t->dtype == TL_INT8 || t->dtype == TL_INT16) {
         return set_error(TL_INDEX, "tensors used as indices must be long, int, byte or bool tensors");
     }
     bool mask = t->dtype == TL_BOOL && t->rank > 0;
@@ -498,7 +498,7 @@ int tensor_setitem(PyObject *self, PyObject *key, PyObject *value) {
         return done != NULL ? 0 : -1;
     }
     tl_scalar s;
-    int number = is_tensor(value) ? 1 : number_scalar(value, &s);
+    int number = is_tensor(value) || PyComplex_Check(value) ? 1 : number_scalar(value, &s);
     if (number != 1) {
         if (number == 0) {
             raise_text(TL_TYPE, "can't assign a %R to a torch.%s tensor", (PyObject *)Py_TYPE(value),

@@ -68,7 +68,7 @@ static PyObject *get_false(PyObject *self, void *c) {
 static PyObject *get_requires_grad(PyObject *self, void *c) {
     (void)c;
     Tensor *t = (Tensor *)self;
-    if ((t->flags & TL_REQUIRES_GRAD) == 0 && dtype_is_float(t->dtype)) {
+    if ((t->flags & TL_REQUIRES_GRAD) == 0 && dtype_has_gradients(t->dtype)) {
         tl_meta m;
         if (meta_of(self, &m) < 0) {
             return NULL;
@@ -79,8 +79,8 @@ static PyObject *get_requires_grad(PyObject *self, void *c) {
 }
 
 static int require_grad(Tensor *t, bool v) {
-    if (v && !dtype_is_float(t->dtype)) {
-        raise_text(TL_RUNTIME, "only Tensors of floating point dtype can require gradients");
+    if (v && !dtype_has_gradients(t->dtype)) {
+        raise_text(TL_RUNTIME, "only Tensors of floating point and complex dtype can require gradients");
         return -1;
     }
     if (check_status(tl_requires_grad(t->handle, v)) < 0) {
@@ -340,8 +340,8 @@ static PyObject *is_floating_point(PyObject *self, PyObject *n) {
 }
 
 static PyObject *is_complex(PyObject *self, PyObject *n) {
-    (void)self, (void)n;
-    Py_RETURN_FALSE;
+    (void)n;
+    return PyBool_FromLong(dtype_is_complex(((Tensor *)self)->dtype));
 }
 
 static PyObject *item(PyObject *self, PyObject *n) {
@@ -519,7 +519,7 @@ PyMethodDef tensor_methods[] = {
         "is_contiguous()\n--\n\nWhether the elements are dense and row-major."},
     {"is_floating_point", is_floating_point, METH_NOARGS,
         "is_floating_point()\n--\n\nWhether the dtype is a floating point type."},
-    {"is_complex", is_complex, METH_NOARGS, "is_complex()\n--\n\nAlways false."},
+    {"is_complex", is_complex, METH_NOARGS, "is_complex()\n--\n\nWhether the dtype is complex."},
     {"_is_view", is_view, METH_NOARGS,
         "_is_view()\n--\n\nWhether it was made as a view of another tensor, whose history it shares."},
     {"item", item, METH_NOARGS, "item()\n--\n\nThe only element as a Python number; waits for it."},

@@ -82,7 +82,7 @@ static PyObject *run_binary(binary *op, PyObject *x, PyObject *y, uint8_t mode) 
 
 static bool is_number(PyObject *o) {
     tl_scalar s;
-    int found = PyLong_Check(o) || PyFloat_Check(o) ? 1 : number_scalar(o, &s);
+    int found = PyLong_Check(o) || PyFloat_Check(o) || PyComplex_Check(o) ? 1 : number_scalar(o, &s);
     if (found < 0) {
         PyErr_Clear();
     }
@@ -111,8 +111,8 @@ static PyObject *run_reflected(binary *op, PyObject *number, PyObject *tensor) {
     }
     Tensor *t = (Tensor *)tensor;
     uint8_t dtype = PyBool_Check(number) ? TL_BOOL
-        : PyLong_Check(number)           ? (dtype_is_int(t->dtype) || dtype_is_float(t->dtype) ? t->dtype : TL_INT64)
-                                         : (dtype_is_float(t->dtype) ? t->dtype : current.default_dtype);
+        : PyLong_Check(number)           ? (t->dtype != TL_BOOL ? t->dtype : TL_INT64)
+                                         : (dtype_has_gradients(t->dtype) ? t->dtype : current.default_dtype);
     PyObject *zero_dim = scalar_tensor(number, dtype, t->device, t->api);
     PyObject *r = zero_dim != NULL ? run_binary(op, zero_dim, tensor, TL_FUNCTIONAL) : NULL;
     Py_XDECREF(zero_dim);
@@ -210,7 +210,7 @@ static PyObject *nb_abs(PyObject *a) { return unary("abs", a); }
 static PyObject *nb_pos(PyObject *a) { return unary("positive", a); }
 
 static PyObject *nb_invert(PyObject *a) {
-    if (dtype_is_float(((Tensor *)a)->dtype)) {
+    if (dtype_has_gradients(((Tensor *)a)->dtype)) {
         return raise_text(TL_TYPE, "~ (operator.invert) is only implemented on integer and Boolean-type tensors");
     }
     return unary("bitwise_not", a);

@@ -44,7 +44,7 @@ static PyObject *read_number(PyObject *o, const char *what) {
 
 static int int_value(PyObject *o, bool reading, int64_t *v) {
     if (PyBool_Check(o) || is_tensor(o)) {
-        PyObject *n = reading && is_tensor(o) && !dtype_is_float(((Tensor *)o)->dtype) ? read_number(o, "__index__")
+        PyObject *n = reading && is_tensor(o) && !dtype_has_gradients(((Tensor *)o)->dtype) ? read_number(o, "__index__")
                                                                                        : NULL;
         if (n == NULL) {
             return PyErr_Occurred() ? -1 : 0;
@@ -203,6 +203,9 @@ static int put_number(argbuf *b, const param *p, PyObject *o, bool reading) {
         found = float_value(o, reading, &f);
         return found != 1 ? found : put_float(b, f) < 0 ? -1 : 1;
     default:
+        if (PyComplex_Check(o)) {
+            return put_complex(b, o) < 0 ? -1 : 1;
+        }
         found = scalar_value(o, reading, &s);
         return found != 1 ? found : put_scalar(b, s.kind, s.bits) < 0 ? -1 : 1;
     }

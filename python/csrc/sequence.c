@@ -59,9 +59,9 @@ static int find_shape(PyObject *o, survey *s) {
     return 0;
 }
 
-/* Orders dtypes: bool, integers by size, floats by size. A sequence takes its widest. */
+/* Orders dtypes: bool, integers by size, floats by size, complex numbers by size. A sequence takes its widest. */
 static int width(uint8_t dtype) {
-    int kind = (int)dtype_kind(dtype), category = dtype_is_float(dtype) ? 2 : dtype_is_int(dtype);
+    int kind = (int)dtype_kind(dtype), category = dtype_is_complex(dtype) ? 3 : dtype_is_float(dtype) ? 2 : dtype_is_int(dtype);
     return category << 8 | (int)dtype_size(dtype) << 4 | kind;
 }
 
@@ -172,7 +172,11 @@ PyObject *sequence_tensor(PyObject *data, int dtype, uint8_t device, bool requir
         return NULL;
     }
     if (dtype < 0) {
-        uint8_t by_kind = s.kind == 0 ? TL_BOOL : s.kind == 1 ? TL_INT64 : current.default_dtype;
+        uint8_t complex_dtype = current.default_dtype == TL_FLOAT64 ? TL_COMPLEX128 : TL_COMPLEX64;
+        uint8_t by_kind = s.kind == 0 ? TL_BOOL
+            : s.kind == 1             ? TL_INT64
+            : s.kind == 3             ? complex_dtype
+                                      : current.default_dtype;
         dtype = s.kind < 0 && s.typed != 0 ? s.typed : wider(by_kind, s.typed);
     }
     host_options o = {.dtype = (uint8_t)dtype, .device = device, .api = api, .requires_grad = requires_grad};

@@ -51,7 +51,7 @@ int tensor_read(Tensor *t, void *dst, size_t bytes) {
 }
 
 PyObject *tensor_item(Tensor *t) {
-    char v[8];
+    char v[MAX_ELEMENT];
     if (t->numel != 1) {
         set_error(TL_RUNTIME, "a Tensor with %lld elements cannot be converted to Scalar", (long long)t->numel);
         return NULL;

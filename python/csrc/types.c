@@ -25,7 +25,7 @@ static const struct {
 };
 
 /* What to use in place of a dtype that no tensor here has. */
-#define COMPLEX_ADVICE "there are no complex numbers: keep the real and the imaginary part in two tensors"
+#define COMPLEX_ADVICE "use complex64"
 #define WIDER_ADVICE "use the next wider integer"
 #define FLOAT8_ADVICE "WebGPU stores no floats of 8 bits: use float16 or bfloat16"
 
@@ -38,8 +38,6 @@ static const struct {
     const char *advice;
 } absent[] = {
     {"complex32", "chalf", 4, COMPLEX_ADVICE},
-    {"complex64", "cfloat", 8, COMPLEX_ADVICE},
-    {"complex128", "cdouble", 16, COMPLEX_ADVICE},
     {"uint16", NULL, 2, WIDER_ADVICE},
     {"uint64", NULL, 8, WIDER_ADVICE},
     {"float8_e4m3fn", NULL, 1, FLOAT8_ADVICE},
@@ -60,6 +58,8 @@ size_t dtype_size(uint8_t id) { return id < TL_NUM_DTYPES ? dtypes[id].size : 0;
 enum dtype_kind dtype_kind(uint8_t id) { return id < TL_NUM_DTYPES ? dtypes[id].kind : KIND_NONE; }
 const char *dtype_format(uint8_t id) { return id < TL_NUM_DTYPES ? dtypes[id].format : NULL; }
 bool dtype_is_float(uint8_t id) { return dtype_kind(id) == KIND_FLOAT || dtype_kind(id) == KIND_BRAIN; }
+bool dtype_is_complex(uint8_t id) { return dtype_kind(id) == KIND_COMPLEX; }
+bool dtype_has_gradients(uint8_t id) { return dtype_kind(id) >= KIND_FLOAT; }
 bool dtype_is_int(uint8_t id) { return dtype_kind(id) == KIND_UINT || dtype_kind(id) == KIND_INT; }
 
 PyObject *dtype_object(uint8_t id) {
@@ -84,6 +84,8 @@ int dtype_from(PyObject *o, uint8_t *id) {
         *id = TL_INT64;
     } else if (o == (PyObject *)&PyBool_Type) {
         *id = TL_BOOL;
+    } else if (o == (PyObject *)&PyComplex_Type) {
+        *id = TL_COMPLEX128;
     } else {
         return 0;
     }
@@ -102,7 +104,7 @@ static PyObject *dtype_get(PyObject *self, void *what) {
     case 'f':
         return PyBool_FromLong(dtype_is_float(id) || is_absent_with(id, FLOAT8_ADVICE));
     case 'c':
-        return PyBool_FromLong(is_absent_with(id, COMPLEX_ADVICE));
+        return PyBool_FromLong(dtype_is_complex(id) || is_absent_with(id, COMPLEX_ADVICE));
     case 's':
         return PyBool_FromLong(is_absent(id) ? !is_absent_with(id, WIDER_ADVICE) : dtype_kind(id) >= KIND_INT);
     case 'i':
@@ -126,7 +128,7 @@ static PyObject *dtype_copy(PyObject *self, PyObject *ignored) {
 static PyGetSetDef dtype_getset[] = {
     {"itemsize", dtype_get, NULL, "Bytes of an element.", (void *)'z'},
     {"is_floating_point", dtype_get, NULL, "Whether it is a floating point type.", (void *)'f'},
-    {"is_complex", dtype_get, NULL, "Whether it is a complex type, which no tensor here has.", (void *)'c'},
+    {"is_complex", dtype_get, NULL, "Whether it is a complex type.", (void *)'c'},
     {"is_signed", dtype_get, NULL, "Whether it has negative values.", (void *)'s'},
     {"_id", dtype_get, NULL, "Number in the C ABI.", (void *)'i'},
     {"_name", dtype_get, NULL, "Name without the module.", (void *)'n'},

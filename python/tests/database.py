@@ -56,6 +56,8 @@ def tensor(t: torch.Tensor, device: str = "cpu") -> torchlette.Tensor:
     """
     device = "cpu" if t.dtype is torch.float64 else device
     d = t.detach().resolve_conj().resolve_neg()
+    if t.is_conj() or t.is_neg():
+        d = d.contiguous()
     storage = d.untyped_storage().nbytes() // d.element_size()
     if d.numel() == 0 or (d.is_contiguous() and storage == d.numel()):
         out = _raw(d.contiguous()).to(device)
@@ -313,7 +315,7 @@ def gradient(op: OpInfo, sample: Sample, device: str, form: str = "function") ->
         torch.manual_seed(SEED)
         results = tensors(determined(op, _outputs(op, sample, call(theirs_of(op, form), sample, widen, form))))
         chosen = [widen.of(leaves[i][0]) for i in given]
-        return list(torch.autograd.grad([results[i] for i in roots], chosen, [c.double() for c in cotangents]))
+        return list(torch.autograd.grad([results[i] for i in roots], chosen, [oracle.widened(c) for c in cotangents]))
 
     oracle.assert_near([ours[i] for i in given], [theirs[i] for i in given], exact)
     return True

@@ -24,6 +24,8 @@ TORCH_DTYPE = {
     "bfloat16": torch.bfloat16,
     "float32": torch.float32,
     "float64": torch.float64,
+    "complex64": torch.complex64,
+    "complex128": torch.complex128,
 }
 
 
@@ -107,6 +109,11 @@ def tensors(result: Any) -> list[Any]:
     return []
 
 
+def widened(t: torch.Tensor) -> torch.Tensor:
+    """Return the tensor in float64 or complex128."""
+    return t.to(torch.complex128 if t.is_complex() else torch.float64)
+
+
 class Widener:
     """Maps the arguments of a call to float64, leaves to leaves.
 
@@ -122,9 +129,9 @@ class Widener:
 
     def __call__(self, x: Any) -> Any:
         """Widen an argument, and what it holds."""
-        if isinstance(x, torch.Tensor) and x.is_floating_point():
+        if isinstance(x, torch.Tensor) and (x.is_floating_point() or x.is_complex()):
             if id(x) not in self.seen:
-                wide = x.detach().double().clone()
+                wide = widened(x.detach()).clone()
                 if self.shake:
                     change = torch.rand(wide.shape, dtype=torch.float64, generator=self.draws) * 2 - 1
                     wide = wide * (1 + self.shake * change)
@@ -132,6 +139,8 @@ class Widener:
             return self.seen[id(x)][1]
         if isinstance(x, torch.dtype) and x.is_floating_point:
             return torch.float64
+        if isinstance(x, torch.dtype) and x.is_complex:
+            return torch.complex128
         if type(x) in (list, tuple):
             return type(x)(self(v) for v in x)
         if isinstance(x, dict):
@@ -181,7 +190,7 @@ def assert_near(
             raise failure from None
         for i in apart:
             same_kind(mine[i], theirs[i])
-            _near(failure, to_torch(mine[i]).double(), *(t[i].detach().double() for t in (theirs, true, *moved)))
+            _near(failure, widened(to_torch(mine[i])), *(widened(t[i].detach()) for t in (theirs, true, *moved)))
 
 
 def _equal(got: Any, want: Any, **tolerance: float | None) -> bool:

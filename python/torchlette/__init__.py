@@ -111,7 +111,7 @@ _LAZY_MODULES = (
 _LAZY_NAMES = {
     name: module
     for module, names in {
-        "_compat.deprecated": "imag poisson range real _assert _assert_async _check _check_index _check_type "
+        "_compat.deprecated": "poisson range _assert _assert_async _check _check_index _check_type "
         "_check_value _check_with _shape_as_tensor",
         "_compat.native_names": "grid_sampler grid_sampler_2d grid_sampler_3d native_batch_norm native_group_norm "
         "native_layer_norm",

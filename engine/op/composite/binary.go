@@ -136,7 +136,7 @@ func scale(b op.Builder, d ir.DType, y, alpha op.Val) op.Val {
 	if alpha.Kind == op.ScalarBool && d != ir.Bool {
 		fail(ir.ErrRuntime, "Boolean alpha only supported for Boolean results.")
 	}
-	if alpha.Kind == op.ScalarFloat && !d.IsFloat() {
+	if alpha.Kind == op.ScalarFloat && !d.IsInexact() {
 		fail(ir.ErrRuntime, "For integral input tensors, argument alpha must not be a floating point number.")
 	}
 	if alpha.Float() == 1 {
@@ -199,13 +199,13 @@ func divide(b op.Builder, x, y op.Val, mode int64) op.Val {
 		if d == ir.Bool {
 			unsupported("div_trunc_cpu", d)
 		}
-		if d.IsFloat() {
+		if d.IsInexact() {
 			return prim.Trunc(b, prim.Div(b, x, y))
 		}
 		refuseZero(y)
 		return truncDivide(b, x, y)
 	}
-	if x.IsTensor() && y.IsTensor() && x.Aval == y.Aval && x.Layout == y.Layout && x.DType().IsFloat() {
+	if x.IsTensor() && y.IsTensor() && x.Aval == y.Aval && x.Layout == y.Layout && x.DType().IsInexact() {
 		return prim.Div(b, x, y)
 	}
 	align(b, floatType(b, resultType(b, x, y)), &x, &y)
@@ -233,7 +233,7 @@ func floorDivide(b op.Builder, x, y op.Val) op.Val {
 	if d == ir.Bool {
 		unsupported("div_floor_cpu", d)
 	}
-	if !d.IsFloat() {
+	if !d.IsInexact() {
 		refuseZero(y)
 	}
 	return prim.FloorDivide(b, x, y)
@@ -244,7 +244,7 @@ func remainder(b op.Builder, x, y op.Val) op.Val {
 	if d == ir.Bool {
 		unsupported("remainder_cpu", d)
 	}
-	if !d.IsFloat() {
+	if !d.IsInexact() {
 		refuseZero(y)
 	}
 	return prim.Remainder(b, x, y)
@@ -255,7 +255,7 @@ func fmod(b op.Builder, x, y op.Val) op.Val {
 	if d == ir.Bool {
 		unsupported("fmod_cpu", d)
 	}
-	if !d.IsFloat() {
+	if !d.IsInexact() {
 		refuseZero(y)
 	}
 	return prim.Special(b, op.FnFmod, x, y)
@@ -277,7 +277,7 @@ func power(b op.Builder, x, e op.Val) op.Val {
 		return prim.Pow(b, x, e)
 	}
 	p := e.Float()
-	if !d.IsFloat() && p < 0 {
+	if !d.IsInexact() && p < 0 {
 		fail(ir.ErrRuntime, "Integers to negative integer powers are not allowed.")
 	}
 	x = cast(b, x, d)
@@ -313,7 +313,7 @@ func registerBitwise(mismatch op.Sample) {
 	}{{"bitwise_and", prim.BitwiseAnd}, {"bitwise_or", prim.BitwiseOr}, {"bitwise_xor", prim.BitwiseXor}} {
 		arithmetic(m.name, "The "+m.name[len("bitwise_"):]+" of the bits; of bools, the logical one.", nil,
 			func(b op.Builder, x, y op.Val) op.Val {
-				if d := promote(b, &x, &y); d.IsFloat() {
+				if d := promote(b, &x, &y); d.IsInexact() {
 					unsupported(m.name+"_cpu", d)
 				}
 				return m.f(b, x, y)
@@ -358,7 +358,7 @@ func registerMixed(mismatch op.Sample) {
 		ErrorSamples: samples("I(3;0,5), I(3;0,5), I(3;1,5)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, y, z := a.Val(), a.Val(), a.Val()
-			if !y.DType().IsFloat() && !z.DType().IsFloat() {
+			if !y.DType().IsInexact() && !z.DType().IsInexact() {
 				fail(ir.ErrRuntime, "Integer division with addcdiv is no longer supported, and in a future release addcdiv will "+
 					"perform a true division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + "+
 					"value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / "+
@@ -435,7 +435,7 @@ func lerp(b op.Builder, x, y, w op.Val) op.Val {
 // logAddExp is log(exp(ln x) + exp(ln y)) / ln, with ln the logarithm of the base.
 func logAddExp(b op.Builder, x, y op.Val, ln float64) op.Val {
 	d := resultType(b, x, y)
-	if !d.IsFloat() {
+	if !d.IsInexact() {
 		unsupported("logaddexp_cpu", d)
 	}
 	align(b, d, &x, &y)
@@ -471,7 +471,7 @@ func timesLog(b op.Builder, x, y op.Val, log unaryEmit, ofNumber func(float64) f
 func evalHypot(a *op.Args) []op.Val {
 	x, y, b := a.Val(), a.Val(), a.B
 	d := promote(b, &x, &y)
-	if !d.IsFloat() {
+	if !d.IsInexact() {
 		unsupported("hypot_cpu", d)
 	}
 	narrow := widen(b, d, &x, &y)

@@ -99,6 +99,9 @@ func maskedFill(b op.Builder, x, mask, value op.Val) op.Val {
 // asType converts a value that is stored into a tensor of dtype d: a tensor by a cast, a number by truncation, as
 // assignment does.
 func asType(b op.Builder, v op.Val, d ir.DType) op.Val {
+	if v.Number && !d.IsComplex() {
+		fail(ir.ErrRuntime, "value cannot be converted to type %s without overflow", d.CName())
+	}
 	if v.IsTensor() {
 		return cast(b, v, d)
 	}
@@ -250,7 +253,7 @@ func evalIsclose(a *op.Args) []op.Val {
 	}
 	align(b, x.DType(), &x, &y)
 	near := prim.Eq(b, x, y)
-	if equalNaN && x.DType().IsFloat() {
+	if equalNaN && x.DType().IsInexact() {
 		near = prim.BitwiseOr(b, near, prim.BitwiseAnd(b, prim.IsNaN(b, x), prim.IsNaN(b, y)))
 	}
 	if rtol == 0 && atol == 0 {

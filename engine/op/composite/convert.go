@@ -11,7 +11,7 @@ func registerConvertOps() {
 		name string
 		d    ir.DType
 	}{
-		{"float", ir.F32}, {"double", ir.F64}, {"half", ir.F16}, {"bfloat16", ir.BF16}, {"long", ir.I64}, {"int", ir.I32},
+		{"float", ir.F32}, {"double", ir.F64}, {"cfloat", ir.C64}, {"cdouble", ir.C128}, {"half", ir.F16}, {"bfloat16", ir.BF16}, {"long", ir.I64}, {"int", ir.I32},
 		{"bool", ir.Bool},
 		{"byte", ir.U8}, {"char", ir.I8}, {"short", ir.I16},
 	} {

@@ -16,7 +16,7 @@ func normInput(a *op.Args, name string, x op.Val, d ir.DType) op.Val {
 	if d == ir.InvalidDType {
 		return x
 	}
-	if !d.IsFloat() {
+	if !d.IsInexact() {
 		fail(ir.ErrRuntime, "%s: dtype should be floating point or complex. Got %s", name, typeName(d))
 	}
 	if d.Size() < x.DType().Size() && a.Lower[min(int(x.Device()), 1)] == ir.InvalidDType { // autocast has widened it

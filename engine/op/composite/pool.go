@@ -200,7 +200,7 @@ func registerAvgPool(d int) {
 
 // quotient divides; integers truncate.
 func quotient(b op.Builder, sum, n op.Val) op.Val {
-	if sum.DType().IsFloat() {
+	if sum.DType().IsInexact() {
 		return prim.Div(b, sum, n)
 	}
 	return divide(b, sum, n, 0)

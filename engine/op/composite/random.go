@@ -13,7 +13,7 @@ const isDraw = "a random draw"
 
 // drawType is the dtype in which a distribution is drawn; half types are rounded afterwards.
 func drawType(kernel string, d ir.DType) ir.DType {
-	if !d.IsFloat() {
+	if !d.IsInexact() {
 		unsupported(kernel, d)
 	}
 	return d.ComputeType()
@@ -137,7 +137,7 @@ func evalMultinomial(a *op.Args) []op.Val {
 	if r < 1 || r > 2 {
 		fail(ir.ErrRuntime, "prob_dist must be 1 or 2 dim")
 	}
-	if !w.DType().IsFloat() {
+	if !w.DType().IsInexact() {
 		fail(ir.ErrRuntime, "multinomial only supports floating-point dtypes for input, got: %s", typeName(w.DType()))
 	}
 	if n <= 0 {
@@ -172,7 +172,7 @@ func evalMultinomial(a *op.Args) []op.Val {
 func trials(b op.Builder, p op.Val, o options, shape []int64) op.Val {
 	d := ir.F32
 	if p.IsTensor() {
-		if d = p.DType().ComputeType(); !d.IsFloat() {
+		if d = p.DType().ComputeType(); !d.IsInexact() {
 			fail(ir.ErrRuntime, "expected probabilities tensor to have floating type, got %s", typeName(p.DType()))
 		}
 		p = expandTo(b, cast(b, b.Detach(p), d), shape)
@@ -190,7 +190,7 @@ func registerBernoulli() {
 		ErrorSamples: samples("I(3;0,2)"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
-			if !x.DType().IsFloat() {
+			if !x.DType().IsInexact() {
 				unsupported("bernoulli_tensor_cpu_p_", x.DType())
 			}
 			return a.Ret(trials(a.B, x, own(x), x.Shape()))
@@ -305,7 +305,7 @@ func registerInPlaceDraws() {
 
 // continuous refuses integers.
 func continuous(distribution string, x op.Val) {
-	if !x.DType().IsFloat() {
+	if !x.DType().IsInexact() {
 		fail(ir.ErrRuntime, "%s distribution is a continuous probability distribution. dtype must be a floating point but "+
 			"you specified %s", distribution, typeName(x.DType()))
 	}

@@ -31,7 +31,7 @@ func sumType(x op.Val, given ir.DType) ir.DType {
 	if given != ir.InvalidDType {
 		return given
 	}
-	if x.DType().IsFloat() {
+	if x.DType().IsInexact() {
 		return x.DType()
 	}
 	return ir.I64
@@ -44,11 +44,11 @@ func sum(b op.Builder, x op.Val, mask []bool, keepdim bool, d ir.DType) op.Val {
 // mean sums in at least float32, so that a sum of halves cannot overflow.
 func mean(b op.Builder, x op.Val, mask []bool, keepdim bool, d ir.DType) op.Val {
 	if d == ir.InvalidDType {
-		if d = x.DType(); !d.IsFloat() {
+		if d = x.DType(); !d.IsInexact() {
 			fail(ir.ErrNotImplemented, "mean(): could not infer output dtype. Input dtype must be either a floating point or "+
 				"complex dtype. Got: %s", typeName(d))
 		}
-	} else if !d.IsFloat() {
+	} else if !d.IsInexact() {
 		fail(ir.ErrNotImplemented, "mean(): could not infer output dtype. Optional dtype must be either a floating point or "+
 			"complex dtype. Got: %s", typeName(d))
 	}
@@ -102,14 +102,14 @@ func registerReduceOps() {
 }
 
 func dropNaN(b op.Builder, x op.Val) op.Val {
-	if !x.DType().IsFloat() {
+	if !x.DType().IsInexact() {
 		return x
 	}
 	return prim.Where(b, prim.IsNaN(b, x), op.FloatVal(0), x)
 }
 
 func nanmean(b op.Builder, x op.Val, mask []bool, keepdim bool, d ir.DType) op.Val {
-	if !x.DType().IsFloat() {
+	if !x.DType().IsInexact() {
 		fail(ir.ErrRuntime, "nanmean(): expected input to have floating point or complex dtype but got %s",
 			typeName(x.DType()))
 	}
@@ -201,7 +201,7 @@ func registerTruthReductions() {
 
 // moments returns var and mean with the given correction.
 func moments(b op.Builder, x op.Val, mask []bool, keepdim bool, correction op.Val) (variance, mean op.Val) {
-	if !x.DType().IsFloat() {
+	if !x.DType().IsInexact() {
 		fail(ir.ErrNotImplemented, "std and var only support floating point and complex dtypes")
 	}
 	dims, kept := maskedDims(mask, x.Shape())

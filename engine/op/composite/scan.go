@@ -78,7 +78,7 @@ func runningExtreme(b op.Builder, x op.Val, dim, operation int64) (values, indic
 		v = prim.Cast(b, v, ir.I32)
 	}
 	hit := prim.Eq(b, v, prim.Scan(b, v, int64(d), operation))
-	if v.DType().IsFloat() {
+	if v.DType().IsInexact() {
 		hit = prim.BitwiseOr(b, hit, prim.IsNaN(b, v))
 	}
 	indices = prim.Scan(b, prim.Where(b, hit, positions(b, v, d), op.IntVal(0)), int64(d), prim.ScanMax)

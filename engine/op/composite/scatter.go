@@ -280,7 +280,7 @@ func reduceAt(b op.Builder, x, i, src op.Val, dim, how int64, includeSelf bool) 
 		return y
 	}
 	count = prim.Maximum(b, prim.ScatterAdd(b, count, i, prim.OnesLike(b, src), dim), op.IntVal(1))
-	if x.DType().IsFloat() {
+	if x.DType().IsInexact() {
 		return prim.Div(b, y, count)
 	}
 	return prim.FloorDivide(b, y, count)

@@ -1,12 +1,6 @@
 package composite
 
-import (
-	"math"
-
-	"github.com/torchlette/torchlette/engine/op"
-	"github.com/torchlette/torchlette/engine/op/prim"
-	"github.com/torchlette/torchlette/ir"
-)
+import "github.com/torchlette/torchlette/engine/op"
 
 func registerTrigonometryOps() {
 	inside := samples("T(3,4;-1,1)", "T(;-1,1)", "I(3;-1,2)", "torch.tensor([-1.0, 1.0, 0.0, -0.0, 2.0])")
@@ -34,39 +28,5 @@ func registerTrigonometryOps() {
 		ErrorSamples: samples("T(3), T(4)"),
 		Eval:         func(a *op.Args) []op.Val { return a.Ret(fn2(op.FnAtan2)(a.B, a.Val(), a.Val())) },
 	})
-	op.Register(op.Def{
-		Sig: "angle(Tensor self) -> Tensor", Doc: "pi where an element is negative, 0 elsewhere; NaN stays.", Out: true,
-		Samples: anyReal(),
-		Eval: func(a *op.Args) []op.Val {
-			b, x := a.B, floating(a.B, a.Val())
-			// A step of Sign: the gradient is zero and not absent.
-			y := prim.Mul(b, prim.Relu(b, prim.Neg(b, prim.Sign(b, x))), op.FloatVal(math.Pi))
-			return a.Ret(prim.Where(b, prim.IsNaN(b, x), x, y))
-		},
-	})
-	registerComplexForms()
-}
-
-// registerComplexForms registers operators of complex tensors; of a real tensor they are the tensor itself.
-func registerComplexForms() {
-	for _, m := range []struct {
-		name  string
-		where op.Where
-	}{{"conj", op.Function | op.Method}, {"resolve_conj", op.Function | op.Method},
-		{"resolve_neg", op.Function | op.Method}, {"real", op.Function}} {
-		op.Register(op.Def{
-			Sig: m.name + "(Tensor self) -> Tensor", Doc: "The tensor itself: it is real.", View: true, Where: m.where,
-			Samples: samples("T(3,4)", "I(3;0,5)", "B(2)"),
-			Eval:    func(a *op.Args) []op.Val { return a.Ret(a.Val()) },
-		})
-	}
-	unary("conj_physical", "A copy of the tensor, which is real.", nil, prim.Copy, anyReal()...)
-	op.Register(op.Def{
-		Sig: "isreal(Tensor self) -> Tensor", Doc: "True everywhere: all tensors are real.", Samples: samples("T(3,4)",
-			"I(3;0,5)"), NoGrad: "the result is boolean",
-		Eval: func(a *op.Args) []op.Val {
-			x := a.Val()
-			return a.Ret(prim.Fill(a.B, op.BoolVal(true), ir.Bool, x.Device(), x.Shape()))
-		},
-	})
+	registerComplexParts()
 }

@@ -20,9 +20,13 @@ func combine(higher, lower ir.DType) ir.DType {
 	switch {
 	case higher == ir.InvalidDType:
 		return lower
-	case lower == ir.InvalidDType, higher.IsFloat():
+	case lower == ir.InvalidDType, higher.IsComplex():
 		return higher
-	case higher == ir.Bool, lower.IsFloat():
+	case higher.IsFloat() && lower.IsComplex() && higher.Complex() != ir.InvalidDType:
+		return higher.Complex()
+	case higher.IsFloat() && !lower.IsComplex():
+		return higher
+	case higher == ir.Bool, lower.IsInexact():
 		return ir.Promote(higher, lower)
 	}
 	return higher
@@ -42,7 +46,7 @@ func resultType(b op.Builder, vals ...op.Val) ir.DType {
 		v := &vals[i]
 		switch {
 		case v.Kind == op.None:
-		case v.IsScalar():
+		case v.IsScalar() || v.Number:
 			number = join(number, numberType(b, *v))
 		case len(v.Shape()) == 0:
 			zero = join(zero, v.DType())
@@ -58,7 +62,18 @@ func numberType(b op.Builder, v op.Val) ir.DType {
 	if v.Kind == op.ScalarFloat {
 		return b.DefaultDType()
 	}
+	if v.Number {
+		return complexDefault(b)
+	}
 	return v.DType()
+}
+
+// complexDefault is the complex dtype of the default dtype.
+func complexDefault(b op.Builder) ir.DType {
+	if d := b.DefaultDType().Complex(); d != ir.InvalidDType {
+		return d
+	}
+	return ir.C64
 }
 
 // cast converts a tensor that has another dtype. Numbers stay as they are: their slot is encoded in the dtype that the
@@ -67,12 +82,14 @@ func cast(b op.Builder, v op.Val, d ir.DType) op.Val {
 	if !v.IsTensor() || v.DType() == d {
 		return v
 	}
-	return prim.Cast(b, v, d)
+	v = prim.Cast(b, v, d)
+	v.Number = false
+	return v
 }
 
 // floating casts an integer or bool tensor to the default dtype.
 func floating(b op.Builder, v op.Val) op.Val {
-	if v.DType().IsFloat() {
+	if v.DType().IsInexact() {
 		return v
 	}
 	return prim.Cast(b, v, b.DefaultDType())
@@ -80,7 +97,7 @@ func floating(b op.Builder, v op.Val) op.Val {
 
 // floatType is the dtype of an operation whose results are always floats.
 func floatType(b op.Builder, d ir.DType) ir.DType {
-	if d.IsFloat() {
+	if d.IsInexact() {
 		return d
 	}
 	return b.DefaultDType()
@@ -142,6 +159,9 @@ func align(b op.Builder, d ir.DType, vals ...*op.Val) []int64 {
 	for _, v := range vals {
 		if !v.IsTensor() {
 			continue
+		}
+		if v.Number {
+			*v = cast(b, *v, numberType(b, *v)) // a GPU has no complex128
 		}
 		if len(v.Shape()) == 0 && v.Device() != dev && v.Device() == ir.CPU {
 			*v = prim.ToDevice(b, *v, dev)
@@ -227,7 +247,7 @@ func unsupported(name string, d ir.DType) {
 }
 
 func needFloat(name string, v op.Val) {
-	if !v.DType().IsFloat() {
+	if !v.DType().IsInexact() {
 		unsupported(name, v.DType())
 	}
 }

@@ -51,7 +51,7 @@ func inFloat(f unaryEmit) unaryEmit {
 func keepInt(name string, f unaryEmit) unaryEmit {
 	return func(b op.Builder, x op.Val) op.Val {
 		switch {
-		case x.DType().IsFloat():
+		case x.DType().IsInexact():
 			return f(b, x)
 		case x.DType() == ir.Bool:
 			unsupported(name, ir.Bool)
@@ -127,11 +127,11 @@ func registerUnaryOps() {
 		needFloat("frac_cpu", x)
 		return prim.Sub(b, x, prim.Trunc(b, x))
 	}, samples("T(3,4)", "T()")...)
-	sameType("sign", "-1, 0 or 1 by the sign of each element.", []string{"sgn"}, func(b op.Builder, x op.Val) op.Val {
-		if x.DType() == ir.Bool {
-			return prim.Copy(b, x)
+	sameType("sign", "-1, 0 or 1 by the sign of each element.", nil, func(b op.Builder, x op.Val) op.Val {
+		if x.DType().IsComplex() {
+			fail(ir.ErrRuntime, "Unlike NumPy, torch.sign doesn't allow complex tensors. Use torch.sgn instead.")
 		}
-		return prim.Sign(b, x)
+		return sign(b, x)
 	}, anyReal()...)
 	unary("deg2rad", "Degrees to radians.", nil, inFloat(scaled(same, math.Pi/180)), anyReal()...)
 	unary("rad2deg", "Radians to degrees.", nil, inFloat(scaled(same, 180/math.Pi)), anyReal()...)
@@ -140,7 +140,7 @@ func registerUnaryOps() {
 	}, samples("B(3,4)", "T(3)", "I(4;0,2)")...)
 	sameType("bitwise_not", "The complement of each bit; of bools, not.", nil, func(b op.Builder, x op.Val) op.Val {
 		switch {
-		case x.DType().IsFloat():
+		case x.DType().IsInexact():
 			unsupported("bitwise_not_cpu", x.DType())
 		case x.DType() == ir.Bool:
 			return prim.LogicalNot(b, x)
@@ -163,6 +163,9 @@ func negate(b op.Builder, x op.Val) op.Val {
 
 // sinh is (exp(x) - exp(-x)) / 2 for |x| >= 1. Below, where that cancels, it is (u + u/(u+1)) / 2 with u = expm1(x).
 func sinh(b op.Builder, x op.Val) op.Val {
+	if x.DType().IsComplex() { // -i sin(ix)
+		return prim.Neg(b, prim.TimesI(b, prim.Sin(b, prim.TimesI(b, x))))
+	}
 	narrow := widen(b, x.DType(), &x)
 	large := prim.Ge(b, prim.Abs(b, x), op.FloatVal(1))
 	far := prim.Sub(b, prim.Exp(b, x), prim.Exp(b, prim.Neg(b, x)))
@@ -172,13 +175,16 @@ func sinh(b op.Builder, x op.Val) op.Val {
 }
 
 func cosh(b op.Builder, x op.Val) op.Val {
+	if x.DType().IsComplex() {
+		return prim.Cos(b, prim.TimesI(b, x))
+	}
 	narrow := widen(b, x.DType(), &x)
 	return narrow(prim.Mul(b, prim.Add(b, prim.Exp(b, x), prim.Exp(b, prim.Neg(b, x))), op.FloatVal(0.5)))
 }
 
 func evalRoundDecimals(a *op.Args) []op.Val {
 	x, k := a.Val(), a.Int()
-	if !x.DType().IsFloat() {
+	if !x.DType().IsInexact() {
 		return a.Ret(keepInt("round_vml_cpu", same)(a.B, x))
 	}
 	if k == 0 {
@@ -212,7 +218,7 @@ func registerPredicates() {
 			Samples: samples("T(3,4)", "torch.tensor([1.0, float('nan'), float('inf'), -float('inf')])", "I(4;-2,3)"),
 			Eval: func(a *op.Args) []op.Val {
 				x := a.Val()
-				if !x.DType().IsFloat() {
+				if !x.DType().IsInexact() {
 					return a.Ret(prim.Fill(a.B, op.BoolVal(ofInt), ir.Bool, x.Device(), x.Shape()))
 				}
 				return a.Ret(f(a.B, x))
@@ -270,7 +276,7 @@ func registerUnaryWithNumbers() {
 func evalNaNToNum(a *op.Args) []op.Val {
 	x, nan, pos, neg := a.Val(), a.Scalar(), a.Scalar(), a.Scalar()
 	b := a.B
-	if !x.DType().IsFloat() {
+	if !x.DType().IsInexact() {
 		return a.Ret(prim.Copy(b, x))
 	}
 	if nan.Kind == op.None {

@@ -10,7 +10,7 @@ import (
 )
 
 func needNormType(name string, d ir.DType) {
-	if !d.IsFloat() {
+	if !d.IsInexact() {
 		fail(ir.ErrNotImplemented, "%s: Expected a floating point or complex tensor as input. Got %s", name, typeName(d))
 	}
 }
@@ -163,7 +163,7 @@ func evalForeachNorm(a *op.Args) []op.Val {
 	// Squares are added without roots between them, except for halves, whose squares overflow.
 	squares := p == 2 && !slices.ContainsFunc(ts, func(t op.Val) bool {
 		return t.DType().Size() < 4 ||
-			!t.DType().IsFloat()
+			!t.DType().IsInexact()
 	})
 	if squares {
 		part = func(t op.Val) op.Val { return reduceDims(b, prim.SumSquares, t, all(t), false) }

@@ -101,9 +101,14 @@ func registerViewOps() {
 		}, samples("T(3,4), (4,3)", "T(3,4), (-1,)", "T(2,3,4), (6,-1)", "T(), (1,)"), sample("T(3), (2,2)"),
 		sample("T(3,4).t(), (12,)"))
 	methodView("view.dtype(Tensor self, dtype dtype) -> Tensor",
-		"The tensor itself: its storage cannot be read as another dtype.", func(a *op.Args) []op.Val {
+		"The storage as complex numbers or as their parts; the tensor itself in its own dtype.", func(a *op.Args) []op.Val {
 			x, d := a.Val(), a.DType()
-			if d != x.DType() {
+			switch {
+			case d == x.DType().Real() && d != x.DType():
+				return a.Ret(flatPairs(a.B, x))
+			case d == x.DType().Complex() && d != x.DType():
+				return a.Ret(pairedView(a.B, x))
+			case d != x.DType():
 				fail(ir.ErrNotImplemented, "view: a storage has one dtype: got %v to be read as %v, want .to(dtype), which "+
 					"converts the values, or numpy().view(dtype)", x.DType(), d)
 			}
@@ -158,7 +163,7 @@ func evalSumToSize(a *op.Args) []op.Val {
 	if ir.SameShape(size, x.Shape()) {
 		return a.Ret(x)
 	}
-	if d := x.DType(); !d.IsFloat() {
+	if d := x.DType(); !d.IsInexact() {
 		x = prim.Cast(a.B, x, ir.I64)
 	}
 	return a.Ret(prim.SumTo(a.B, x, size))
@@ -225,17 +230,17 @@ func registerDimOrder() {
 			return a.Ret(prim.Transpose(a.B, x, -2, -1))
 		},
 	})
-	viewDef("adjoint(Tensor self) -> Tensor", "The last two dims swapped; Tensor.mH.", nil, func(a *op.Args) []op.Val {
+	viewDef("adjoint(Tensor self) -> Tensor", "The last two dims swapped and conjugated; Tensor.mH.", nil, func(a *op.Args) []op.Val {
 		x := a.Val()
 		if r := len(x.Shape()); r == 0 {
 			return a.Ret(x)
 		} else if r < 2 {
 			fail(ir.ErrRuntime, "tensor.adjoint() is only supported on matrices or batches of matrices. Got %d-D tensor.", r)
 		}
-		return a.Ret(prim.Transpose(a.B, x, -2, -1))
+		return a.Ret(prim.Conj(a.B, prim.Transpose(a.B, x, -2, -1)))
 	}, samples("T(3,4)", "T(2,3,4)"), sample("T(3)"))
 	op.Register(op.Def{
-		Sig: "_H(Tensor self) -> Tensor", Doc: "A matrix transposed: Tensor.H.", Where: op.Hidden, View: true,
+		Sig: "_H(Tensor self) -> Tensor", Doc: "A matrix transposed and conjugated: Tensor.H.", Where: op.Hidden, View: true,
 		Samples: samples("T(3,4)"), ErrorSamples: samples("T(3)", "T(2,3,4)"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
@@ -244,7 +249,7 @@ func registerDimOrder() {
 			} else if r == 0 {
 				return a.Ret(x)
 			}
-			return a.Ret(prim.Transpose(a.B, x, 0, 1))
+			return a.Ret(prim.Conj(a.B, prim.Transpose(a.B, x, 0, 1)))
 		},
 	})
 	viewDef("permute(Tensor self, int[]* dims) -> Tensor", "The dims in another order.", nil, func(a *op.Args) []op.Val {

@@ -196,6 +196,7 @@ func registerSelection() {
 			return out[:]
 		}})
 	pCast = op.RegisterPrim(op.Prim{Name: "cast", Doc: "conversion by value", NIn: 1, Elementwise: true, Shared: true,
+		DTypeAttr: true,
 		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			if d := attr[0]; d <= int64(ir.InvalidDType) || d >= int64(ir.NumDTypes) {
 				return nil, ir.Errorf(ir.ErrType, "cast: unknown dtype %d", d)

@@ -18,13 +18,13 @@ func firstNumber([]int64) (number int, ok bool) { return 0, true }
 const noInputs = op.NotDifferentiable("it has no tensor input")
 
 func registerCreatePrims() {
-	pFill = op.RegisterPrim(op.Prim{Name: "fill", Doc: "one number everywhere", NIn: 1, NoVJP: noInputs,
+	pFill = op.RegisterPrim(op.Prim{Name: "fill", Doc: "one number everywhere", NIn: 1, NoVJP: noInputs, DTypeAttr: true,
 		Infer: createInfer("fill", all)})
-	pIota = op.RegisterPrim(op.Prim{Name: "iota", Doc: "start + step*i", NIn: 2, NoVJP: noInputs,
+	pIota = op.RegisterPrim(op.Prim{Name: "iota", Doc: "start + step*i", NIn: 2, NoVJP: noInputs, DTypeAttr: true,
 		Infer: createInfer("arange", numbers)})
 	draws := []string{"rand_uniform", "rand_normal", "rand_int"}
 	pRandom = op.RegisterPrim(op.Prim{Name: "random", Doc: "draws: uniform in [0, 1), standard normal, or integers in " +
-		"[low, high)", NIn: -1, Random: true, Seed: firstNumber, NoVJP: noInputs,
+		"[low, high)", NIn: -1, Random: true, Seed: firstNumber, NoVJP: noInputs, DTypeAttr: true,
 		Variants: draws, VariantAt: 2, ScalarDType: i64Scalars,
 		Infer: func(_ []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			name, a := draws[attr[2]], floats

@@ -26,4 +26,5 @@ func init() {
 	setBatchRules()
 	setJVPRules()
 	setKnown()
+	setComplexRules()
 }

@@ -191,13 +191,17 @@ func Slice(b op.Builder, x op.Val, dim, start, stop, step int64) op.Val {
 // AsStrided views x's storage with any non-negative strides, from an absolute offset.
 func AsStrided(b op.Builder, x op.Val, shape, stride []int64, offset int64) op.Val {
 	l := ir.InternLayout(shape, stride)
-	if n := ir.AvalOf(x.Aval).Layout.Numel; l.Numel > 0 && offset+l.Span > n {
+	n, at := ir.AvalOf(x.Aval).Layout.Numel, offset
+	if x.Layout.IsComplex() { // View counts from x's offset
+		n, at = n/2, x.Offset+offset-x.Offset/2
+	}
+	if l.Numel > 0 && offset+l.Span > n {
 		size := int64(x.DType().Size())
 		fail(ir.ErrRuntime, "setStorage: sizes %s, strides %s, storage offset %d, and itemsize %d requiring a storage size "+
 			"of %d are out of bounds for storage of size %d",
 			ir.ShapeString(shape), ir.ShapeString(stride), offset, size, (offset+l.Span)*size, n*size)
 	}
-	return view(b, x, l, offset, op.ViewOp{Kind: op.ViewStrided})
+	return view(b, x, l, at, op.ViewOp{Kind: op.ViewStrided})
 }
 
 // ViewVJP is the cotangent of a view step's input, from that of its output. Offsets are those of both views in their

@@ -48,7 +48,7 @@ func canonical(r *rand.Rand, d ir.DType, n int) []byte {
 // transfer writes parts at odd offsets over a background, for every dtype.
 func (s *suite) transfer(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for d := ir.Bool; d < ir.NumDTypes; d++ {
+	for d := ir.Bool; d < ir.NumStored; d++ {
 		if s.d.Caps().Storage[d] == 0 {
 			b, err := s.d.Alloc(64)
 			require.NoError(t, err)

@@ -23,6 +23,7 @@ import torch
 import torchlette
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
+GRADIENTS = ("float32", "complex64")
 Count = collections.Counter[str]
 
 
@@ -76,7 +77,7 @@ def examine(
                     f"{form} {name} #{i}",
                     lambda s=sample, f=form: database.forward(op, s, device, f, values=values),
                 )
-        if name == "float32" and op.supports_autograd and values:
+        if name in GRADIENTS and op.supports_autograd and values:
             for i, sample in enumerate(database.samples(op, dtype, grad=True, limit=limit)):
                 attempt("gradient", f"{name} #{i}", lambda s=sample: database.gradient(op, s, device))
     return count, first

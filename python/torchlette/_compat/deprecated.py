@@ -15,16 +15,6 @@ __all__ = ["imag", "poisson", "range", "real"]
 Tensor = _C.Tensor
 
 
-def real(input: Tensor) -> Tensor:
-    """Return ``input``: all tensors are real."""
-    return input.real
-
-
-def imag(input: Tensor) -> Tensor:
-    """Raise, as PyTorch does for a real tensor."""
-    return input.imag
-
-
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
     """Draw from Poisson distributions whose rates are the elements of ``input``; see :class:`distributions.Poisson`."""
     from torchlette.distributions import Poisson

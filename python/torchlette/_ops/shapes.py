@@ -444,7 +444,7 @@ def install() -> None:
         "fill_diagonal_": _fill_diagonal_,
         "index_put": index_put,
         "index_put_": index_put_,
-        "is_conj": _always(False, "Return False: there are no complex dtypes."),
+        "is_conj": _always(False, "Return False: a conjugate is computed."),
         "is_distributed": _always(False, "Return False."),
         "is_neg": _always(False, "Return False: a negated tensor is computed."),
         "is_nonzero": _is_nonzero,

@@ -102,7 +102,7 @@ def is_floating_point(input: _C.Tensor) -> bool:
 
 
 def is_complex(input: _C.Tensor) -> bool:
-    """Return ``False``: there are no complex dtypes."""
+    """Return whether the dtype of ``input`` is complex."""
     return input.is_complex()
 
 

@@ -18,6 +18,8 @@ DTYPES = (
     _C.uint8,
     _C.int8,
     _C.int16,
+    _C.complex64,
+    _C.complex128,
 )
 
 #: PyTorch's word in names of its classes: FloatTensor, FloatStorage.
@@ -33,6 +35,8 @@ SCALAR_TYPES = {
     _C.uint8: "Byte",
     _C.int8: "Char",
     _C.int16: "Short",
+    _C.complex64: "ComplexFloat",
+    _C.complex128: "ComplexDouble",
 }
 
 #: The name in files of safetensors.
@@ -48,9 +52,11 @@ SHORT_NAMES = {
     _C.uint8: "U8",
     _C.int8: "I8",
     _C.int16: "I16",
+    _C.complex64: "C64",
+    _C.complex128: "C128",
 }
 
-#: NumPy's letter: b a bool, i a signed integer, u an unsigned one, f a float.
+#: NumPy's letter: b a bool, i a signed integer, u an unsigned one, f a float, c a complex number.
 KINDS = {
     _C.bool: "b",
     _C.int32: "i",
@@ -63,6 +69,8 @@ KINDS = {
     _C.uint8: "u",
     _C.int8: "i",
     _C.int16: "i",
+    _C.complex64: "c",
+    _C.complex128: "c",
 }
 
 #: Stored bits of a float's mantissa.

@@ -52,6 +52,7 @@ class finfo:
     def __init__(self, type: Any = None) -> None:
         """Look the dtype up."""
         dtype = _C.get_default_dtype() if type is None else type
+        dtype = {_C.complex64: _C.float32, _C.complex128: _C.float64}.get(dtype, dtype)
         if not (isinstance(dtype, _C.dtype) and dtype.is_floating_point):
             raise TypeError(
                 f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo': got "

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 #: Group: (reason and alternative, names of the module, names of Tensor methods).
 GROUPS: dict[str, tuple[str, str, str]] = {
-    "Complex numbers": (
-        "there are no complex dtypes: keep the real and the imaginary part in two tensors",
-        "complex bcomplex32 polar view_as_complex view_as_real",
-        "cdouble cfloat chalf",
+    "Complex numbers of half precision": (
+        "the complex dtypes are complex64 and complex128",
+        "bcomplex32",
+        "chalf",
     ),
     "Integers of other sizes": (
         "the integers are uint8, int8, int16, int32, uint32 and int64: use the next wider one",

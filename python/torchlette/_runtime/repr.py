@@ -120,6 +120,21 @@ class _NumberText:
         return (self._plain(v) if self.is_float else str(v)).rjust(self.width)
 
 
+class _ComplexText(_NumberText):
+    """Formats complex numbers of one tensor: both parts to one width each."""
+
+    def __init__(self, values: list[complex]) -> None:
+        self.real = _NumberText([v.real for v in values], True)
+        self.imag = _NumberText([v.imag for v in values], True)
+        self.width = self.real.width + self.imag.width + 1
+
+    def text(self, v: complex) -> str:
+        """Return ``v`` right-aligned."""
+        imag = self.imag.text(v.imag).lstrip()
+        sign = "" if imag.startswith("-") else "+"
+        return f"{self.real.text(v.real)}{sign}{imag}j"
+
+
 def _ends(values: list[Any]) -> tuple[list[Any], list[Any]]:
     return values[: PRINT_OPTS.edgeitems], values[-PRINT_OPTS.edgeitems :]
 
@@ -166,15 +181,20 @@ def values_text(t: _C.Tensor, indent: int) -> str:
         return "[]"
     summarize = t.numel() > PRINT_OPTS.threshold
     values = t.tolist()
-    return _nested(values, t.dim(), indent, summarize, _NumberText(_shown(values, summarize), t.is_floating_point()))
+    shown = _shown(values, summarize)
+    numbers = _ComplexText(shown) if t.is_complex() else _NumberText(shown, t.is_floating_point())
+    return _nested(values, t.dim(), indent, summarize, numbers)
 
 
 def _suffixes(t: _C.Tensor) -> list[str]:
     found = []
     if t.device.type != "cpu":
         found.append(f"device='{t.device}'")
+    wide = _C.get_default_dtype() is _C.float64
     usual: tuple[Any, ...] = (
-        (_C.get_default_dtype(),) if t.numel() == 0 or t.is_meta else (_C.get_default_dtype(), _C.int64, _C.bool)
+        (_C.get_default_dtype(),)
+        if t.numel() == 0 or t.is_meta
+        else (_C.get_default_dtype(), _C.int64, _C.bool, _C.complex128 if wide else _C.complex64)
     )
     if t.is_meta or t.numel() == 0 and t.dim() != 1:
         found.append(f"size={tuple(t.shape)}")

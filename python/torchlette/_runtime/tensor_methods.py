@@ -438,13 +438,26 @@ def _lu(self: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
 
 
 def _real(self: Tensor) -> Tensor:
-    """The tensor itself: all are real."""
-    return self
+    """The real part, a view; a real tensor itself."""
+    return _C.real(self) if self.is_complex() else self
 
 
 def _imag(self: Tensor) -> Tensor:
-    """Raise, as PyTorch does for a real tensor."""
-    raise ExecutionError("imag is not implemented for tensors with non-complex dtypes.")
+    """The imaginary part of a complex tensor, a view."""
+    return _C.imag(self)
+
+
+def _set_real(self: Tensor, value: Any) -> None:
+    self.real.copy_(value)
+
+
+def _set_imag(self: Tensor, value: Any) -> None:
+    self.imag.copy_(value)
+
+
+def _complex(self: Tensor) -> complex:
+    """Return the only element as a Python number."""
+    return complex(self.item())
 
 
 def _stft(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -516,8 +529,9 @@ def install() -> None:
     for name, reason in refused.METHODS.items():
         if not hasattr(Tensor, name):
             setattr(Tensor, name, refused.method(name, reason))
-    Tensor.real = property(_real)
-    Tensor.imag = property(_imag)
+    Tensor.real = property(_real, _set_real)
+    Tensor.imag = property(_imag, _set_imag)
+    Tensor.__complex__ = _complex
     Tensor.output_nr = property(_output_nr)
     Tensor.grad_fn = property(_grad_fn)
     # NumPy then leaves mixed operators to the tensor's methods, which decide what they accept.
