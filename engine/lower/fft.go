@@ -9,7 +9,8 @@ import (
 )
 
 func init() {
-	register(map[string]lowering{"fft": lowerFFT, "ifft": lowerFFT, "rfft": lowerFFT, "irfft": lowerFFT})
+	register(map[string]lowering{"fft": lowerFFT, "ifft": lowerFFT, "rfft": lowerFFT, "irfft": lowerFFT,
+		"fft_of_reals": lowerFFT})
 }
 
 // side is the operand or the result of a transform, or numbers between two passes: [outer, n, inner] numbers.
@@ -31,6 +32,11 @@ type transform struct {
 	from, to     side
 }
 
+// reals reports a transform of reals.
+func (t *transform) reals() bool {
+	return t.kind == launch.FFTOfReals || t.kind == launch.FFTAllOfReals
+}
+
 // lowerFFT; attributes: kind, dim, n, the bits of the factor.
 func lowerFFT(p *program) {
 	x, out := p.in(0), p.out(0)
@@ -44,7 +50,7 @@ func lowerFFT(p *program) {
 	back := t.kind == launch.FFTInverse || t.kind == launch.FFTToReals
 	t.to = side{a: out, outer: count * t.inner * pair, inner: pair, step: t.inner * pair, real: pair == 1,
 		half: t.kind == launch.FFTOfReals, exchange: back}
-	t.from.real, t.from.half, t.from.exchange = t.kind == launch.FFTOfReals, t.kind == launch.FFTToReals, back
+	t.from.real, t.from.half, t.from.exchange = t.reals(), t.kind == launch.FFTToReals, back
 	if p.n.Fourier {
 		l := device.Step{Op: &launch.FFT{Type: x.dtype, Kind: t.kind, N: t.n, Scale: t.scale}, Bufs: []int{t.from.a.buf,
 			out.buf}}
@@ -58,7 +64,7 @@ func lowerFFT(p *program) {
 // read finds the three dims of the operand, which is copied where it has more.
 func (t *transform) read(x *arg, d int) {
 	rank := len(x.shape)
-	if t.kind != launch.FFTOfReals {
+	if !t.reals() {
 		rank--
 	}
 	for {
@@ -106,6 +112,9 @@ func (t *transform) passes() {
 func (t *transform) stockham(list []int64, n int64, from, to side, outer, inner int64) {
 	if len(list) == 0 {
 		list = []int64{1}
+	}
+	if len(list) == 1 && from.a.buf == to.a.buf { // threads would read what others have written
+		list = []int64{1, list[0]}
 	}
 	s, x := int64(1), from
 	var spare side

@@ -18,7 +18,7 @@ import (
 // reference is the definition: for all radices, for products of them, and for lengths that are convolved.
 func TestLoopKernelsTransformAsTheLaunchDoes(t *testing.T) {
 	for _, n := range []int64{1, 2, 3, 5, 7, 8, 9, 11, 13, 16, 17, 24, 34, 48, 61, 210} {
-		for kind := prim.FFTForward; kind <= prim.FFTToReals; kind++ {
+		for kind := prim.FFTForward; kind <= prim.FFTAllOfReals; kind++ {
 			t.Run(fmt.Sprintf("%d_%d", kind, n), func(t *testing.T) {
 				var got [2][]float64
 				for i := range got {
@@ -27,7 +27,7 @@ func TestLoopKernelsTransformAsTheLaunchDoes(t *testing.T) {
 					// The transformed dim comes first in memory.
 					shape := []int64{n, 2, 3, 2}
 					switch kind {
-					case prim.FFTOfReals:
+					case prim.FFTOfReals, prim.FFTAllOfReals:
 						shape = shape[:3]
 					case prim.FFTToReals:
 						shape[0] = n/2 + 1
@@ -48,11 +48,11 @@ func TestLoopKernelsTransformAsTheLaunchDoes(t *testing.T) {
 }
 
 func TestFourierGradients(t *testing.T) {
-	for kind := prim.FFTForward; kind <= prim.FFTToReals; kind++ {
+	for kind := prim.FFTForward; kind <= prim.FFTAllOfReals; kind++ {
 		for _, n := range []int64{1, 4, 5} {
 			shape := []int64{2, n, 2}
 			switch kind {
-			case prim.FFTOfReals:
+			case prim.FFTOfReals, prim.FFTAllOfReals:
 				shape = []int64{2, n}
 			case prim.FFTToReals:
 				shape[1] = n/2 + 1

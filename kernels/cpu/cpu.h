@@ -213,7 +213,7 @@ typedef struct tl_fft_row {
 	const struct tl_fft_row *conv;
 	const void *chirp, *spectrum;
 } tl_fft_row;
-enum { TLK_FFT_FORWARD, TLK_FFT_INVERSE, TLK_FFT_OF_REALS, TLK_FFT_TO_REALS };
+enum { TLK_FFT_FORWARD, TLK_FFT_INVERSE, TLK_FFT_OF_REALS, TLK_FFT_TO_REALS, TLK_FFT_ALL };
 enum { TLK_FFT_PRIME = 61 };       // the largest prime that is a radix
 enum { TLK_FFT_GRAIN = 1 << 13 };  // elements of a claim from the pool
 // kind is launch.FFT.Kind; n counts real numbers where one side is real. column is set where lanes of a vector are

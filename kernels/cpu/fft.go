@@ -61,7 +61,7 @@ func formOf(f *launch.FFT, lanes int64, s *device.Step) (column, wide bool) {
 		n /= 2
 	}
 	up := func(x int64) int64 { return (x + lanes - 1) / lanes * lanes }
-	wide = up(outer)*inner < outer*up(inner)
+	wide = inner == 1 // a row's elements are neighbours: several are loaded at once, and transposed
 	each := outer * up(inner)
 	if wide {
 		each = up(outer) * inner
@@ -70,14 +70,16 @@ func formOf(f *launch.FFT, lanes int64, s *device.Step) (column, wide bool) {
 	if inner > 1 {
 		cost += cost / 2 // rows are copied
 	}
-	// Long columns leave the caches: then every pass goes to memory.
-	long := n*lanes*int64(f.Type.Size()) > 1<<19
+	// Long columns leave the caches.
 	many := each * n
 	if !smooth(n) {
 		many = each * 2 * convolution(n)
 	}
-	if long {
+	switch size := n * lanes * int64(f.Type.Size()); { // half of a buffer
+	case size > 1<<19:
 		many *= 2
+	case size > 1<<13 && inner == 1:
+		many += many / 2
 	}
 	if inner == 1 {
 		many += many / 8 // transposed twice
@@ -113,6 +115,9 @@ func (x *fftPlan) build(lanes int64) {
 		c.column = t.column(n)
 	} else {
 		c.row = t.row(n)
+	}
+	if f.Kind == launch.FFTAllOfReals {
+		t.rows = max(t.rows, (f.N+lanes)/lanes*lanes)
 	}
 	c.rows, c.between, c.room = C.int64_t(t.rows), C.int64_t(t.between), C.int64_t(t.room)
 	x.bytes = x.mem.total

@@ -76,7 +76,7 @@ func TestTransformsAreThoseOfTheDefinition(t *testing.T) {
 	}
 	shapes := [][2]int64{{1, 1}, {3, 1}, {19, 1}, {1, 3}, {2, 17}, {5, 4}}
 	for i, n := range lengths {
-		for kind := launch.FFTForward; kind <= launch.FFTToReals; kind++ {
+		for kind := launch.FFTForward; kind <= launch.FFTAllOfReals; kind++ {
 			for s, shape := range shapes {
 				if n > 64 && s != i%len(shapes) && s != (i+3)%len(shapes) {
 					continue
@@ -88,7 +88,7 @@ func TestTransformsAreThoseOfTheDefinition(t *testing.T) {
 		}
 	}
 	for _, n := range []int64{8192 + 2048, 9001, 12288} { // roots in two tables; a long convolution; threads inside
-		for kind := launch.FFTForward; kind <= launch.FFTToReals; kind++ {
+		for kind := launch.FFTForward; kind <= launch.FFTAllOfReals; kind++ {
 			cases = append(cases, newFourier(t, r, launch.FFT{Type: ir.F32, Kind: kind, N: n, Scale: 1}, 1, 1, false))
 		}
 	}

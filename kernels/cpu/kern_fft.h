@@ -201,6 +201,9 @@ static void F(gather)(const F(place) *g, const REAL *x, int64_t n, REAL *to) {
 	if (g->image == 1 && g->lane == 2) {
 		for (; j < n; j++, x += g->step, re += 2 * W, im += 2 * W) {
 			const REAL *p = x;
+			// The next block's elements: they are on as many pages as this one has, so no hardware prefetcher follows.
+			__builtin_prefetch(x + 2 * W, 0, 2);
+			__builtin_prefetch(x + 4 * W - 1, 0, 2);
 			if (g->lanes < W) p = memcpy(some, x, (size_t)(2 * g->lanes) * sizeof(REAL));
 			V a = LD(p), b = LD(p + W);
 			ST(re, F(even)(a, b));
@@ -240,6 +243,8 @@ static void F(scatter)(const F(place) *g, const REAL *from, int64_t n, REAL scal
 	if (g->image == 1 && g->lane == 2) {
 		for (; j < n; j++, y += g->step, re += 2 * W, im += 2 * W) {
 			REAL *p = g->lanes < W ? some : y;
+			__builtin_prefetch(y + 2 * W, 1, 2);
+			__builtin_prefetch(y + 4 * W - 1, 1, 2);
 			V a = LD(re) * scale, b = LD(im) * scale;
 			ST(p, F(low)(a, b));
 			ST(p + W, F(high)(a, b));
@@ -344,11 +349,14 @@ static void F(real_row)(const REAL *x, REAL *y, int64_t h, const REAL *root, int
 	}
 }
 
-// Fills in the second half of a spectrum of odd length n, of which element n - k is the conjugate of element k.
-static void F(complete)(REAL *z, int64_t n) {
-	ST(z, (V){0}); // parts are exchanged: this is the imaginary one
-	for (int64_t k = 1; k <= n / 2; k++)
-		F(put)(z + 2 * W * (n - k), (CX){-LD(z + 2 * W * k), LD(z + 2 * W * k + W)}, 0, z);
+// Fills in the second half of a spectrum of length n, of which element n - k is the conjugate of element k. Of real
+// elements whose parts are exchanged, the first has no imaginary part.
+static void F(complete)(REAL *z, int64_t n, int exchanged) {
+	if (exchanged) ST(z, (V){0});
+	for (int64_t k = 1; k < n - k; k++) {
+		CX v = F(row)(z + 2 * W * k);
+		F(put)(z + 2 * W * (n - k), exchanged ? (CX){-v.r, v.i} : (CX){v.r, -v.i}, 0, z);
+	}
 }
 
 // Transforms the columns of blocks [begin, end): W lanes each.
@@ -357,8 +365,8 @@ static void F(column_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	const tl_fft *f = r->f;
 	const int64_t half = f->n / 2, size = f->rows * 2 * W, bytes = 2 * size * (int64_t)sizeof(REAL);
 	const int even = f->n % 2 == 0, back = f->kind == TLK_FFT_INVERSE || f->kind == TLK_FFT_TO_REALS;
-	const int64_t in = f->kind < TLK_FFT_OF_REALS || (f->kind == TLK_FFT_OF_REALS && !even) ? f->n : half + !(f->kind ==
-		TLK_FFT_OF_REALS);
+	const int reals = f->kind == TLK_FFT_OF_REALS || f->kind == TLK_FFT_ALL;
+	const int64_t in = f->kind == TLK_FFT_TO_REALS ? half + 1 : reals && even ? half : f->n;
 	REAL *a = tl_scratch(r->pool, worker, bytes), *b = a + size;
 	if (!a) {
 		r->oom = bytes;
@@ -367,20 +375,21 @@ static void F(column_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	F(place) from = {.step = r->x.step, .lane = r->x.lane, .image = 1, .exchange = back};
 	F(place) to = {.step = r->y.step, .lane = r->y.lane, .image = 1, .exchange = back};
 	int64_t out = f->kind == TLK_FFT_OF_REALS ? half + 1 : f->n;
-	if (f->kind == TLK_FFT_OF_REALS) from.image = even ? from.step : 0, from.step *= 1 + even;
+	if (reals) from.image = even ? from.step : 0, from.step *= 1 + even;
 	if (f->kind == TLK_FFT_TO_REALS) {
 		to.image = even ? to.step : 0, to.step *= 1 + even, from.exchange = !even;
 		if (even) out = half;
 	}
-	REAL scale = (REAL)(f->kind == TLK_FFT_OF_REALS && even ? f->scale / 2 : f->scale);
+	REAL scale = (REAL)(reals && even ? f->scale / 2 : f->scale);
 	for (int64_t u = begin; u < end; u++) {
 		int64_t other = u / r->blocks, lane = u % r->blocks * W;
 		from.lanes = to.lanes = r->lanes - lane < W ? (int)(r->lanes - lane) : W;
 		F(gather)(&from, (const REAL *)r->in + other * r->x.other + lane * from.lane, in, a);
 		if (f->kind == TLK_FFT_TO_REALS && even) F(real_columns)(a, half, f->root, 0);
-		else if (f->kind == TLK_FFT_TO_REALS) F(complete)(a, f->n);
+		else if (f->kind == TLK_FFT_TO_REALS) F(complete)(a, f->n, 1);
 		REAL *z = F(columns)(f->column, a, a, b);
-		if (f->kind == TLK_FFT_OF_REALS && even) F(real_columns)(z, half, f->root, 1);
+		if (reals && even) F(real_columns)(z, half, f->root, 1);
+		if (f->kind == TLK_FFT_ALL && even) F(complete)(z, f->n, 0);
 		F(scatter)(&to, z, out, scale, (REAL *)r->out + other * r->y.other + lane * to.lane);
 	}
 }
@@ -508,14 +517,19 @@ static void F(transform)(F(line) *l) {
 	}
 }
 
-// One row of kind OF_REALS or TO_REALS; both x and y are contiguous, line has room for n + 2 complex numbers.
+// One row of reals, or to reals; both x and y are contiguous, line has room for n + 2 complex numbers.
 static void F(real_line)(const tl_fft *f, F(line) *l, REAL *line) {
 	const int64_t n = f->n, half = n / 2;
 	REAL *y = l->y;
-	if (f->kind == TLK_FFT_OF_REALS && n % 2 == 0) {
+	if (f->kind != TLK_FFT_TO_REALS && n % 2 == 0) {
 		l->scale = 1;
 		F(transform)(l);
 		F(real_row)(y, y, half, f->root, 1, (REAL)f->scale / 2);
+		for (int64_t k = 1; k < half && f->kind == TLK_FFT_ALL; k++)
+			y[2 * (n - k)] = y[2 * k], y[2 * (n - k) + 1] = -y[2 * k + 1];
+	} else if (f->kind == TLK_FFT_ALL) {
+		l->real = 1;
+		F(transform)(l);
 	} else if (f->kind == TLK_FFT_OF_REALS) {
 		l->real = 1, l->y = line;
 		F(transform)(l);
@@ -553,7 +567,7 @@ static void F(row_job)(void *arg, int worker, int64_t begin, int64_t end) {
 		r->oom = bytes;
 		return;
 	}
-	const int xunit = f->kind == TLK_FFT_OF_REALS ? 1 : 2, yunit = f->kind == TLK_FFT_TO_REALS ? 1 : 2;
+	const int xunit = f->kind == TLK_FFT_OF_REALS || f->kind == TLK_FFT_ALL ? 1 : 2, yunit = f->kind == TLK_FFT_TO_REALS ? 1 : 2;
 	const int64_t xn = f->kind == TLK_FFT_TO_REALS ? f->n / 2 + 1 : f->n;
 	const int64_t yn = f->kind == TLK_FFT_OF_REALS ? f->n / 2 + 1 : f->n;
 	REAL *lines = mem + pair + f->between + f->room;

@@ -25,13 +25,16 @@ type FFTKind uint8
 
 // The kinds. A real sequence of n elements has n/2+1 complex ones as its transform, since the others are conjugates.
 const (
-	FFTForward FFTKind = iota // sum of x[j] exp(-2 pi i j k / n)
-	FFTInverse                // with +
-	FFTOfReals                // the first n/2+1 elements of the forward transform of reals
-	FFTToReals                // the inverse transform of n/2+1 elements and their conjugates
+	FFTForward    FFTKind = iota // sum of x[j] exp(-2 pi i j k / n)
+	FFTInverse                   // with +
+	FFTOfReals                   // the first n/2+1 elements of the forward transform of reals
+	FFTToReals                   // the inverse transform of n/2+1 elements and their conjugates
+	FFTAllOfReals                // all elements of the forward transform of reals
 )
 
-func (k FFTKind) String() string { return [...]string{"fft", "ifft", "rfft", "irfft"}[k] }
+func (k FFTKind) String() string {
+	return [...]string{"fft", "ifft", "rfft", "irfft", "fft_of_reals"}[k]
+}
 
 // Sizes returns the lengths of the transformed dim in operand and result, and how many elements a number has there.
 func (k FFTKind) Sizes(n int64) (in, out, inPair, outPair int64) {
@@ -41,6 +44,8 @@ func (k FFTKind) Sizes(n int64) (in, out, inPair, outPair int64) {
 		out, inPair = n/2+1, 1
 	case FFTToReals:
 		in, outPair = n/2+1, 1
+	case FFTAllOfReals:
+		inPair = 1
 	}
 	return in, out, inPair, outPair
 }

@@ -102,7 +102,7 @@ func fftType(b op.Builder, x op.Val) ir.DType {
 		return b.DefaultDType()
 	}
 	if d != ir.F32 && d != ir.F64 {
-		fail(ir.ErrRuntime, "Unsupported dtype %s", d.ScalarType())
+		fail(ir.ErrNotImplemented, "Unsupported dtype %s", d.ScalarType())
 	}
 	return d
 }
@@ -115,10 +115,18 @@ func inComplex(b op.Builder, x op.Val) op.Val {
 	return prim.Cast(b, x, fftType(b, x).Complex())
 }
 
-// inReals is x in a float dtype; a complex x is refused.
-func inReals(b op.Builder, name string, x op.Val) op.Val {
+// inFloats is x in a float or complex dtype.
+func inFloats(b op.Builder, x op.Val) op.Val {
 	if x.DType().IsComplex() {
-		fail(ir.ErrRuntime, "%s expects a real input tensor, but got %s", name, typeName(x.DType()))
+		return x
+	}
+	return prim.Cast(b, x, fftType(b, x))
+}
+
+// inReals is x in a float dtype; text is the error for a complex x.
+func inReals(b op.Builder, text string, x op.Val) op.Val {
+	if x.DType().IsComplex() {
+		fail(ir.ErrType, "%s %s", text, typeName(x.DType()))
 	}
 	return prim.Cast(b, x, fftType(b, x))
 }
@@ -140,7 +148,7 @@ func fitted(b op.Builder, x op.Val, d int, n int64) op.Val {
 }
 
 func (l *line) complex(variant int64) op.Val {
-	x := inComplex(l.b, l.x)
+	x := inFloats(l.b, l.x)
 	if l.n == 0 {
 		l.n = x.Shape()[l.dim]
 	}
@@ -148,13 +156,20 @@ func (l *line) complex(variant int64) op.Val {
 	return spectrum(l.b, x, variant, l.dim, factorOf(l.norm, float64(l.n), l.forward))
 }
 
-// spectrum transforms complex elements along a dim.
+// spectrum transforms complex or real elements along a dim.
 func spectrum(b op.Builder, x op.Val, variant int64, dim int, factor float64) op.Val {
+	if !x.DType().IsComplex() {
+		y := op.ComplexOf(b, prim.FFT(b, x, prim.FFTAllOfReals, int64(dim), x.Shape()[dim], factor))
+		if variant == prim.FFTInverse {
+			return prim.Conj(b, y)
+		}
+		return y
+	}
 	return op.ComplexOf(b, prim.FFT(b, op.PairsOf(b, x), variant, int64(dim), x.Shape()[dim], factor))
 }
 
 func (l *line) ofReals() op.Val {
-	x := inReals(l.b, l.name, l.x)
+	x := inReals(l.b, l.name+" expects a real input tensor, but got", l.x)
 	if l.n == 0 {
 		l.n = x.Shape()[l.dim]
 	}
@@ -197,17 +212,17 @@ func registerBlocks() {
 			op.Register(op.Def{Sig: "fft_" + form.name + "(Tensor self, int[]? s=None, " + form.dim + ", " + norms + ") -> Tensor",
 				Doc: doc, Out: true, Where: op.Fourier, Samples: s, ErrorSamples: errs,
 				Eval: func(a *op.Args) []op.Val {
-					c := &block{b: a.B, name: form.name, forward: forward, x: a.Val()}
+					c := &block{b: a.B, name: name + "n", forward: forward, x: a.Val()}
 					c.read(a)
 					return a.Ret(f(c))
 				}})
 		}
 	}
 	def("fft", "The discrete Fourier transform along several dims.", true, func(c *block) op.Val {
-		return c.complex(inComplex(c.b, c.x), len(c.dims), prim.FFTForward, c.count())
+		return c.complex(inFloats(c.b, c.x), len(c.dims), prim.FFTForward, c.count())
 	})
 	def("ifft", "The inverse of fftn.", false, func(c *block) op.Val {
-		return c.complex(inComplex(c.b, c.x), len(c.dims), prim.FFTInverse, c.count())
+		return c.complex(inFloats(c.b, c.x), len(c.dims), prim.FFTInverse, c.count())
 	})
 	def("rfft", "The transform of real elements along several dims, of which the last has n/2+1 elements.", true,
 		func(c *block) op.Val { return c.complex(c.ofReals(), len(c.dims)-1, prim.FFTForward, 0) })
@@ -291,7 +306,7 @@ func (c *block) complex(x op.Val, dims int, variant int64, count float64) op.Val
 		x = spectrum(c.b, fitted(c.b, x, c.dims[i], c.size[i]), variant, c.dims[i], factor)
 		factor = 1
 	}
-	if len(c.dims) == 0 && x == c.x {
+	if x = inComplex(c.b, x); len(c.dims) == 0 && x == c.x {
 		return prim.Copy(c.b, x)
 	}
 	return x
@@ -305,9 +320,17 @@ func (c *block) axes() (last int) {
 	return len(c.dims) - 1
 }
 
+// refusal is the text for a complex operand.
+func (c *block) refusal() string {
+	if c.forward {
+		return "rfftn expects a real-valued input tensor, but got"
+	}
+	return "Only supports floating-point dtypes, but found:"
+}
+
 // ofReals transforms real elements along the last dim, and divides.
 func (c *block) ofReals() op.Val {
-	x, last := inReals(c.b, c.name, c.x), c.axes()
+	x, last := inReals(c.b, c.refusal(), c.x), c.axes()
 	d, n := c.dims[last], c.size[last]
 	y := prim.FFT(c.b, fitted(c.b, x, d, n), prim.FFTOfReals, int64(d), n, factorOf(c.norm, c.count(), c.forward))
 	return op.ComplexOf(c.b, y)

@@ -15,6 +15,7 @@ const (
 	FFTInverse
 	FFTOfReals
 	FFTToReals
+	FFTAllOfReals
 )
 
 var pFFT op.PrimID
@@ -24,7 +25,9 @@ var pFFT op.PrimID
 func registerFFT() {
 	pFFT = op.RegisterPrim(op.Prim{Name: "fft", Doc: "discrete Fourier transform along a dim, not normalised, times a " +
 		"number: of complex numbers, and from and to real ones", NIn: 1,
-		Variants: []string{"fft", "ifft", "rfft", "irfft"}, Infer: fftInfer, VJP: fftVJP, FLOPs: fftFLOPs})
+		Variants: []string{"fft", "ifft", "rfft", "irfft", "fft_of_reals"},
+		InPlace:  [][2]int{{0, 0}}, // of equal sizes: a row, or a block of columns, is read before it is written
+		Infer:    fftInfer, VJP: fftVJP, FLOPs: fftFLOPs})
 }
 
 func fftFLOPs(in []op.Val, out []op.OutSpec) int64 {
@@ -39,7 +42,7 @@ func fftInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error)
 		return nil, ir.Errorf(ir.ErrRuntime, "Unsupported dtype %s", d.ScalarType())
 	}
 	numbers := len(shape)
-	if kind != FFTOfReals {
+	if kind != FFTOfReals && kind != FFTAllOfReals {
 		numbers--
 		if numbers < 0 || shape[numbers] != 2 {
 			return nil, ir.Errorf(ir.ErrInternal, "BUG: fft: pairs of shape %s", ir.ShapeString(shape))
@@ -59,6 +62,8 @@ func fftInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error)
 	switch kind {
 	case FFTOfReals:
 		shape[at] = n/2 + 1
+		shape = append(shape, 2)
+	case FFTAllOfReals:
 		shape = append(shape, 2)
 	case FFTToReals:
 		shape[at] = n
@@ -81,6 +86,8 @@ func fftVJP(c *op.VJPCall) []op.Val {
 		return []op.Val{FFT(b, weighInner(b, g, dim, n, 0.5), FFTToReals, dim, n, scale)}
 	case FFTToReals:
 		return []op.Val{weighInner(b, FFT(b, g, FFTOfReals, dim, n, scale), dim, n, 2)}
+	case FFTAllOfReals:
+		return []op.Val{Select(b, FFT(b, g, FFTInverse, dim, n, scale), -1, 0)}
 	case FFTInverse:
 		return []op.Val{FFT(b, g, FFTForward, dim, n, scale)}
 	}
