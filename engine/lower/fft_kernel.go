@@ -155,8 +155,8 @@ func (k *roots) turn(v []complexExpr, p, n int) {
 	}
 }
 
-// root is exp(-2 pi i e / n) for 0 <= e < n. The angle is reduced to an eighth of a turn in integers. Polynomials are as
-// exact as the dtype; the sine of a GPU need not be.
+// root is exp(-2 pi i e / n) for 0 <= e < n. The angle is reduced to an eighth of a turn in integers. Polynomials are
+// as exact as the dtype; the sine of a GPU need not be.
 func (k *roots) root(e, n int) complexExpr {
 	eighths := k.Mul(e, k.I64(8))
 	octant := k.Div(eighths, n)

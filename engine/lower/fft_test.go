@@ -6,16 +6,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
-	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/optest"
 	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/ir"
 )
 
-// TestLoopKernelsTransformAsTheLaunchDoes compares the passes that devices without launch.FFT run with the launch, whose
-// reference is the definition: for all radices, for products of them, and for lengths that are convolved.
+// TestLoopKernelsTransformAsTheLaunchDoes compares the passes that devices without launch.FFT run with the launch,
+// whose reference is the definition: for all radices, for products of them, and for lengths that are convolved.
 func TestLoopKernelsTransformAsTheLaunchDoes(t *testing.T) {
 	for _, n := range []int64{1, 2, 3, 5, 7, 8, 9, 11, 13, 16, 17, 24, 34, 48, 61, 210} {
 		for kind := prim.FFTForward; kind <= prim.FFTAllOfReals; kind++ {
@@ -45,33 +43,4 @@ func TestLoopKernelsTransformAsTheLaunchDoes(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestFourierGradients(t *testing.T) {
-	for kind := prim.FFTForward; kind <= prim.FFTAllOfReals; kind++ {
-		for _, n := range []int64{1, 4, 5} {
-			shape := []int64{2, n, 2}
-			switch kind {
-			case prim.FFTOfReals, prim.FFTAllOfReals:
-				shape = []int64{2, n}
-			case prim.FFTToReals:
-				shape[1] = n/2 + 1
-			}
-			v := make([]float64, ir.Numel(shape))
-			for i := range v {
-				v[i] = math.Cos(float64(3 * i))
-			}
-			optest.CheckGrad(t, prim.ViewVJP, func(b op.Builder, x []op.Val) op.Val {
-				y := prim.FFT(b, x[0], kind, 1, n, 0.3)
-				return prim.Mul(b, y, y)
-			}, true, optest.Input{Shape: shape, V: v})
-		}
-	}
-}
-
-func TestFourierNeedsFloats(t *testing.T) {
-	e := optest.New()
-	require.PanicsWithError(t, "Unsupported dtype Half", func() {
-		prim.FFT(e, e.Tensor(ir.F16, []int64{4}, 1, 2, 3, 4), prim.FFTOfReals, 0, 4, 1)
-	})
 }

@@ -49,7 +49,7 @@ type Device struct {
 	fence       device.Fence
 	cached      [cacheClasses][]unsafe.Pointer
 	cachedBytes int64 // bytes of cached
-	stats       struct{ submits, dispatches, allocs, reused, compiled int64 }
+	stats       struct{ submits, dispatches, allocs, reused, compiled, roots int64 }
 
 	hot     int64 // work after which a kernel gets machine code; negative: never
 	kernels map[kernelKey]*kernelCode
@@ -335,7 +335,8 @@ func (d *Device) TakeFault() (device.Fault, bool, error) {
 func (d *Device) Stats() map[string]int64 {
 	return map[string]int64{"submits": d.stats.submits, "dispatches": d.stats.dispatches, "allocations": d.stats.allocs,
 		"allocations_reused": d.stats.reused, "kernels": int64(len(d.kernels)), "kernels_machine_code": d.stats.compiled,
-		"bytes_live": d.live, "bytes_cached": d.cachedBytes, "threads": int64(d.Threads())}
+		"tables_of_roots": d.stats.roots,
+		"bytes_live":      d.live, "bytes_cached": d.cachedBytes, "threads": int64(d.Threads())}
 }
 
 // Close implements device.Device. All buffers and programs must have been released.

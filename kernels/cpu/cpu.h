@@ -192,8 +192,8 @@ typedef struct {
 
 // A Fourier transform. Tables hold numbers of the transform's type, cosine and sine (or minus the sine) of each root.
 //
-// A pass has radix r over n = r m s elements; turn has the roots exp(-2 pi i p k / (r m)) for p from 1 to m-1 and k from
-// 1 to r-1, root those of r.
+// A pass has radix r over n = r m s elements; turn has the roots exp(-2 pi i p k / (r m)) for p from 1 to m-1 and k
+// from 1 to r-1, root those of r.
 typedef struct { int64_t r, m, s; const void *turn, *root; } tl_fft_pass;
 // A column transform of n elements: passes, or a convolution by transforms of conv.
 typedef struct tl_fft_column {
@@ -202,8 +202,8 @@ typedef struct tl_fft_column {
 	const struct tl_fft_column *conv;
 	const void *chirp, *spectrum;
 } tl_fft_col;
-// A row transform of n = n1 n2 elements: columns of n1, products by roots, columns of n2; or a convolution by conv. turn
-// has the roots for each block of columns, in padded rows; or those of the first block, and the root of a block's first
+// A row transform of n = n1 n2 elements: columns of n1, products by roots, columns of n2; or a convolution by conv.
+// turn has the roots for each block of columns, in padded rows; or those of the first block, and the root of a block's first
 // column is the product of one of high and one of low.
 typedef struct tl_fft_row {
 	int64_t n, n1, n2, padded, bits;

@@ -43,6 +43,7 @@ func (d *Device) fft(p *program, f *launch.FFT, s *device.Step) (*C.tl_fft, erro
 	if plan == nil {
 		plan = &fftPlan{key: key}
 		plan.build(lanes)
+		d.stats.roots++
 		d.ffts[key] = plan
 	}
 	d.fftTurn++

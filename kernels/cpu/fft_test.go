@@ -78,7 +78,7 @@ func TestTransformsAreThoseOfTheDefinition(t *testing.T) {
 	for i, n := range lengths {
 		for kind := launch.FFTForward; kind <= launch.FFTAllOfReals; kind++ {
 			for s, shape := range shapes {
-				if n > 64 && s != i%len(shapes) && s != (i+3)%len(shapes) {
+				if s != (i+int(kind))%len(shapes) && s != (i+3)%len(shapes) {
 					continue
 				}
 				d := []ir.DType{ir.F32, ir.F64}[(i+s)%2]
@@ -100,4 +100,18 @@ func TestTransformsAreThoseOfTheDefinition(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestProgramsShareTablesOfRoots: a table of roots is made once for a length, and outlives its programs.
+func TestProgramsShareTablesOfRoots(t *testing.T) {
+	d, err := cpu.New(cpu.Options{Threads: 1})
+	require.NoError(t, err)
+	defer d.Close()
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 3 {
+		newFourier(t, r, launch.FFT{Type: ir.F32, N: 60, Scale: 1}, 3, 1, false).check(t, d)
+	}
+	require.Equal(t, int64(1), d.Stats()["tables_of_roots"])
+	newFourier(t, r, launch.FFT{Type: ir.F32, N: 61, Scale: 1}, 3, 1, false).check(t, d)
+	require.Equal(t, int64(2), d.Stats()["tables_of_roots"])
 }

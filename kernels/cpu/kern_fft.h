@@ -1,5 +1,5 @@
-// Fourier transforms of one precision and one instruction set. The including file defines TLK_FFT_REAL and TLK_FFT(x), x
-// with the precision's suffix.
+// Fourier transforms of one precision and one instruction set. The including file defines TLK_FFT_REAL and
+// TLK_FFT_LANES, and TLK_FFT(x), x with the precision's suffix.
 //
 // Everything is built from column transforms: W transforms of one length side by side, one in each lane of a vector.
 // Element j of all of them is a row of 2 W numbers: W real parts, then W imaginary parts. So no arithmetic needs a
@@ -295,8 +295,8 @@ TLK_INLINE void F(factor)(V *tr, V *ti, int forward) {
 	*ti = forward ? -r : r;
 }
 
-// Makes rows 0 to h of forward real transforms of rows 0 to h-1, or the other way, in place. Backward, real and imaginary
-// parts are exchanged.
+// Makes rows 0 to h of forward real transforms of rows 0 to h-1, or the other way, in place. Backward, real and
+// imaginary parts are exchanged.
 static void F(real_columns)(REAL *z, int64_t h, const REAL *root, int forward) {
 	if (forward) memcpy(z + 2 * W * h, z, 2 * W * sizeof(REAL));
 	else { // the imaginary parts of the first and last element do not count
@@ -394,8 +394,8 @@ static void F(column_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	}
 }
 
-// One transform of contiguous elements, in two steps. With parallel the pool shares each step. The operand is real where
-// real is set; room holds the elements of a convolution. x may be y.
+// One transform of contiguous elements, in two steps. With parallel the pool shares each step. The operand is real
+// where real is set; room holds the elements of a convolution. x may be y.
 typedef struct {
 	tl_pool *pool;
 	const tl_fft_row *row;
@@ -567,7 +567,8 @@ static void F(row_job)(void *arg, int worker, int64_t begin, int64_t end) {
 		r->oom = bytes;
 		return;
 	}
-	const int xunit = f->kind == TLK_FFT_OF_REALS || f->kind == TLK_FFT_ALL ? 1 : 2, yunit = f->kind == TLK_FFT_TO_REALS ? 1 : 2;
+	const int xunit = f->kind == TLK_FFT_OF_REALS || f->kind == TLK_FFT_ALL ? 1 : 2;
+	const int yunit = f->kind == TLK_FFT_TO_REALS ? 1 : 2;
 	const int64_t xn = f->kind == TLK_FFT_TO_REALS ? f->n / 2 + 1 : f->n;
 	const int64_t yn = f->kind == TLK_FFT_OF_REALS ? f->n / 2 + 1 : f->n;
 	REAL *lines = mem + pair + f->between + f->room;

@@ -131,6 +131,7 @@ from torchlette._C import clip as clip
 from torchlette._C import clip_ as clip_
 from torchlette._C import clone as clone
 from torchlette._C import column_stack as column_stack
+from torchlette._C import complex as complex
 from torchlette._C import concat as concat
 from torchlette._C import concatenate as concatenate
 from torchlette._C import conj as conj
@@ -259,6 +260,7 @@ from torchlette._C import igamma as igamma
 from torchlette._C import igamma_ as igamma_
 from torchlette._C import igammac as igammac
 from torchlette._C import igammac_ as igammac_
+from torchlette._C import imag as imag
 from torchlette._C import index_add as index_add
 from torchlette._C import index_add_ as index_add_
 from torchlette._C import index_copy as index_copy
@@ -384,6 +386,7 @@ from torchlette._C import ormqr as ormqr
 from torchlette._C import outer as outer
 from torchlette._C import permute as permute
 from torchlette._C import pinverse as pinverse
+from torchlette._C import polar as polar
 from torchlette._C import polygamma as polygamma
 from torchlette._C import positive as positive
 from torchlette._C import pow as pow
@@ -403,6 +406,7 @@ from torchlette._C import randn as randn
 from torchlette._C import randn_like as randn_like
 from torchlette._C import randperm as randperm
 from torchlette._C import ravel as ravel
+from torchlette._C import real as real
 from torchlette._C import reciprocal as reciprocal
 from torchlette._C import reciprocal_ as reciprocal_
 from torchlette._C import relu as relu
@@ -505,6 +509,8 @@ from torchlette._C import unsqueeze as unsqueeze
 from torchlette._C import var as var
 from torchlette._C import var_mean as var_mean
 from torchlette._C import vdot as vdot
+from torchlette._C import view_as_complex as view_as_complex
+from torchlette._C import view_as_real as view_as_real
 from torchlette._C import vsplit as vsplit
 from torchlette._C import vstack as vstack
 from torchlette._C import xlogy as xlogy
@@ -533,10 +539,8 @@ from torchlette._compat.deprecated import _check_type as _check_type
 from torchlette._compat.deprecated import _check_value as _check_value
 from torchlette._compat.deprecated import _check_with as _check_with
 from torchlette._compat.deprecated import _shape_as_tensor as _shape_as_tensor
-from torchlette._compat.deprecated import imag as imag
 from torchlette._compat.deprecated import poisson as poisson
 from torchlette._compat.deprecated import range as range
-from torchlette._compat.deprecated import real as real
 from torchlette._compat.jit import ScriptFunction as ScriptFunction
 from torchlette._compat.jit import ScriptModule as ScriptModule
 from torchlette._compat.library import ops as ops
@@ -587,6 +591,8 @@ from torchlette._ops.shapes import index_put_ as index_put_
 from torchlette._ops.shapes import repeat_interleave as repeat_interleave
 from torchlette._ops.shapes import resize_as_ as resize_as_
 from torchlette._ops.shapes import tensor_split as tensor_split
+from torchlette._ops.spectral import istft as istft
+from torchlette._ops.spectral import stft as stft
 from torchlette._ops.storage import UntypedStorage as UntypedStorage
 from torchlette._ops.windows import bartlett_window as bartlett_window
 from torchlette._ops.windows import blackman_window as blackman_window

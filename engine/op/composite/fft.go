@@ -209,8 +209,8 @@ func registerBlocks() {
 			s := samples("T(3,4)", "T(2,3,5) | norm=\"ortho\"", "T(4,3), (2,5)", "T(2,3,4), (3,3), (0,2) | norm=\"forward\"",
 				"I(3,4;0,5)")
 			errs := samples("T(3,4), (3,0)", "T(3,4), (2,), (0,1)", "T(3,4), None, (1,1)", "T(3,4), None, (0,2)")
-			op.Register(op.Def{Sig: "fft_" + form.name + "(Tensor self, int[]? s=None, " + form.dim + ", " + norms + ") -> Tensor",
-				Doc: doc, Out: true, Where: op.Fourier, Samples: s, ErrorSamples: errs,
+			sig := "fft_" + form.name + "(Tensor self, int[]? s=None, " + form.dim + ", " + norms + ") -> Tensor"
+			op.Register(op.Def{Sig: sig, Doc: doc, Out: true, Where: op.Fourier, Samples: s, ErrorSamples: errs,
 				Eval: func(a *op.Args) []op.Val {
 					c := &block{b: a.B, name: name + "n", forward: forward, x: a.Val()}
 					c.read(a)
@@ -353,6 +353,6 @@ func (c *block) halved(x op.Val) op.Val {
 // toReals makes real elements of the last dim, and divides.
 func (c *block) toReals(x op.Val) op.Val {
 	last := len(c.dims) - 1
-	return prim.FFT(c.b, op.PairsOf(c.b, x), prim.FFTToReals, int64(c.dims[last]), c.size[last], factorOf(c.norm, c.count(),
-		c.forward))
+	factor := factorOf(c.norm, c.count(), c.forward)
+	return prim.FFT(c.b, op.PairsOf(c.b, x), prim.FFTToReals, int64(c.dims[last]), c.size[last], factor)
 }

@@ -13,7 +13,10 @@ import torchlette
 import torchlette.torch as facade
 
 #: All short lengths, large primes, products with them, and lengths of two steps with tables of either kind.
-LENGTHS = [*range(1, 65), 67, 97, 122, 134, 243, 256, 307, 400, 512, 1000, 1009, 1024, 2018, 4096, 10007, 12288, 1 << 16]
+LENGTHS = (
+    *range(1, 65),
+    *(67, 97, 122, 134, 243, 256, 307, 400, 512, 1000, 1009, 1024, 2018, 4096, 10007, 12288, 65536),
+)
 LINES = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
 BLOCKS = ("fftn", "ifftn", "rfftn", "irfftn", "hfftn", "ihfftn", "fft2", "ifft2", "rfft2", "irfft2", "hfft2", "ihfft2")
 
@@ -21,8 +24,10 @@ BLOCKS = ("fftn", "ifftn", "rfftn", "irfftn", "hfftn", "ihfftn", "fft2", "ifft2"
 def _values(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     x = rng.standard_normal(shape)
-    return (x + 1j * rng.standard_normal(shape)).astype(dtype) if np.issubdtype(dtype, np.complexfloating) else (
-        (3 * x).astype(dtype)
+    return (
+        (x + 1j * rng.standard_normal(shape)).astype(dtype)
+        if np.issubdtype(dtype, np.complexfloating)
+        else ((3 * x).astype(dtype))
     )
 
 
@@ -73,10 +78,16 @@ def test_arguments(name: str) -> None:
 
 def test_strided_operands() -> None:
     for x, (f, dim) in itertools.product(
-        [_values((6, 5, 4, 7), np.complex64), _values((40, 3, 33), np.complex64)], [("fft", 0), ("ifft", 1), ("fft", -1)]
+        [_values((6, 5, 4, 7), np.complex64), _values((40, 3, 33), np.complex64)],
+        [("fft", 0), ("ifft", 1), ("fft", -1)],
     ):
         ours, theirs = _both(x)
-        for take in (lambda t: t.transpose(0, 2), lambda t: t[::2, 1:], lambda t: t.expand(2, *t.shape), lambda t: t[0].T):
+        for take in (
+            lambda t: t.transpose(0, 2),
+            lambda t: t[::2, 1:],
+            lambda t: t.expand(2, *t.shape),
+            lambda t: t[0].transpose(0, -1),
+        ):
             _same(getattr(facade.fft, f)(take(ours), dim=dim), getattr(torch.fft, f)(take(theirs).clone(), dim=dim))
         _same(facade.fft.rfft(ours.real, dim=dim), torch.fft.rfft(theirs.real, dim=dim))
         _same(facade.fft.irfft(ours, dim=dim), torch.fft.irfft(theirs, dim=dim), rtol=1e-5, atol=1e-6)
@@ -102,7 +113,7 @@ def test_strided_operands() -> None:
 def test_errors(name: str, args: Any) -> None:
     x = np.ones(args[0], np.float32)
     ours, theirs = _both(x)
-    with pytest.raises(Exception, match="") as want:
+    with pytest.raises((RuntimeError, IndexError)) as want:
         getattr(torch.fft, name)(theirs, *args[1:])
     with pytest.raises(want.type) as got:
         getattr(facade.fft, name)(ours, *args[1:])

@@ -54,8 +54,8 @@ def stft(
             ``n_fft // 2`` samples. False: it begins there.
         pad_mode: How the signal is padded; see :func:`torchlette.nn.functional.pad`.
         normalized: Whether results are divided by the root of ``n_fft``.
-        onesided: True: the first ``n_fft // 2 + 1`` frequencies of a real signal; False: all ``n_fft``. None: True where
-            signal and window are real.
+        onesided: True: the first ``n_fft // 2 + 1`` frequencies of a real signal; False: all ``n_fft``. None: True
+            where signal and window are real.
         return_complex: True: complex results. False: real ones, with a last dimension of size 2. A real signal needs a
             value.
         align_to_window: Only None is supported.

@@ -111,7 +111,8 @@ def page() -> str:
         "",
         "These names of PyTorch do not exist here. A function raises an error that is an `AttributeError` and a "
         "`NotImplementedError`, with the text",
-        "below, so that `hasattr` answers no; methods of a tensor raise `NotImplementedError` when they are called. What exists",
+        "below, so that `hasattr` answers no; methods of a tensor raise `NotImplementedError` when they are called. "
+        "What exists",
         "and behaves otherwise is in [coming-from-pytorch.md](coming-from-pytorch.md).",
         "",
         "| what | why, and what to use | functions and modules | methods |",

@@ -13,6 +13,8 @@ BFloat16Tensor: _TensorType
 BoolTensor: _TensorType
 ByteTensor: _TensorType
 CharTensor: _TensorType
+ComplexDoubleTensor: _TensorType
+ComplexFloatTensor: _TensorType
 DoubleTensor: _TensorType
 FloatTensor: _TensorType
 HalfTensor: _TensorType
@@ -295,6 +297,7 @@ from torchlette import column_stack as column_stack
 from torchlette import combinations as combinations
 from torchlette import compile as compile
 from torchlette import compiler as compiler
+from torchlette import complex as complex
 from torchlette import complex128 as complex128
 from torchlette import complex32 as complex32
 from torchlette import complex64 as complex64
@@ -528,6 +531,7 @@ from torchlette import isnan as isnan
 from torchlette import isneginf as isneginf
 from torchlette import isposinf as isposinf
 from torchlette import isreal as isreal
+from torchlette import istft as istft
 from torchlette import jit as jit
 from torchlette import kaiser_window as kaiser_window
 from torchlette import keep as keep
@@ -673,6 +677,7 @@ from torchlette import pinverse as pinverse
 from torchlette import pixel_shuffle as pixel_shuffle
 from torchlette import pixel_unshuffle as pixel_unshuffle
 from torchlette import poisson as poisson
+from torchlette import polar as polar
 from torchlette import polygamma as polygamma
 from torchlette import positive as positive
 from torchlette import pow as pow
@@ -804,6 +809,7 @@ from torchlette import stack as stack
 from torchlette import stats as stats
 from torchlette import std as std
 from torchlette import std_mean as std_mean
+from torchlette import stft as stft
 from torchlette import strided as strided
 from torchlette import sub as sub
 from torchlette import sub_ as sub_
@@ -872,6 +878,8 @@ from torchlette import vander as vander
 from torchlette import var as var
 from torchlette import var_mean as var_mean
 from torchlette import vdot as vdot
+from torchlette import view_as_complex as view_as_complex
+from torchlette import view_as_real as view_as_real
 from torchlette import view_copy as view_copy
 from torchlette import viz as viz
 from torchlette import vmap as vmap
