@@ -203,8 +203,8 @@ typedef struct tl_fft_column {
 	const void *chirp, *spectrum;
 } tl_fft_col;
 // A row transform of n = n1 n2 elements: columns of n1, products by roots, columns of n2; or a convolution by conv.
-// turn has the roots for each block of columns, in padded rows; or those of the first block, and the root of a block's first
-// column is the product of one of high and one of low.
+// turn has the roots for each block of columns, in padded rows; or those of the first block, and the root of a block's
+// first column is the product of one of high and one of low.
 typedef struct tl_fft_row {
 	int64_t n, n1, n2, padded, bits;
 	const tl_fft_col *first, *second;
