@@ -20,7 +20,7 @@ extern "C" {
 #define TL_ABI_VERSION 4u
 #define TL_MAX_RANK 16
 #define TL_DEFERRED_TENSORS 4
-#define TL_OPERATORS_HASH 0x44b7c2c0u
+#define TL_OPERATORS_HASH 0x1b66c29fu
 
 /* Statuses. */
 enum {
@@ -1127,6 +1127,24 @@ enum {
     TL_OP__tangent = 557,
     TL_OP__primal = 558,
     TL_OP__untaped = 559,
+    TL_OP_fft_fft = 560,
+    TL_OP_fft_ifft = 561,
+    TL_OP_fft_rfft = 562,
+    TL_OP_fft_ihfft = 563,
+    TL_OP_fft_irfft = 564,
+    TL_OP_fft_hfft = 565,
+    TL_OP_fft_fft2 = 566,
+    TL_OP_fft_fftn = 567,
+    TL_OP_fft_ifft2 = 568,
+    TL_OP_fft_ifftn = 569,
+    TL_OP_fft_rfft2 = 570,
+    TL_OP_fft_rfftn = 571,
+    TL_OP_fft_ihfft2 = 572,
+    TL_OP_fft_ihfftn = 573,
+    TL_OP_fft_irfft2 = 574,
+    TL_OP_fft_irfftn = 575,
+    TL_OP_fft_hfft2 = 576,
+    TL_OP_fft_hfftn = 577,
     TL_OP_COUNT
 };
 

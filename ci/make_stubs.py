@@ -196,6 +196,7 @@ def stubs() -> dict[str, str]:
     """Return the text of each file, by its path in the package."""
     return {
         "__init__.pyi": core(),
+        "fft.pyi": collected("fft", "fft_"),
         "linalg.pyi": collected("linalg", "linalg_"),
         "nn/__init__.pyi": collected("nn"),
         "nn/modules/__init__.pyi": collected("nn.modules"),

@@ -76,7 +76,8 @@ func places(w op.Where) string {
 		bit  op.Where
 		name string
 	}{{op.Function, "TL_W_FUNCTION"}, {op.Method, "TL_W_METHOD"}, {op.Functional, "TL_W_FUNCTIONAL"},
-		{op.Hidden, "TL_W_HIDDEN"}, {op.Linalg, "TL_W_LINALG"}, {op.Special, "TL_W_SPECIAL"}} {
+		{op.Hidden, "TL_W_HIDDEN"}, {op.Linalg, "TL_W_LINALG"}, {op.Special, "TL_W_SPECIAL"},
+		{op.Fourier, "TL_W_FOURIER"}} {
 		if w&m.bit != 0 {
 			s = append(s, m.name)
 		}

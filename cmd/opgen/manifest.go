@@ -20,6 +20,7 @@ type entry struct {
 	Hidden       bool        `json:"hidden"`
 	Linalg       bool        `json:"linalg"`
 	Special      bool        `json:"special"`
+	Fourier      bool        `json:"fft"`
 	View         bool        `json:"view"`
 	InPlace      bool        `json:"inplace"`
 	InPlaceOnly  bool        `json:"inplace_only"`
@@ -78,7 +79,7 @@ func manifest(defs []*op.Def) []byte {
 				d.Aliases...),
 			Function: d.Where&op.Function != 0, Method: d.Where&op.Method != 0, Functional: d.Where&op.Functional != 0,
 			Hidden: d.Where&op.Hidden != 0,
-			Linalg: d.Where&op.Linalg != 0, Special: d.Where&op.Special != 0,
+			Linalg: d.Where&op.Linalg != 0, Special: d.Where&op.Special != 0, Fourier: d.Where&op.Fourier != 0,
 			View: d.View, InPlace: d.InPlace, InPlaceOnly: d.InPlaceOnly, Out: d.Out,
 			Samples: calls(d.Samples), ErrorSamples: calls(d.ErrorSamples), NoGrad: string(d.NoGrad),
 			Params: []parameter{}, Results: []result{},

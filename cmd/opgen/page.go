@@ -115,8 +115,8 @@ func familyPage(family string, groups []group) []byte {
 	b.WriteString("Signatures follow the grammar of `engine/op/sig.go`. An `Operand` is a tensor or a Python number. " +
 		"Places: F `torchlette.name`, M `Tensor.name`,\n")
 	b.WriteString("N `torchlette.nn.functional.name`, L `torchlette.linalg.name` of `linalg_name`, S " +
-		"`torchlette.special.name` of `special_name`. Forms: V the result is a view, I there is an in-place `name_`, O " +
-		"there is `out=`.\n")
+		"`torchlette.special.name` of `special_name`, T `torchlette.fft.name` of `fft_name`. " +
+		"Forms: V the result is a view, I there is an in-place `name_`, O there is `out=`.\n")
 	b.WriteString("Dtypes are those that the samples of the entry are accepted with: float (float16, bfloat16, float32, " +
 		"float64), int (uint8, int8, int16, int32, uint32, int64),\n")
 	b.WriteString("bool. Gradients are of the float dtypes among them. Every operator runs on the CPU and on WebGPU in " +
@@ -153,7 +153,8 @@ func letters(w op.Where) string {
 	for _, m := range []struct {
 		bit op.Where
 		c   string
-	}{{op.Function, "F"}, {op.Method, "M"}, {op.Functional, "N"}, {op.Linalg, "L"}, {op.Special, "S"}} {
+	}{{op.Function, "F"}, {op.Method, "M"}, {op.Functional, "N"}, {op.Linalg, "L"}, {op.Special, "S"},
+		{op.Fourier, "T"}} {
 		if w&m.bit != 0 {
 			s += m.c
 		}

@@ -230,6 +230,7 @@ const (
 	Hidden                       // torchlette._C only
 	Linalg                       // torchlette.linalg.name, for operators named linalg_name
 	Special                      // torchlette.special.name, for operators named special_name and their aliases
+	Fourier                      // torchlette.fft.name, for operators named fft_name
 )
 
 // Sample is one call for tests, as Python literals. Tensors are written "T(3,4)" (float, standard normal),

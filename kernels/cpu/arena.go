@@ -10,6 +10,7 @@ import "unsafe"
 type arena struct {
 	blocks []unsafe.Pointer
 	free   []byte // the unused end of the last block
+	total  int64  // bytes of the blocks
 }
 
 // Bytes of a block: each block is twice as large as the one before, within these bounds. The first is small, since many
@@ -33,7 +34,7 @@ func array[T any](a *arena, n int) []T {
 			panic(outOfMemory(int64(size)))
 		}
 		C.memset(m, 0, C.size_t(size))
-		a.blocks = append(a.blocks, m)
+		a.blocks, a.total = append(a.blocks, m), a.total+int64(size)
 		a.free = unsafe.Slice((*byte)(m), size)
 	}
 	m := unsafe.Pointer(unsafe.SliceData(a.free))

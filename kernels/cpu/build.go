@@ -39,6 +39,7 @@ type program struct {
 	calls  []call     // the steps that run in Go, in order
 	bodies []*program // of its loops
 	loops  []*loopCode
+	ffts   []*fftPlan // of its steps
 }
 
 func first[T any](s []T) *T {
@@ -53,6 +54,9 @@ func (p *program) Release() {
 	for _, f := range p.codes {
 		p.dev.forget(f)
 	}
+	for _, f := range p.ffts {
+		p.dev.dropFFT(f)
+	}
 	p.mem.release()
 	for _, b := range p.bodies {
 		b.Release()
@@ -60,7 +64,7 @@ func (p *program) Release() {
 	for _, l := range p.loops {
 		l.code.release()
 	}
-	p.codes, p.prog, p.slots, p.calls, p.bodies, p.loops = nil, nil, nil, nil, nil, nil
+	p.codes, p.prog, p.slots, p.calls, p.bodies, p.loops, p.ffts = nil, nil, nil, nil, nil, nil, nil
 }
 
 // Build implements device.Device.
@@ -160,6 +164,9 @@ func (d *Device) generate(p *program, i int, s *device.Step, c *C.tl_step) (f *k
 	case *launch.Sort:
 		c.kind = C.TLK_STEP_SORT
 		c.sort, err = sortRows(&p.mem, op, s.Params)
+	case *launch.FFT:
+		c.kind = C.TLK_STEP_FFT
+		c.fft, err = d.fft(p, op, s)
 	case launch.Copy:
 		c.kind = C.TLK_STEP_COPY
 	case launch.Fill:

@@ -49,11 +49,13 @@ type Device struct {
 	fence       device.Fence
 	cached      [cacheClasses][]unsafe.Pointer
 	cachedBytes int64 // bytes of cached
-	stats       struct{ submits, dispatches, allocs, reused, compiled, loops int64 }
+	stats       struct{ submits, dispatches, allocs, reused, compiled, loops, roots int64 }
 
 	packs   map[packKey]unsafe.Pointer
 	hot     int64 // work after which a kernel gets machine code; negative: never
 	kernels map[kernelKey]*kernelCode
+	ffts    map[fftKey]*fftPlan
+	fftTurn int64
 	draft   *program // holds the code that FusionGroups made
 	// Scratch of Build.
 	sizes, shared []byte
@@ -87,14 +89,15 @@ func New(opts Options) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{limit: opts.MemoryLimit, isa: isa, hot: hotOf(isa, opts.Hot), kernels: map[kernelKey]*kernelCode{}}
+	d := &Device{limit: opts.MemoryLimit, isa: isa, hot: hotOf(isa, opts.Hot), kernels: map[kernelKey]*kernelCode{},
+		ffts: map[fftKey]*fftPlan{}}
 	d.draft = &program{dev: d}
 	name := C.GoString(C.tl_isa_name(isa))
 	d.caps = device.Caps{Name: "cpu", Adapter: "cpu", Driver: runtime.GOARCH, Backend: name, MaxBinding: 1 << 47,
 		MaxBuffer:         1 << 47,
 		MaxStorageBuffers: 1 << 16, Align: 64, F16: true, I64: true, F64: true, GemmDims: []ir.DType{ir.F32, ir.F64},
 		GemmOperands: C.TLK_EPILOGUE_OPERANDS,
-		InOrder:      true, Features: []string{name}, Resident: d.hot >= 0}
+		InOrder:      true, Fourier: true, Features: []string{name}, Resident: d.hot >= 0}
 	for t := ir.Bool; t < ir.NumStored; t++ {
 		d.caps.Storage[t] = t.Size()
 	}
@@ -338,12 +341,15 @@ func (d *Device) TakeFault() (device.Fault, bool, error) {
 func (d *Device) Stats() map[string]int64 {
 	return map[string]int64{"submits": d.stats.submits, "dispatches": d.stats.dispatches, "allocations": d.stats.allocs,
 		"allocations_reused": d.stats.reused, "kernels": int64(len(d.kernels)), "kernels_machine_code": d.stats.compiled,
-		"loops_machine_code": d.stats.loops,
-		"bytes_live":         d.live, "bytes_cached": d.cachedBytes, "threads": int64(d.Threads())}
+		"loops_machine_code": d.stats.loops, "tables_of_roots": d.stats.roots,
+		"bytes_live": d.live, "bytes_cached": d.cachedBytes, "threads": int64(d.Threads())}
 }
 
 // Close implements device.Device. All buffers and programs must have been released.
 func (d *Device) Close() {
+	for _, f := range d.ffts {
+		f.mem.release()
+	}
 	d.trim()
 	for _, p := range d.packs {
 		C.tl_cpu_free(p)

@@ -191,9 +191,47 @@ typedef struct {
 	uint32_t event;
 } tl_factor;
 
+// A Fourier transform. Tables hold numbers of the transform's type, cosine and sine (or minus the sine) of each root.
+//
+// A pass has radix r over n = r m s elements; turn has the roots exp(-2 pi i p k / (r m)) for p from 1 to m-1 and k
+// from 1 to r-1, root those of r.
+typedef struct { int64_t r, m, s; const void *turn, *root; } tl_fft_pass;
+// A column transform of n elements: passes, or a convolution by transforms of conv.
+typedef struct tl_fft_column {
+	int64_t n, passes;
+	const tl_fft_pass *pass;
+	const struct tl_fft_column *conv;
+	const void *chirp, *spectrum;
+} tl_fft_col;
+// A row transform of n = n1 n2 elements: columns of n1, products by roots, columns of n2; or a convolution by conv.
+// turn has the roots for each block of columns, in padded rows; or those of the first block, and the root of a block's
+// first column is the product of one of high and one of low.
+typedef struct tl_fft_row {
+	int64_t n, n1, n2, padded, bits;
+	const tl_fft_col *first, *second;
+	const void *turn;
+	const double *high, *low;
+	const struct tl_fft_row *conv;
+	const void *chirp, *spectrum;
+} tl_fft_row;
+enum { TLK_FFT_FORWARD, TLK_FFT_INVERSE, TLK_FFT_OF_REALS, TLK_FFT_TO_REALS, TLK_FFT_ALL };
+enum { TLK_FFT_PRIME = 61 };       // the largest prime that is a radix
+enum { TLK_FFT_GRAIN = 1 << 13 };  // elements of a claim from the pool
+// kind is launch.FFT.Kind; n counts real numbers where one side is real. column is set where lanes of a vector are
+// transforms, else row. lanes_outer: these lie along the outer dim. rows is the room of a column's buffer, between and
+// room are numbers of scratch. root has exp(-2 pi i k / n) for real transforms.
+typedef struct {
+	int32_t type, kind, lanes_outer;
+	int64_t n, rows, between, room;
+	double scale;
+	const tl_fft_col *column;
+	const tl_fft_row *row;
+	const void *root;
+} tl_fft;
+
 enum { TLK_GROUP_MAX = 16 };
 enum { TLK_STEP_KERNEL, TLK_STEP_GEMM, TLK_STEP_ATTENTION, TLK_STEP_FACTOR, TLK_STEP_SORT, TLK_STEP_COPY,
-	TLK_STEP_ZERO, TLK_STEP_LOOP };
+	TLK_STEP_ZERO, TLK_STEP_LOOP, TLK_STEP_FFT };
 
 // A parameter that is set for each run: bits plus an offset, or plus a scalar where offset is -1.
 typedef struct { int32_t par, offset, scalar; int64_t bits; } tl_dynpar;
@@ -221,6 +259,7 @@ typedef struct {
 	tl_attention *attention;
 	tl_factor *factor;
 	tl_sort *sort;
+	tl_fft *fft;
 	struct tl_loop *loop;
 	int32_t *slot;
 	char **buf;
@@ -382,6 +421,21 @@ typedef struct {
 // With parallel the pool shares the product, else the worker works alone. Returns as tl_run.
 int64_t tl_gemm_dense(tl_pool *, int isa, int worker, int parallel, const tl_dense *);
 int64_t tl_run_sort(const tl_sort *, tl_pool *, int isa, char **buf, const int64_t *par);
+int64_t tl_run_fft(const tl_fft *, tl_pool *, int isa, char **buf, const int64_t *par);
+int tl_fft_lanes(int isa, int type); // of a vector
+// The run of a transform: lanes transforms along one dim, for each index of the other, in blocks of vectors. alone: one
+// row at a time, whose steps the threads share.
+typedef struct { int64_t step, lane, other; } tl_fft_strides; // in numbers
+typedef struct {
+	const tl_fft *f;
+	tl_pool *pool;
+	const void *in;
+	void *out;
+	tl_fft_strides x, y;
+	int64_t lanes, blocks;
+	int alone;
+	volatile int64_t oom;
+} tl_fft_run;
 
 float tl_widen_f16(uint16_t);
 float tl_widen_bf16(uint16_t);
@@ -448,6 +502,7 @@ typedef struct {
 		int64_t pitch);
 	void (*half_store)(int type, float *sum, const float *bias, int64_t n, uint16_t *c, int64_t cn);
 	void (*turn)(uint32_t *d, const uint32_t *p, int64_t rows, int64_t n, int64_t s);
+	tl_job fft_columns32, fft_columns64, fft_rows32, fft_rows64; // of a tl_fft_run
 	void (*attention_softmax)(int64_t rows, int64_t n, float *s, int64_t ld, float *top, float *sum, float *out,
 		int64_t w);
 	void (*attention_weights)(int64_t rows, int64_t n, float *s, float *dp, int64_t ld, const float *lse,

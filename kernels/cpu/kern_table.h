@@ -10,6 +10,17 @@
 #include "kern_gemm.h"
 #include "kern_half.h"
 #include "kern_attention.h"
+#define TLK_FFT_REAL float
+#define TLK_FFT(x) fft_##x##32
+#define TLK_FFT_LANES TLK_VL
+#include "kern_fft.h"
+#undef TLK_FFT_REAL
+#undef TLK_FFT
+#undef TLK_FFT_LANES
+#define TLK_FFT_REAL double
+#define TLK_FFT(x) fft_##x##64
+#define TLK_FFT_LANES (TLK_VL / 2)
+#include "kern_fft.h"
 
 #define B3(f) {f##_0, f##_1, f##_2}
 #define B6(f) {f##_0, f##_1, f##_2, f##_3, f##_4, f##_5}
@@ -105,5 +116,7 @@ const tl_isa_table TLK_TABLE = {
 	.bias32 = bias32, .bias64 = bias64, .dot32 = dot32, .dot64 = dot64, .axpy32 = axpy32, .axpy64 = axpy64,
 		.addrows32 = addrows32, .addrows64 = addrows64, .rotate32 = rotate32, .rotate64 = rotate64,
 	.half_across = half_across, .half_along = half_along, .half_store = half_store, .turn = transpose_w4,
+	.fft_columns32 = fft_column_job32, .fft_columns64 = fft_column_job64, .fft_rows32 = fft_row_job32,
+		.fft_rows64 = fft_row_job64,
 	.attention_softmax = attention_softmax, .attention_weights = attention_weights,
 };

@@ -56,6 +56,8 @@ type Caps struct {
 	// Wide: the device has thousands of lanes, so launches cost more than index arithmetic, and tiles of products are
 	// large.
 	Wide bool
+	// Fourier: the device runs launch.FFT. Others get loop kernels.
+	Fourier bool
 	// CostlyKernels: compiling a new kernel takes longer than running most windows.
 	CostlyKernels bool
 	// GemmSums is the least number of rows and columns of products with launch.Gemm.Sums; 0: none.

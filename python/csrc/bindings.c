@@ -156,12 +156,13 @@ int bindings_init(PyObject *module) {
         if (doc == NULL || (function && add_functions(module, facade, g, doc, names) < 0)) {
             return -1;
         }
-        /* torch.linalg and torch.special have these without the prefix, and Tensor has none of them */
-        bool prefixed = strncmp(g->name, "linalg_", 7) == 0 || strncmp(g->name, "special_", 8) == 0;
+        /* torch.linalg, torch.special and torch.fft have these without the prefix, and Tensor has none of them */
+        bool prefixed = strncmp(g->name, "linalg_", 7) == 0 || strncmp(g->name, "special_", 8) == 0 ||
+            strncmp(g->name, "fft_", 4) == 0;
         if ((g->where & TL_W_METHOD) != 0 && !prefixed && add_method((PyObject *)TensorType, g, i, doc) < 0) {
             return -1;
         }
-        PyObject *flags = PyLong_FromLong(g->where | (g->mode == TL_IN_PLACE ? 64 : 0));
+        PyObject *flags = PyLong_FromLong(g->where | (g->mode == TL_IN_PLACE ? 128 : 0));
         if (flags == NULL || PyDict_SetItemString(where, g->name, flags) < 0) {
             return -1;
         }
@@ -170,7 +171,7 @@ int bindings_init(PyObject *module) {
     Py_DECREF(names[0]);
     Py_DECREF(names[1]);
     /* _facade: the same functions for torchlette.torch, whose results follow PyTorch's rules of coercion.
-     * _where: name -> the bits TL_W_*, and 64 for names in place. */
+     * _where: name -> the bits TL_W_*, and 128 for names in place. */
     int failed = PyModule_AddObjectRef(module, "_facade", facade) < 0 ||
         PyModule_AddObjectRef(module, "_where", where) < 0 ||
         PyModule_AddObjectRef(module, "_return_types", return_types) < 0;

@@ -26,7 +26,8 @@ enum {
 enum { TL_P_LIST = 1, TL_P_OPT = 2, TL_P_SPREAD = 4, TL_P_KWONLY = 8 };
 
 /* Where a name appears: op.Where. */
-enum { TL_W_FUNCTION = 1, TL_W_METHOD = 2, TL_W_FUNCTIONAL = 4, TL_W_HIDDEN = 8, TL_W_LINALG = 16, TL_W_SPECIAL = 32 };
+enum { TL_W_FUNCTION = 1, TL_W_METHOD = 2, TL_W_FUNCTIONAL = 4, TL_W_HIDDEN = 8, TL_W_LINALG = 16, TL_W_SPECIAL = 32,
+    TL_W_FOURIER = 64 };
 
 /* Forms of an operator. */
 enum { TL_F_VIEW = 1, TL_F_INPLACE = 2, TL_F_INPLACE_ONLY = 4, TL_F_OUT = 8 };

@@ -43,7 +43,7 @@ from_numpy = _C.from_numpy
 # The operators that are functions of this module; nn.functional's operators and hidden ones are left out.
 _FUNCTION = 1
 for _name, _places in _C._where.items():
-    if _places & _FUNCTION and not _name.startswith(("_", "linalg_", "special_")):
+    if _places & _FUNCTION and not _name.startswith(("_", "linalg_", "special_", "fft_")):
         globals()[_name] = getattr(_C, _name)
 
 from torchlette._ops.indexing import (  # noqa: E402
@@ -122,6 +122,7 @@ _LAZY_NAMES = {
         "_ops.histogram": "gradient histogram histogramdd unravel_index",
         "_ops.linear_algebra": "block_diag chain_matmul lu pca_lowrank spmm svd_lowrank tensordot vander",
         "_ops.segment": "segment_reduce",
+        "_ops.spectral": "istft stft",
         "_ops.storage": "UntypedStorage",
         "_ops.windows": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
         "_higher_order_ops": "cond",

@@ -588,6 +588,13 @@ from torchlette._ops.memory_format import strided as strided
 from torchlette._ops.segment import segment_reduce as segment_reduce
 from torchlette._ops.shapes import broadcast_shapes as broadcast_shapes
 from torchlette._ops.shapes import combinations as combinations
+from torchlette._ops.shapes import index_put as index_put
+from torchlette._ops.shapes import index_put_ as index_put_
+from torchlette._ops.shapes import repeat_interleave as repeat_interleave
+from torchlette._ops.shapes import resize_as_ as resize_as_
+from torchlette._ops.shapes import tensor_split as tensor_split
+from torchlette._ops.spectral import istft as istft
+from torchlette._ops.spectral import stft as stft
 from torchlette._ops.storage import UntypedStorage as UntypedStorage
 from torchlette._ops.windows import bartlett_window as bartlett_window
 from torchlette._ops.windows import blackman_window as blackman_window

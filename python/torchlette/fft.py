@@ -1,15 +1,30 @@
-"""The real-valued helpers of ``torch.fft``. Its transforms need complex numbers: calling one raises."""
+"""Discrete Fourier transforms, as ``torch.fft`` has them.
+
+Transforms are not normalised in one direction and divided by the number of elements in the other: ``norm="backward"``
+(the default) divides the inverse transforms, ``"forward"`` the others, ``"ortho"`` both by its root. ``n`` (of several
+dims ``s``) cuts the operand, or appends zeros. Transforms of real tensors give the first ``n // 2 + 1`` elements, whose
+conjugates are the others. The functions take float32, float64, complex64 and complex128; integers become the default
+dtype.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from torchlette import _C
-from torchlette._runtime import refused
-from torchlette._runtime.errors import NotSupportedError
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
+
+_PLACE = 64
+_PREFIX = "fft_"
+
+_names = {
+    name.removeprefix(_PREFIX): getattr(_C, name)
+    for name, places in _C._where.items()
+    if places & _PLACE and name.startswith(_PREFIX)
+}
+globals().update(_names)
+__all__ += sorted(_names)
 
 
 def _rolled(input: _C.Tensor, dim: Any, half: Any) -> _C.Tensor:
@@ -37,17 +52,3 @@ def fftfreq(n: int, d: float = 1.0, **options: Any) -> _C.Tensor:
 def rfftfreq(n: int, d: float = 1.0, **options: Any) -> _C.Tensor:
     """Return the frequencies of a transform of ``n`` real samples ``d`` apart: 0 to ``n // 2``, over ``n * d``."""
     return _C.arange(n // 2 + 1, **{"dtype": _C.get_default_dtype(), **options}) / (n * d)
-
-
-def _refusal(name: str, reason: str) -> Callable[..., NoReturn]:
-    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-        raise NotSupportedError(f"fft.{name} is not supported: {reason}")
-
-    refuse.__name__, refuse.__doc__ = name, "Raise: there are no complex numbers."
-    return refuse
-
-
-# The transforms exist as names, so that programs which import them without calling them run.
-globals().update(
-    {path[4:]: _refusal(path[4:], reason) for path, reason in refused.FUNCTIONS.items() if path.startswith("fft.")}
-)

@@ -41,6 +41,7 @@ func init() {
 	registerViewOps()
 	registerVmapOps()
 	registerForwardOps()
+	registerFFTOps()
 	setGradFns()
 	setAutocast()
 	setNewViews()

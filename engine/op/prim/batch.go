@@ -27,7 +27,8 @@ func setBatchRules() {
 	op.SetBatch(pAdamStep, op.BatchSame, batchStep)
 	for id, dims := range map[op.PrimID][2]int{ // the attributes that are dims: from, to; to 0: all that follow
 		pSum: {0, 0}, pSumSquares: {0, 0}, pProd: {0, 0}, pVar: {0, 0}, pExtremum: {1, 0}, pArgExtremum: {1, 2},
-		pExtremumDim: {1, 2}, pSoftmax: {0, 1}, pSoftmaxGrad: {0, 1}, pScan: {0, 1}, pSort: {1, 2}, pCat: {0, 1},
+		pExtremumDim: {1, 2}, pSoftmax: {0, 1}, pSoftmaxGrad: {0, 1}, pScan: {0, 1}, pFFT: {1, 2}, pSort: {1, 2},
+		pCat:    {0, 1},
 		pGather: {0, 1}, pScatter: {0, 1}, pScatterReduce: {0, 1}, pCrossEntropy: {0, 1}, pCrossEntropyGrad: {0, 1},
 	} {
 		op.SetBatch(id, op.BatchDims, batchDims(dims[0], dims[1], id != pCrossEntropy && id != pCrossEntropyGrad))

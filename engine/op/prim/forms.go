@@ -54,6 +54,7 @@ var forms = map[string]string{
 	"adam_step": "p, g, m, v, vmax?, [overflow, bias1, bias2]?, lr, beta1, beta2, eps, weight_decay, [bias1, bias2]?, " +
 		"1-beta1, 1-beta2 {decoupled, amsgrad, maximize, has overflow} -> p, m, v, vmax? (in place where possible; the old " +
 		"values where overflow is not 0)",
+	"fft":    "x {variant, dim, n, bits of a factor} -> y (complex numbers are pairs along a last dim)",
 	"scan":   "x {dim, operation} -> y",
 	"sort":   "x {k, dim, descending} -> values, indices",
 	"search": "rows, x {right} -> places",

@@ -16,7 +16,7 @@ func setJVPRules() {
 		}
 	}
 	for id, operands := range map[op.PrimID]uint32{pCast: 1, pSum: 1, pToDevice: 1, pGather: 1, pIndexSelect: 1,
-		pWindowSum: 1, pCat: math.MaxUint32, pStridedScatter: 3, pStridedScatterAdd: 3, pScatter: 5} {
+		pWindowSum: 1, pFFT: 1, pCat: math.MaxUint32, pStridedScatter: 3, pStridedScatterAdd: 3, pScatter: 5} {
 		op.SetJVP(id, op.JVPLinear, linearJVP(operands))
 	}
 	for _, id := range []op.PrimID{pConv, pConvWeightGrad} {

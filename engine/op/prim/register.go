@@ -22,6 +22,7 @@ func init() {
 	registerWindowPrims()
 	registerLoopPrims()
 	registerComplexPrims()
+	registerFFT()
 	setForms()
 	setBatchRules()
 	setJVPRules()

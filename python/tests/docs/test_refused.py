@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -18,14 +17,6 @@ ROOT = Path(__file__).resolve().parents[3]
 def test_the_page_is_the_table() -> None:
     """docs/refused.md is what ``refused.page`` gives: write that to it when they differ."""
     assert (ROOT / "docs" / "refused.md").read_text() == refused.page()
-
-
-@pytest.mark.parametrize("name", sorted(name for name in refused.FUNCTIONS if name.startswith("fft.")))
-def test_transforms(name: str) -> None:
-    """They can be imported, and raise when they are called."""
-    assert attrgetter(name)(torch) is not None
-    with pytest.raises(NotImplementedError, match="conv1d"):
-        attrgetter(name)(facade)(facade.ones(4))
 
 
 @pytest.mark.parametrize("name", sorted(name for name in refused.FUNCTIONS if "." not in name))

@@ -150,7 +150,7 @@ def parse(args: str, kwargs: str = "") -> Call:
 
 
 #: Places whose names carry their prefix in the registry.
-SUBMODULES = ("linalg", "special")
+SUBMODULES = ("linalg", "special", "fft")
 
 DTYPE_NAMES = (
     "bool",
@@ -198,7 +198,7 @@ def load() -> list[Op]:
                 name=entry["name"],
                 full=entry["full"],
                 aliases=tuple(entry["aliases"]),
-                where=frozenset(w for w in ("function", "method", "functional", "linalg", "special") if entry[w]),
+                where=frozenset(w for w in ("function", "method", "functional", *SUBMODULES) if entry[w]),
                 view=entry["view"],
                 in_place=entry["inplace"],
                 in_place_only=entry["inplace_only"],
@@ -226,6 +226,7 @@ def place(lib: Any, op: Op, where: str, suffix: str = "", name: str = "") -> Cal
         "functional": lib.nn.functional,
         "linalg": lib.linalg,
         "special": lib.special,
+        "fft": lib.fft,
     }[where]
     return getattr(home, name.removeprefix(where + "_") + suffix, None)
 

@@ -67,6 +67,8 @@ signal.windows.hamming signal.windows.hann signal.windows.kaiser signbit sinc si
 special.erfcx special.i0e special.i1 special.i1e special.log_ndtr special.ndtr special.ndtri special.polygamma
 special.xlog1py special.zeta std_mean sum_to_size svd take tensor_split tensordot trace trapezoid trapz
 triangular_solve tril_indices triu_indices trunc unique_consecutive unravel_index vdot vsplit xlogy
+fft.fft fft.fft2 fft.fftn fft.hfft fft.hfft2 fft.hfftn fft.ifft fft.ifft2 fft.ifftn fft.ihfft fft.ihfft2 fft.ihfftn
+fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn istft stft
 """.split()
 )
 
@@ -96,9 +98,7 @@ unsqueeze_copy view_copy
 ABSENT = {
     **dict.fromkeys(
         """
-        cdouble cfloat chalf complex imag polar view_as_complex view_as_real istft stft linalg.eig linalg.eigvals
-        fft.fft fft.fft2 fft.fftn fft.hfft fft.hfft2 fft.hfftn fft.ifft fft.ifft2 fft.ifftn fft.ihfft fft.ihfft2
-        fft.ihfftn fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn
+        cdouble cfloat chalf complex imag polar view_as_complex view_as_real linalg.eig linalg.eigvals
         """.split(),
         "there are no complex numbers",
     ),

@@ -85,7 +85,7 @@ def attempt(f: Callable[..., Any], call: samples.Call) -> tuple[Any, Exception |
 
 def form(lib: Any, op: samples.Op, suffix: str = "") -> Callable[..., Any]:
     """Return the first place of the operator in ``lib``."""
-    for where in ("function", "functional", "method", "linalg", "special"):
+    for where in ("function", "functional", "method", *samples.SUBMODULES):
         f = samples.place(lib, op, where, suffix)
         if f is not None:
             return f

@@ -21,14 +21,6 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         "bcomplex32",
         "chalf",
     ),
-    "Fourier transforms": (
-        "their results are complex: conv1d with windowed cosines and sines gives both parts, matmul those of a whole "
-        "signal, numpy.fft a constant's",
-        "stft istft fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2 "
-        "fft.hfft2 fft.ihfft2 fft.fftn "
-        "fft.ifftn fft.rfftn fft.irfftn fft.hfftn fft.ihfftn",
-        "stft istft",
-    ),
     "Integers of other sizes": (
         "the integers are uint8, int8, int16, int32, uint32 and int64: use the next wider one",
         "uint1 uint2 uint3 uint4 uint5 uint6 uint7 int1 int2 int3 int4 int5 int6 int7 bits8 bits16 hash_tensor",
@@ -119,8 +111,8 @@ def page() -> str:
         "",
         "These names of PyTorch do not exist here. A function raises an error that is an `AttributeError` and a "
         "`NotImplementedError`, with the text",
-        "below, so that `hasattr` answers no; transforms of `fft` and methods of a tensor raise `NotImplementedError` "
-        "when they are called. What exists",
+        "below, so that `hasattr` answers no; methods of a tensor raise `NotImplementedError` when they are called. "
+        "What exists",
         "and behaves otherwise is in [coming-from-pytorch.md](coming-from-pytorch.md).",
         "",
         "| what | why, and what to use | functions and modules | methods |",

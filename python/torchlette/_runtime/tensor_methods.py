@@ -464,6 +464,20 @@ def _complex(self: Tensor) -> complex:
     return complex(self.item())
 
 
+def _stft(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Return :func:`torchlette.stft` of the tensor."""
+    from torchlette._ops.spectral import stft
+
+    return stft(self, *args, **kwargs)
+
+
+def _istft(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Return :func:`torchlette.istft` of the tensor."""
+    from torchlette._ops.spectral import istft
+
+    return istft(self, *args, **kwargs)
+
+
 def install() -> None:
     """Put the methods on the type."""
     methods = {
@@ -500,6 +514,8 @@ def install() -> None:
         "equal": equal,
         "allclose": allclose,
         "lu": _lu,
+        "stft": _stft,
+        "istft": _istft,
         "__array__": _array,
         "__array_wrap__": _array_wrap,
         "__copy__": _copy,

@@ -541,6 +541,7 @@ from torchlette import isnan as isnan
 from torchlette import isneginf as isneginf
 from torchlette import isposinf as isposinf
 from torchlette import isreal as isreal
+from torchlette import istft as istft
 from torchlette import jit as jit
 from torchlette import kaiser_window as kaiser_window
 from torchlette import keep as keep
@@ -819,6 +820,7 @@ from torchlette import stack as stack
 from torchlette import stats as stats
 from torchlette import std as std
 from torchlette import std_mean as std_mean
+from torchlette import stft as stft
 from torchlette import strided as strided
 from torchlette import sub as sub
 from torchlette import sub_ as sub_
