@@ -544,7 +544,6 @@ from torchlette._compat.deprecated import _check_with as _check_with
 from torchlette._compat.deprecated import _shape_as_tensor as _shape_as_tensor
 from torchlette._compat.deprecated import poisson as poisson
 from torchlette._compat.deprecated import range as range
-from torchlette._compat.deprecated import real as real
 from torchlette._compat.futures import Future as Future
 from torchlette._compat.jit import ScriptFunction as ScriptFunction
 from torchlette._compat.jit import ScriptModule as ScriptModule
@@ -588,11 +587,6 @@ from torchlette._ops.memory_format import strided as strided
 from torchlette._ops.segment import segment_reduce as segment_reduce
 from torchlette._ops.shapes import broadcast_shapes as broadcast_shapes
 from torchlette._ops.shapes import combinations as combinations
-from torchlette._ops.shapes import index_put as index_put
-from torchlette._ops.shapes import index_put_ as index_put_
-from torchlette._ops.shapes import repeat_interleave as repeat_interleave
-from torchlette._ops.shapes import resize_as_ as resize_as_
-from torchlette._ops.shapes import tensor_split as tensor_split
 from torchlette._ops.spectral import istft as istft
 from torchlette._ops.spectral import stft as stft
 from torchlette._ops.storage import UntypedStorage as UntypedStorage
