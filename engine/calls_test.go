@@ -68,7 +68,7 @@ func TestTheLockHasOnePlace(t *testing.T) {
 
 // callsWithoutTheLock use tables with locks of their own, take the lock themselves, or read a file before it.
 var callsWithoutTheLock = []string{"SourceLoc", "SourceLocString", "Release", "Reset", "Idle", "Interrupt",
-	"OpenProgram", "ParseProgram"}
+	"OpenProgram", "ParseProgram", "OpenSession", "SessionOf", "CloseSession"}
 
 func TestAPanicInAnyCallLeavesTheEngineFree(t *testing.T) {
 	calls := reflect.TypeFor[*Engine]()

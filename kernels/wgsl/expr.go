@@ -186,17 +186,10 @@ func (w *writer) halfBits(t ir.DType) string {
 	return w.helper("brain_bits", ir.F32, 1)
 }
 
-// rounded is a value as a store in a half type leaves it, by the conversion that stores use.
+// rounded is a value as a store in a half type leaves it. The bits are computed with integers, also where there are
+// halves: NVIDIA's compiler takes f32(f16(x)) for x, and naga knows no bitcast of halves.
 func (w *writer) rounded(n *gpuir.Node, a string) string {
 	t := ir.DType(n.Imm)
-	if t == ir.F16 && w.o.F16 {
-		w.halves = true
-		name := "round_half"
-		if n.Width == 4 {
-			name = "round_halves"
-		}
-		return fmt.Sprintf("%s(%s)", w.helper(name, ir.F32, n.Width), a)
-	}
 	if n.Width == 4 {
 		lane := func(c string) string { return w.roundedLane(t, a+"."+c) }
 		return fmt.Sprintf("vec4<f32>(%s, %s, %s, %s)", lane("x"), lane("y"), lane("z"), lane("w"))

@@ -45,7 +45,7 @@ func (w *writer) helper(name string, t ir.DType, width int) string {
 }
 
 // soleForm are the helpers that exist for one type only; their names have no type.
-var soleForm = map[string]bool{"from_bits": true, "half_bits": true, "brain_bits": true, "round_half": true}
+var soleForm = map[string]bool{"from_bits": true, "half_bits": true, "brain_bits": true}
 
 var helperNeeds = map[string][]string{
 	"min_nan": {"is_nan"}, "max_nan": {"is_nan"}, "tanh_safe": {"is_nan"}, "erf": {"is_nan", "our_exp"},
@@ -151,18 +151,6 @@ fn {name}(x: f32) -> u32 {
   if (b >= 0x477ff000u) { return sign | 0x7c00u; }
   if (b < 0x38800000u) { return sign | u32(round(bitcast<f32>(b) * 16777216.0)); }
   return sign | (((b + 0xfffu + ((b >> 13u) & 1u)) >> 13u) - 0x1c000u);
-}
-`,
-	// Through bits: NVIDIA's compiler takes f32(f16(x)) for x.
-	"round_half": `
-fn {name}(x: f32) -> f32 {
-  return unpack2x16float(bitcast<u32>(vec2<f16>(f16(x), f16(0)))).x;
-}
-`,
-	"round_halves": `
-fn {name}(x: vec4<f32>) -> vec4<f32> {
-  let h = bitcast<vec2<u32>>(vec4<f16>(x));
-  return vec4<f32>(unpack2x16float(h.x), unpack2x16float(h.y));
 }
 `,
 	"brain_bits": `

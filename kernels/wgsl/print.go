@@ -35,7 +35,6 @@ type writer struct {
 	body    strings.Builder
 	helpers map[string]bool
 	funcs   []string // helper texts in the order of first need
-	halves  bool     // f16 is used in arithmetic and not only in a buffer
 	err     error
 }
 
@@ -126,7 +125,7 @@ func (w *writer) fail(format string, args ...any) string {
 // module writes the whole text and fills in the binding layout of m.
 func (w *writer) module(m *Module) string {
 	var t strings.Builder
-	if w.o.F16 && (w.halves || w.usesF16()) {
+	if w.o.F16 && w.usesF16() {
 		t.WriteString("enable f16;\n")
 	}
 	for i, b := range w.p.Bufs {

@@ -46,7 +46,7 @@ func registerLines() {
 	def := func(name, doc string, forward bool, f func(l *line) op.Val, s ...op.Sample) {
 		op.Register(op.Def{
 			Sig: "fft_" + name + "(Tensor self, int? n=None, int dim=-1, " + norms + ") -> Tensor", Doc: doc, Out: true,
-			Where: op.Fourier, Samples: append(s, samples("T(2,7)", "T(6) | norm=\"ortho\"", "T(5,3), 4, 0 | norm=\"forward\"",
+			Where: op.Fourier, Samples: append(s, samples("T(2,7)", "T(6) | norm='ortho'", "T(5,3), 4, 0 | norm='forward'",
 				"T(2,4), 9", "I(6;0,5)")...),
 			ErrorSamples: samples("T(4), 0", "T(4), 4, 2", "T()"),
 			Eval: func(a *op.Args) []op.Val {
@@ -206,7 +206,7 @@ func registerBlocks() {
 	def := func(name, doc string, forward bool, f func(c *block) op.Val) {
 		for _, form := range []struct{ name, dim string }{{name + "2", "int[] dim=(-2,-1)"}, {name + "n",
 			"int[]? dim=None"}} {
-			s := samples("T(3,4)", "T(2,3,5) | norm=\"ortho\"", "T(4,3), (2,5)", "T(2,3,4), (3,3), (0,2) | norm=\"forward\"",
+			s := samples("T(3,4)", "T(2,3,5) | norm='ortho'", "T(4,3), (2,5)", "T(2,3,4), (3,3), (0,2) | norm='forward'",
 				"I(3,4;0,5)")
 			errs := samples("T(3,4), (3,0)", "T(3,4), (2,), (0,1)", "T(3,4), None, (1,1)", "T(3,4), None, (0,2)")
 			sig := "fft_" + form.name + "(Tensor self, int[]? s=None, " + form.dim + ", " + norms + ") -> Tensor"

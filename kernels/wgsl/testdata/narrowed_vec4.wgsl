@@ -1,13 +1,16 @@
-enable f16;
 @group(0) @binding(0) var<storage, read> b0: array<vec4<f32>>;
 @group(0) @binding(1) var<storage, read_write> b1: array<vec4<f32>>;
 struct Params {
   p0: i32,
 }
 @group(0) @binding(2) var<uniform> P: Params;
-fn round_halves_f32x4(x: vec4<f32>) -> vec4<f32> {
-  let h = bitcast<vec2<u32>>(vec4<f16>(x));
-  return vec4<f32>(unpack2x16float(h.x), unpack2x16float(h.y));
+fn half_bits(x: f32) -> u32 {
+  let sign = (bitcast<u32>(x) >> 16u) & 0x8000u;
+  let b = bitcast<u32>(x) & 0x7fffffffu;
+  if (b > 0x7f800000u) { return sign | 0x7e00u; }
+  if (b >= 0x477ff000u) { return sign | 0x7c00u; }
+  if (b < 0x38800000u) { return sign | u32(round(bitcast<f32>(b) * 16777216.0)); }
+  return sign | (((b + 0xfffu + ((b >> 13u) & 1u)) >> 13u) - 0x1c000u);
 }
 fn brain_bits(x: f32) -> u32 {
   let b = bitcast<u32>(x);
@@ -21,7 +24,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let v0 = ((gid * 256i) + lid);
   if ((v0 < i32(u32(P.p0) / u32(4i)))) {
     let v1 = b0[v0];
-    let v2 = round_halves_f32x4(v1);
+    let v2 = vec4<f32>(unpack2x16float(half_bits(v1.x)).x, unpack2x16float(half_bits(v1.y)).x, unpack2x16float(half_bits(v1.z)).x, unpack2x16float(half_bits(v1.w)).x);
     let v3 = (v2 * vec4<f32>(0.3f));
     let v4 = vec4<f32>(bitcast<f32>(brain_bits(v3.x) << 16u), bitcast<f32>(brain_bits(v3.y) << 16u), bitcast<f32>(brain_bits(v3.z) << 16u), bitcast<f32>(brain_bits(v3.w) << 16u));
     b1[v0] = v4;

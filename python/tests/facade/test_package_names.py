@@ -194,6 +194,6 @@ def test_numpy_of_a_tensor_with_a_gradient_needs_no_grad():
             x.numpy()
         with t.no_grad():
             assert x.numpy().tolist() == [1.0, 1.0]
-        with t.autograd.graph.saved_tensors_hooks(lambda a: a.numpy(), lambda a: t.from_numpy(a.copy())):
+        with t.autograd.graph.saved_tensors_hooks(lambda a: a.numpy(), lambda a, t=t: t.from_numpy(a.copy())):
             (x * x).sum().backward()
         assert x.grad.tolist() == [2.0, 2.0]

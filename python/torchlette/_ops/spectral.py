@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Literal
 
 from torchlette import _C, fft
 from torchlette.nn import functional as F
@@ -85,7 +86,7 @@ def stft(
     weights = _window("stft", window, n_fft, width, input)
     frames = signal.unfold(-1, n_fft, hop)
     frames = frames if weights is None else frames * weights
-    norm = "ortho" if normalized else "backward"
+    norm: Literal["ortho", "backward"] = "ortho" if normalized else "backward"
     half = not complex_values if onesided is None else onesided
     spectra = (fft.rfft if half else fft.fft)(frames, norm=norm).transpose(1, 2)
     spectra = spectra if input.dim() == 2 else spectra.squeeze(0)
@@ -155,7 +156,7 @@ def istft(
     if weights is None:
         weights = _C.ones(n_fft, dtype=input.real.dtype, device=input.device)
     spectra = (input if input.dim() == 3 else input.unsqueeze(0)).transpose(1, 2)
-    norm = "ortho" if normalized else "backward"
+    norm: Literal["ortho", "backward"] = "ortho" if normalized else "backward"
     if return_complex:
         if half:
             raise RuntimeError("istft: Cannot have onesided output if window or input is complex")

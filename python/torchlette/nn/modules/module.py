@@ -12,6 +12,7 @@ from torchlette.nn.modules.backward_hooks import BackwardTap
 from torchlette.nn.modules.module_hooks import *  # noqa: F403
 from torchlette.nn.modules.module_hooks import EVERY
 from torchlette.nn.modules.paths import PathMixin
+from torchlette.nn.modules.signature import AnyArguments
 from torchlette.nn.modules.state import _EXTRA_STATE_KEY_SUFFIX, StateDictMixin, _IncompatibleKeys  # noqa: F401
 from torchlette.nn.parameter import Buffer, Parameter
 from torchlette.utils.hooks import RemovableHandle
@@ -33,18 +34,6 @@ def type_name(obj: object) -> str:
 
 def _forward_missing(self: Module, *args: Any) -> Any:
     raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
-
-
-class _AnyArguments:
-    """The signature of a module as a callable, for :func:`inspect.signature`; that of the class is another one."""
-
-    def __get__(self, module: object | None, cls: type) -> Any:
-        if module is None:
-            return None
-        import inspect
-
-        kinds = (("args", inspect.Parameter.VAR_POSITIONAL), ("kwargs", inspect.Parameter.VAR_KEYWORD))
-        return inspect.Signature([inspect.Parameter(name, kind) for name, kind in kinds])
 
 
 class Module(_C._ModuleBase, PathMixin, StateDictMixin):
@@ -93,7 +82,7 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
     # Calls -------------------------------------------------------------------------------
 
     # _ModuleBase defines __call__: it calls forward if there are no hooks, else the method below.
-    __signature__ = _AnyArguments()
+    __signature__ = AnyArguments()
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         called: set[int] = set()
