@@ -233,6 +233,9 @@ func (e *Engine) readNow(h uint64, dst []byte, slice time.Duration) (err *ir.Err
 	if err != nil {
 		return err
 	}
+	if err := readable(hv); err != nil {
+		return err
+	}
 	b, l := e.session.Base(hv.Base), ir.LayoutOf(hv.Layout)
 	av := ir.AvalOf(b.Aval)
 	if want := l.Whole().Numel * int64(av.DType.Size()); want != int64(len(dst)) {

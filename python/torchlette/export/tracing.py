@@ -45,6 +45,13 @@ def record(
 def flattened(value: Any, leaves: list[_C.Tensor], names: list[str], name: str, depth: int = 0) -> Any:
     """Return a nest as plain data, tensors by their numbers; add its tensors and their names to the lists.
 
+    Args:
+        value: The nest.
+        leaves: Receives the tensors.
+        names: Receives a name for each tensor.
+        name: The nest's own name.
+        depth: How deep the nest is in another one.
+
     Raises:
         TypeError: The nest has something other than tensors, tuples, lists, dicts, numbers, strings and None.
     """
@@ -70,6 +77,11 @@ def flattened(value: Any, leaves: list[_C.Tensor], names: list[str], name: str, 
 
 def checked(nest: Any, count: int, depth: int = 0) -> None:
     """Check that data of a file describe a nest of at most ``count`` tensors.
+
+    Args:
+        nest: The data.
+        count: The number of tensors.
+        depth: How deep the nest is in another one.
 
     Raises:
         ValueError: They do not.
@@ -109,6 +121,12 @@ def filled(nest: Any, leaves: Sequence[Any]) -> Any:
 
 def matched(nest: Any, value: Any, leaves: list[Any], where: str) -> None:
     """Add the tensors of ``value`` to ``leaves``; it must be like the nest that was exported.
+
+    Args:
+        nest: The exported nest as data.
+        value: The nest of a call.
+        leaves: Receives the tensors.
+        where: The name of the argument, for errors.
 
     Raises:
         TypeError: It has other containers or other types.

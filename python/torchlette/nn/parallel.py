@@ -62,12 +62,25 @@ def data_parallel(
 
 
 def scatter(inputs: Any, target_gpus: Any, dim: int = 0) -> list[Any]:
-    """Return a list of the inputs for each device, of which there is one: ``[inputs]``."""
+    """Return a list of the inputs for each device, of which there is one: ``[inputs]``.
+
+    Args:
+        inputs: Tensors, also nested.
+        target_gpus: Accepted for compatibility.
+        dim: Accepted for compatibility: nothing is split.
+    """
     return [inputs]
 
 
 def scatter_kwargs(inputs: Any, kwargs: Any, target_gpus: Any, dim: int = 0) -> tuple[Any, Any]:
-    """Return the positional arguments for each device, a tuple, and the keyword arguments, a tuple."""
+    """Return the positional arguments for each device, a tuple, and the keyword arguments, a tuple.
+
+    Args:
+        inputs: The positional arguments.
+        kwargs: The keyword arguments; None for none.
+        target_gpus: Accepted for compatibility.
+        dim: Accepted for compatibility: nothing is split.
+    """
     return (tuple(inputs),), (dict(kwargs or {}),)
 
 
@@ -91,7 +104,13 @@ def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
 
 
 def replicate(network: Module, devices: Any, detach: bool = False) -> list[Module]:
-    """Return the module for each device, of which there is one: ``[network]``."""
+    """Return the module for each device, of which there is one: ``[network]``.
+
+    Args:
+        network: The module.
+        devices: Accepted for compatibility.
+        detach: Accepted for compatibility.
+    """
     return [network]
 
 
