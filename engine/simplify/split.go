@@ -1,6 +1,8 @@
 package simplify
 
 import (
+	"slices"
+
 	"github.com/torchlette/torchlette/engine/program"
 )
 
@@ -9,28 +11,8 @@ import (
 // those of p. The first args inputs are the arguments.
 func Split(p *program.Program, args int) (fixed, rest *program.Program, kept []int) {
 	is := constants(p, args)
-	given := make([]bool, len(p.Nodes)) // values of fixed that rest reads
-	some := false
-	give := func(r program.Ref) {
-		if r.IsNode() && is[r.Index()] {
-			given[r.Index()], some = true, true
-		}
-	}
-	cheap := func(i int) bool { return is[i] && made(p, i) }
-	for i := range p.Nodes {
-		if is[i] {
-			continue
-		}
-		for _, e := range p.OperandsOf(i) {
-			if !e.Value.IsNode() || !cheap(e.Value.Index()) {
-				give(e.Value)
-			}
-		}
-	}
-	for _, r := range p.Results {
-		give(r.Value)
-	}
-	if !some {
+	given := readFrom(p, is)
+	if !slices.Contains(given, true) {
 		return nil, p, nil
 	}
 	a, b := newCopier(p), newCopier(p)
@@ -49,7 +31,7 @@ func Split(p *program.Program, args int) (fixed, rest *program.Program, kept []i
 		b.refs[program.NodeRef(i)] = b.input(program.Input{Aval: p.Nodes[i].Aval, Role: program.Constant})
 	}
 	for i := range p.Nodes {
-		if !is[i] || cheap(i) && !given[i] {
+		if !is[i] || made(p, i) && !given[i] {
 			b.node(i)
 		}
 	}
@@ -61,6 +43,31 @@ func Split(p *program.Program, args int) (fixed, rest *program.Program, kept []i
 		still[k] = kept[i]
 	}
 	return fixed, b.done(), still
+}
+
+// readFrom finds the constant values that results, or nodes that are no constants, read. A node that is made from
+// numbers alone is repeated instead.
+func readFrom(p *program.Program, is []bool) []bool {
+	given := make([]bool, len(p.Nodes))
+	give := func(r program.Ref) {
+		if r.IsNode() && is[r.Index()] {
+			given[r.Index()] = true
+		}
+	}
+	for i := range p.Nodes {
+		if is[i] {
+			continue
+		}
+		for _, e := range p.OperandsOf(i) {
+			if !e.Value.IsNode() || !made(p, e.Value.Index()) {
+				give(e.Value)
+			}
+		}
+	}
+	for _, r := range p.Results {
+		give(r.Value)
+	}
+	return given
 }
 
 // constants finds the nodes that depend on neither an argument nor a draw.

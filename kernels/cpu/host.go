@@ -76,7 +76,7 @@ func (d *Device) packOperand(s *C.tl_step, bind *device.Binding) (bytes int64, e
 	to := d.packs[key]
 	if to == nil {
 		pack := func(to unsafe.Pointer) int64 {
-			return int64(C.tl_gemm_pack(d.isa, C.int(g._type), par[g.K], par[g.N], par[g.bk], par[g.bn], (*C.char)(key.at),
+			return int64(C.tl_gemm_pack(d.isa, g._type, par[g.K], par[g.N], par[g.bk], par[g.bn], (*C.char)(key.at),
 				(*C.char)(to)))
 		}
 		bytes = pack(nil)

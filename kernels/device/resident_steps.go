@@ -113,17 +113,16 @@ func (s *space) lane(strides []int64) int64 {
 // kernelRun evaluates a kernel for the first lane.
 type kernelRun struct {
 	*flattener
-	k       *loopir.Kernel
-	bufs    []int
-	params  []uint64
-	outer   *space
-	inner   *space
-	at, in  int64   // numbers of the outer and the inner index
-	index   []int64 // of the first lane
-	over    bool    // the stage runs over the inner space
-	vals    []int
-	acc     []int
-	strides map[int][2]int64 // by access and kind of stage: byte offset that is fixed, and bytes from lane to lane
+	k      *loopir.Kernel
+	bufs   []int
+	params []uint64
+	outer  *space
+	inner  *space
+	at, in int64   // numbers of the outer and the inner index
+	index  []int64 // of the first lane
+	over   bool    // the stage runs over the inner space
+	vals   []int
+	acc    []int
 }
 
 func sizesOf(params []uint64) []int64 {

@@ -69,26 +69,31 @@ func (w *iterateGen) lane() {
 				w.given[i] = w.let(w.at(i, place))
 			}
 		}
-		for _, s := range f.Stores {
-			w.put(s.Port, place, w.expr(s.Val))
-		}
-		var next []*gpuir.Node
-		for _, c := range f.Carries {
-			if c.Kept >= 0 {
-				w.put(c.Kept, place, w.given[c.In])
-			}
-			v := w.expr(c.Next)
-			if v.Op == gpuir.PVar { // perhaps of another carry, which changes before it is read
-				v = w.copy(v)
-			}
-			next = append(next, v)
-		}
-		for i, v := range next {
-			w.assign(vars[i], v)
-		}
+		w.step(place, vars)
 	})
 	for _, c := range f.Carries {
 		w.put(c.Out, nil, w.given[c.In])
+	}
+}
+
+// step emits the stores of one iteration, and the carries of the next one.
+func (w *iterateGen) step(place *gpuir.Node, vars []int) {
+	for _, s := range w.op.Form.Stores {
+		w.put(s.Port, place, w.expr(s.Val))
+	}
+	var next []*gpuir.Node
+	for _, c := range w.op.Form.Carries {
+		if c.Kept >= 0 {
+			w.put(c.Kept, place, w.given[c.In])
+		}
+		v := w.expr(c.Next)
+		if v.Op == gpuir.PVar { // perhaps of another carry, which changes before it is read
+			v = w.copy(v)
+		}
+		next = append(next, v)
+	}
+	for i, v := range next {
+		w.assign(vars[i], v)
 	}
 }
 

@@ -186,26 +186,35 @@ func (i *Iterate) lane(lane int64, params []uint64, bufs [][]byte) error {
 		if err := f.eval(vals, lane, carry, func(port int) (uint64, error) { return load(port, place) }); err != nil {
 			return err
 		}
-		for _, s := range f.Stores {
-			if err := store(s.Port, place, vals[s.Val]); err != nil {
-				return err
-			}
-		}
-		for _, c := range f.Carries {
-			if c.Kept >= 0 {
-				if err := store(c.Kept, place, carry[c.In]); err != nil {
-					return err
-				}
-			}
-		}
-		for _, c := range f.Carries {
-			carry[c.In] = vals[c.Next]
+		if err := f.finish(vals, carry, func(port int, v uint64) error { return store(port, place, v) }); err != nil {
+			return err
 		}
 	}
 	for _, c := range f.Carries {
 		if err := store(c.Out, 0, carry[c.In]); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// finish stores what one iteration has computed, and changes the carries.
+func (r *Resident) finish(vals []uint64, carry map[int]uint64, store func(port int, v uint64) error) error {
+	for _, s := range r.Stores {
+		if err := store(s.Port, vals[s.Val]); err != nil {
+			return err
+		}
+	}
+	for _, c := range r.Carries {
+		if c.Kept < 0 {
+			continue
+		}
+		if err := store(c.Kept, carry[c.In]); err != nil {
+			return err
+		}
+	}
+	for _, c := range r.Carries {
+		carry[c.In] = vals[c.Next]
 	}
 	return nil
 }

@@ -44,8 +44,8 @@ func registerComplexParts() {
 		}
 		return prim.Imag(b, x)
 	})
-	imag := op.DefNamed("imag")
-	imag.Samples, imag.ErrorSamples = nil, samples("T(3)")
+	part := op.DefNamed("imag")
+	part.Samples, part.ErrorSamples = nil, samples("T(3)")
 	unary("conj_physical", "The complex conjugate; a copy of a real tensor.", nil, func(b op.Builder, x op.Val) op.Val {
 		if x.DType().IsComplex() {
 			return prim.Conj(b, x)

@@ -241,23 +241,8 @@ func registerBlocks() {
 		})
 }
 
-// read reads s, dim and norm. Without dims, the transform is along as many last dims as s has, or along all.
-func (c *block) read(a *op.Args) {
-	s, sized := a.IntList()
-	dims, named := a.IntList()
-	c.norm = a.Int()
-	rank := len(c.x.Shape())
-	if !named {
-		n := rank
-		if sized {
-			if n = len(s); n > rank {
-				fail(ir.ErrRuntime, "Got shape with %d values but input tensor only has %d dimensions.", n, rank)
-			}
-		}
-		for d := rank - n; d < rank; d++ {
-			c.dims = append(c.dims, d)
-		}
-	}
+// alongDims sets the dims of the transform.
+func (c *block) alongDims(dims []int64, rank int) {
 	for _, dim := range dims {
 		d, err := ir.CheckDim(dim, rank)
 		if err != nil {
@@ -267,6 +252,28 @@ func (c *block) read(a *op.Args) {
 			fail(ir.ErrRuntime, "FFT dims must be unique")
 		}
 		c.dims = append(c.dims, d)
+	}
+}
+
+// read reads s, dim and norm. Without dims, the transform is along as many last dims as s has, or along all.
+func (c *block) read(a *op.Args) {
+	s, sized := a.IntList()
+	dims, named := a.IntList()
+	c.norm = a.Int()
+	rank := len(c.x.Shape())
+	switch {
+	case named:
+		c.alongDims(dims, rank)
+	case sized && len(s) > rank:
+		fail(ir.ErrRuntime, "Got shape with %d values but input tensor only has %d dimensions.", len(s), rank)
+	case sized:
+		for d := rank - len(s); d < rank; d++ {
+			c.dims = append(c.dims, d)
+		}
+	default:
+		for d := range rank {
+			c.dims = append(c.dims, d)
+		}
 	}
 	if sized && len(s) != len(c.dims) {
 		fail(ir.ErrRuntime, "When given, dim and shape arguments must have the same length")

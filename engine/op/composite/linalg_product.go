@@ -348,8 +348,8 @@ func covariance(a *op.Args, x, counts, weights op.Val, correction int64) op.Val 
 	d := resultType(b, x, counts, weights)
 	x = cast(b, x, d)
 	n, cols := x.Shape()[1], dimMask([]int64{1}, 2)
-	real := x.DType().Real()
-	w := prim.Fill(b, op.IntVal(1), real, x.Device(), []int64{n})
+	weight := x.DType().Real()
+	w := prim.Fill(b, op.IntVal(1), weight, x.Device(), []int64{n})
 	for i, v := range []op.Val{counts, weights} {
 		if !v.IsTensor() {
 			continue
@@ -358,14 +358,14 @@ func covariance(a *op.Args, x, counts, weights op.Val, correction int64) op.Val 
 			fail(ir.ErrRuntime, "cov(): %s: got %s of shape %s, want %s of shape [%d]", []string{"fweights", "aweights"}[i],
 				typeName(v.DType()), ir.ShapeString(v.Shape()), []string{"integers", "floats"}[i], n)
 		}
-		w = prim.Mul(b, w, prim.Reshape(b, cast(b, v, real), []int64{n}))
+		w = prim.Mul(b, w, prim.Reshape(b, cast(b, v, weight), []int64{n}))
 	}
 	total := prim.Sum(b, w, []int64{0})
 	mean := reduceDims(b, prim.Sum, prim.Mul(b, x, expand(b, w, x.Shape())), cols, true)
 	mean = prim.Div(b, mean, expand(b, total, mean.Shape()))
 	lost := op.FloatVal(float64(correction))
 	if weights.IsTensor() && correction != 0 {
-		squares := prim.Sum(b, prim.Mul(b, w, prim.Reshape(b, cast(b, weights, real), []int64{n})), []int64{0})
+		squares := prim.Sum(b, prim.Mul(b, w, prim.Reshape(b, cast(b, weights, weight), []int64{n})), []int64{0})
 		lost = prim.Mul(b, prim.Div(b, squares, total), lost)
 	}
 	norm := prim.Maximum(b, prim.Sub(b, total, lost), op.FloatVal(0))

@@ -318,9 +318,9 @@ func complexTri(c *op.ComplexCall) []op.Val {
 		front = append(front, i)
 	}
 	y := c.B.Emit(c.Prim.ID, c.Attr, Permute(c.B, x, front))
-	back := append(front[2:], n, 0)
-	for i := range back[:n] {
-		back[i] = int64(i) + 1
+	back := make([]int64, n+1) // the parts, which were dim n, are the first dim now
+	for i := range n {
+		back[i] = i + 1
 	}
 	return []op.Val{AsComplex(c.B, Contiguous(c.B, Permute(c.B, y, back)))}
 }

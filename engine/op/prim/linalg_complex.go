@@ -48,8 +48,8 @@ func registerComplexPrims() {
 		})})
 }
 
-// complexFactor is the complex rule of the factorisations; real lists the results that are real numbers.
-func complexFactor(real ...int) op.Complex {
+// complexFactor is the complex rule of the factorisations; reals lists the results that are real numbers.
+func complexFactor(reals ...int) op.Complex {
 	return func(c *op.ComplexCall) []op.Val {
 		attr := slices.Clone(c.Attr)
 		attr[0] |= pairsOption
@@ -59,7 +59,7 @@ func complexFactor(real ...int) op.Complex {
 		}
 		outs := c.B.EmitN(c.Prim.ID, attr, in...)
 		for i, v := range outs {
-			if v.DType().IsFloat() && !slices.Contains(real, i) {
+			if v.DType().IsFloat() && !slices.Contains(reals, i) {
 				outs[i] = op.ComplexOf(c.B, v)
 			}
 		}
