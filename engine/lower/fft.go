@@ -61,7 +61,8 @@ func lowerFFT(p *program) {
 	t.passes()
 }
 
-// read finds the three dims of the operand, which is copied where it has more.
+// read finds the three dims of the operand, which is copied where it has more, or where reals repeat: kernels take
+// neighbours for pairs.
 func (t *transform) read(x *arg, d int) {
 	rank := len(x.shape)
 	if !t.reals() {
@@ -70,7 +71,8 @@ func (t *transform) read(x *arg, d int) {
 	for {
 		outer, so := collapse(x.shape[:d], [][]int64{x.stride[:d]}, 0)
 		inner, si := collapse(x.shape[d+1:rank], [][]int64{x.stride[d+1 : rank]}, 0)
-		if len(outer) == 1 && len(inner) == 1 && (rank == len(x.shape) || x.stride[rank] == 1) {
+		apart := !t.reals() || x.stride[d] != 0
+		if apart && len(outer) == 1 && len(inner) == 1 && (rank == len(x.shape) || x.stride[rank] == 1) {
 			t.outer, t.inner = outer[0], inner[0]
 			t.from = side{a: x, outer: so[0][0], inner: si[0][0], step: x.stride[d]}
 			return

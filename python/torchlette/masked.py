@@ -95,7 +95,7 @@ def _counted(input: Tensor, dims: list[int], keepdim: bool, mask: Tensor | None)
 
 def _total(input: Tensor, dtype: Any) -> Tensor:
     """Return the input cast to the dtype of its sum: int64 for integers and bools."""
-    return input.to(dtype or (input.dtype if input.dtype.is_floating_point else _C.int64))
+    return input.to(dtype or (input.dtype if input.dtype.is_floating_point or input.dtype.is_complex else _C.int64))
 
 
 def sum(
@@ -250,7 +250,7 @@ def mean(
     1.5
     """
     x = input.to(dtype or input.dtype)
-    if not x.dtype.is_floating_point:
+    if not (x.dtype.is_floating_point or x.dtype.is_complex):
         raise ValueError(
             f"mean(): Could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: "
             f"{x.dtype}"

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torchlette import _C
+from torchlette._runtime import dtype_table
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -23,20 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["InferenceSession", "IOBinding", "NodeArg"]
 
-#: NumPy's names of the dtypes, by onnxruntime's.
-_NUMPY = {
-    "bool": "bool",
-    "uint8": "uint8",
-    "int8": "int8",
-    "int16": "int16",
-    "int32": "int32",
-    "int64": "int64",
-    "uint32": "uint32",
-    "float16": "float16",
-    "float": "float32",
-    "double": "float64",
-}
 _ONNX = {"float32": "float", "float64": "double"}
+#: NumPy's names of the dtypes, by onnxruntime's.
+_NUMPY = {_ONNX.get(d._name, d._name): d._name for d in dtype_table.DTYPES if d is not _C.bfloat16}
 #: How many shapes of inputs a session remembers the shapes of the outputs of.
 _MAX_SHAPES = 64
 

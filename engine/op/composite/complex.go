@@ -40,7 +40,7 @@ func registerComplexParts() {
 	forms("real", "The real part, a view; a real tensor itself.", op.Function, realPart)
 	forms("imag", "The imaginary part of a complex tensor, a view.", op.Function, func(b op.Builder, x op.Val) op.Val {
 		if !x.DType().IsComplex() {
-			fail(ir.ErrRuntime, "imag is not implemented for tensors with non-complex dtypes.")
+			fail(ir.ErrType, "imag is not implemented for tensors with non-complex dtypes.")
 		}
 		return prim.Imag(b, x)
 	})
@@ -119,7 +119,7 @@ func registerPairs() {
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
 			if !x.DType().IsComplex() {
-				fail(ir.ErrRuntime, "view_as_real is only supported for complex tensors")
+				fail(ir.ErrType, "view_as_real is only supported for complex tensors")
 			}
 			y := op.PairsOf(a.B, x)
 			return a.Ret(a.B.View(y, y.L(), y.Offset, op.ViewOp{Kind: op.ViewReshape}))
@@ -136,7 +136,7 @@ func registerPairs() {
 // sameParts raises PyTorch's errors for the parts of a complex tensor.
 func sameParts(x, y *op.Val) {
 	if x.DType().Complex() == ir.InvalidDType || y.DType().Complex() == ir.InvalidDType || x.DType().IsComplex() {
-		fail(ir.ErrRuntime, "Expected both inputs to be Half, Float or Double tensors but got %s and %s",
+		fail(ir.ErrNotImplemented, "Expected both inputs to be Half, Float or Double tensors but got %s and %s",
 			typeName(x.DType()), typeName(y.DType()))
 	}
 	if x.DType() != y.DType() {
@@ -149,8 +149,8 @@ func viewAsComplex(b op.Builder, x op.Val) op.Val {
 	l, n := x.L(), x.L().Rank()-1
 	switch {
 	case x.DType() != ir.F32 && x.DType() != ir.F64:
-		fail(ir.ErrRuntime, "view_as_complex is only supported for floating point tensors, but got a tensor of scalar "+
-			"type: %s", typeName(x.DType()))
+		fail(ir.ErrNotImplemented, "view_as_complex is only supported for half, float and double tensors, but got a "+
+			"tensor of scalar type: %s", typeName(x.DType()))
 	case n < 0:
 		fail(ir.ErrRuntime, "Input tensor must have one or more dimensions")
 	case l.Shape[n] != 2:

@@ -244,6 +244,9 @@ func registerBlocks() {
 // alongDims sets the dims of the transform.
 func (c *block) alongDims(dims []int64, rank int) {
 	for _, dim := range dims {
+		if rank == 0 {
+			fail(ir.ErrIndex, "Dimension specified as %d but tensor has no dimensions", dim)
+		}
 		d, err := ir.CheckDim(dim, rank)
 		if err != nil {
 			panic(err)

@@ -38,11 +38,9 @@ import torchlette.torch as facade
         (lambda: facade.ones(1).imag, RuntimeError, "non-complex"),
         (lambda: facade.nn.Linear(1, 1).to("cuda:0"), RuntimeError, "the GPU is the device 'wgpu'"),
         (lambda: facade.ones(1).cuda(), RuntimeError, "wgpu"),
-        (lambda: facade.polar, AttributeError, "real and the imaginary part"),
         (lambda: facade.accelerator.current_device_index(), RuntimeError, "wgpu"),
         (lambda: facade.utils.data.DistributedSampler([1, 2]), RuntimeError, "num_replicas"),
         (lambda: importlib.import_module("torchlette.torch.utils.tensorboard"), ImportError, "tensorboardX"),
-        (lambda: importlib.import_module("torchlette.torch.export"), ModuleNotFoundError, "call the function as it is"),
         (lambda: importlib.import_module("torchlette.torch.hub").load("a/b"), NotImplementedError, "fetch the file"),
         (
             lambda: importlib.import_module("torchlette.torch.utils.model_zoo").load_url("x"),

@@ -189,7 +189,7 @@ def test_forged_handles(handle: int) -> None:
         lambda: library.tl_grad(forged, block, block),
         lambda: library.tl_requires_grad(forged, 1),
         lambda: library.tl_set_grad(forged, forged),
-        lambda: library.tl_export_buffer(forged, block, block),
+        lambda: library.tl_export_buffer(forged, 0, block, block),
         lambda: library.tl_function_next(forged, block, 1, block),
         lambda: library.tl_saved(forged, 0, 1, block, block),
         lambda: library.tl_attach_history(forged, forged, 0, block),

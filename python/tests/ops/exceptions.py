@@ -37,6 +37,9 @@ VALUES: dict[str, str] = {
     "empty_permuted": _UNDEFINED,
 }
 
+#: Operators that take or give complex numbers: tests/ops/test_complex.py calls them.
+COMPLEX = ("linalg_eig", "linalg_eigvals", "imag", "view_as_real", "view_as_complex", "complex", "polar")
+
 _CONSTANT = "the result does not depend on the operand: PyTorch attaches a gradient of zeros, we attach none"
 _TIES = "which of several equal elements is chosen is not specified"
 _FACTOR = (

@@ -151,13 +151,6 @@ def test_gradient_of_a_singular_determinant_is_the_adjugate() -> None:
     close(x.grad, torch.diag(torch.tensor([0.0, 6.0, 0.0])), 1e-9)
 
 
-def test_complex_results_are_refused() -> None:
-    """The message names the alternative."""
-    for call, name in ((linalg.eig, "eigh"), (linalg.eigvals, "eigvalsh")):
-        with pytest.raises(NotImplementedError, match=f"linalg.{name}"):
-            call(torchlette.eye(2))
-
-
 def test_argument_forms_in_python() -> None:
     """Functions that take tensors one after the other, and the lists of tensordot."""
     a, b = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
