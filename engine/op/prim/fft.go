@@ -72,8 +72,15 @@ func fftInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error)
 	return append(out, op.OutSpec{DType: d, Shape: shape}), nil
 }
 
+// mostPoints bounds the length of a transform: its tables have up to 128 bytes for each element, and are not in a
+// device's pool, which would refuse them.
+const mostPoints = 1 << 26
+
 // FFT emits a transform along dim, which counts from 0.
 func FFT(b op.Builder, x op.Val, variant, dim, n int64, scale float64) op.Val {
+	if n > mostPoints {
+		fail(ir.ErrOutOfMemory, "fft: got a transform of %d elements, want at most %d: its tables need memory", n, mostPoints)
+	}
 	return b.Emit(pFFT, []int64{variant, dim, n, int64(math.Float64bits(scale))}, x)
 }
 

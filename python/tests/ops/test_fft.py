@@ -238,3 +238,11 @@ def test_errors_of_short_time_transforms() -> None:
     ):
         with pytest.raises(RuntimeError, match=text):
             call()
+
+
+@pytest.mark.parametrize("n", [2**26 + 1, 2**31])
+def test_a_transform_whose_tables_need_gigabytes_is_refused(n: int) -> None:
+    with pytest.raises(RuntimeError, match="at most 67108864"):
+        facade.fft.fft(facade.ones(3), n)
+    with pytest.raises(RuntimeError, match="at most 67108864"):
+        facade.fft.irfft(facade.ones(3, dtype=facade.complex64), n)
