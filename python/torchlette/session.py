@@ -26,7 +26,11 @@ __all__ = ["InferenceSession", "IOBinding", "NodeArg"]
 
 _ONNX = {"float32": "float", "float64": "double"}
 #: NumPy's names of the dtypes, by onnxruntime's.
-_NUMPY = {_ONNX.get(d._name, d._name): d._name for d in dtype_table.DTYPES if d is not _C.bfloat16}
+_NUMPY = {
+    _ONNX.get(name, name): name
+    for name in (str(d).rpartition(".")[2] for d in dtype_table.DTYPES)
+    if name != "bfloat16"
+}
 #: How many shapes of inputs a session remembers the shapes of the outputs of.
 _MAX_SHAPES = 64
 
