@@ -69,14 +69,14 @@ func (r *ProgramRun) located(err *ir.Error) *ir.Error {
 	return &cut
 }
 
-// beginRun checks what the run is given and binds the dims.
+// beginRun checks the inputs, constants and numbers of a run, and finds the value of each named size.
 func (e *Engine) beginRun(r *ProgramRun) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
 	return e.bindRun(r)
 }
 
-// bindRun is beginRun within the lock.
+// bindRun does the work of beginRun; the caller holds the lock.
 func (e *Engine) bindRun(r *ProgramRun) (err *ir.Error) {
 	f := r.Function
 	if len(r.Inputs) != len(f.Inputs) {

@@ -179,7 +179,7 @@ func (u *unflattener) param(p *op.Param) any {
 	}
 }
 
-// device names a device: that of the run, or the CPU.
+// device returns the text of a device in a file: "device" is the one that a run chooses. Another GPU is an error.
 func (u *unflattener) device(n int64) any {
 	switch {
 	case n < 0:

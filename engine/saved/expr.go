@@ -25,8 +25,8 @@ const (
 	maxExprDepth = 64
 )
 
-// Pow is the power that formulas use. Whoever links a C library sets it to that of the library, whose last bits
-// Python's have.
+// Pow computes powers in formulas. Packages that link the C library replace it with the C function pow, so that results
+// have the last bits of Python's **, which calls pow too.
 var Pow = math.Pow
 
 func itoa(n int) string { return strconv.Itoa(n) }

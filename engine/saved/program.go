@@ -167,7 +167,7 @@ func (p *Program) Constant(f *Function, id int) int {
 	return -1
 }
 
-// ValueName is the name of a value in messages and listings: that of an input or constant, or %number.
+// ValueName returns the name of a value for messages and listings. Inputs and constants have names; others are %number.
 func (p *Program) ValueName(f *Function, id int) string {
 	switch k := p.Constant(f, id); {
 	case id < 0:

@@ -68,19 +68,30 @@ func (e *emitter) function() {
 			save = append(save, r)
 		}
 	}
+	frame := e.enter(save)
+	for i, slot := range e.slots {
+		e.load64(pointers[i], e.row(slot))
+	}
+	e.early()
+	e.loops()
+	e.leave(save, frame)
+}
+
+// enter begins a function: it saves registers and makes an aligned frame, whose size leave fills in at the place that
+// enter returns.
+func (e *emitter) enter(save []int) (frame int) {
 	e.push(rbp)
 	e.general(0x89, rsp, rbp)
 	for _, r := range save {
 		e.push(r)
 	}
 	e.immediate(4, rsp, -64)
-	e.immediate(5, rsp, 0) // the size of the frame is filled in below
-	frame := len(e.code)
-	for i, slot := range e.slots {
-		e.load64(pointers[i], e.row(slot))
-	}
-	e.early()
-	e.loops()
+	e.immediate(5, rsp, 0)
+	return len(e.code)
+}
+
+// leave ends a function that enter began.
+func (e *emitter) leave(save []int, frame int) {
 	e.emit(0xC5, 0xF8, 0x77) // vzeroupper
 	e.rex(rsp, mem{base: rbp, index: -1})
 	e.emit(0x8D) // lea

@@ -176,14 +176,7 @@ func (e *emitter) streams() []int {
 
 func (e *emitter) iterate() {
 	l, save := e.p.loop, []int{rbx, r12, r13, r14, r15}
-	e.push(rbp)
-	e.general(0x89, rsp, rbp)
-	for _, r := range save {
-		e.push(r)
-	}
-	e.immediate(4, rsp, -64)
-	e.immediate(5, rsp, 0)
-	frame := len(e.code)
+	frame := e.enter(save)
 	e.general(0x89, rdi, loopTable)
 	e.general(0x89, rsi, loopLeft)
 	e.earlyLoop()
@@ -231,16 +224,7 @@ func (e *emitter) iterate() {
 		e.instruction(i)
 	}
 	e.general(0x89, loopLeft, rax)
-	e.emit(0xC5, 0xF8, 0x77) // vzeroupper
-	e.rex(rsp, mem{base: rbp, index: -1})
-	e.emit(0x8D) // lea
-	e.address(rsp, mem{base: rbp, index: -1, disp: int32(-8 * len(save))})
-	for _, r := range slices.Backward(save) {
-		e.pop(r)
-	}
-	e.pop(rbp)
-	e.emit(0xC3)
-	e.patch(frame, int32((e.places*e.level.bytes()+63)&^63))
+	e.leave(save, frame)
 }
 
 // earlyLoop makes constants, loads what does not change, and begins carries.

@@ -8,7 +8,6 @@ bind the arguments and results, and call the device.
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -63,14 +62,9 @@ def _program(source: Any) -> ExportedProgram:
         if not hasattr(source, "constants") or not hasattr(source, "number"):
             raise TypeError(f"InferenceSession: got {type(source).__name__}, want a path or an exported program")
         return source  # type: ignore[no-any-return]
-    with open(source, "rb") as f:
-        head = f.read(4)
-    if head[:2] == b"PK":
-        from torchlette import export
+    from torchlette.export.files import open_model
 
-        return export.load(source)
-    onnx: Any = importlib.import_module("torchlette.onnx")
-    return onnx.load(source)  # type: ignore[no-any-return]
+    return open_model(source)
 
 
 def _device(name: Any) -> int:

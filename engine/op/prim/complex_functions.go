@@ -6,8 +6,8 @@ import (
 	"github.com/torchlette/torchlette/engine/op"
 )
 
-// Functions of a complex variable by functions of real ones. A factor that is 1 or -1 by the sign of a part takes the
-// place of an absolute value, so that gradients on the axes are those of the side where the function is continuous.
+// Functions of a complex variable, made of functions of its real and imaginary part. Formulas multiply a part by its
+// sign, 1 at zero, where an absolute value would do: the derivative of abs at zero is 0, which is wrong on the axes.
 
 var (
 	infinity = math.Inf(1)

@@ -103,7 +103,8 @@ func extracted(b op.Builder, x op.Val, m, n int64) op.Val {
 	return MakeComplex(b, rowRange(b, left, 0, m), rowRange(b, left, m, 2*m))
 }
 
-// complexPinv and complexMatrixExp use that a power series of the embedded matrix is that of the matrix, embedded.
+// complexPinv computes the pseudoinverse of the embedded real matrix: embedding commutes with sums, products and
+// adjoints, so the result is the embedded pseudoinverse. complexMatrixExp does the same.
 func complexPinv(c *op.ComplexCall) []op.Val {
 	b, x := c.B, c.In[0]
 	s := x.Shape()

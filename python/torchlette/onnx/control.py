@@ -42,7 +42,7 @@ def _if(
     env: dict[str, Any],
     condition: Any,
 ) -> list[Any]:
-    scope = {**dict(zip(outer, values, strict=True)), "#tensors": env["#tensors"]}
+    scope = _scope(outer, values, env)
     branches = attributes["then_branch"], attributes["else_branch"]
     flag = _host(condition, known[0])
     if flag is not None:
@@ -70,7 +70,7 @@ def _loop(
     *carry: Any,
 ) -> list[Any]:
     body = attributes["body"]
-    scope = {**dict(zip(outer, values, strict=True)), "#tensors": env["#tensors"]}
+    scope = _scope(outer, values, env)
     known = [*known, *[None] * 2]
     most, first = _host(trips, known[0]), _host(condition, known[1])
     if len(body.inputs) != len(carry) + 2 or len(body.results) < len(carry) + 1:
@@ -143,6 +143,16 @@ def _while(run: Any, limit: int | None, condition: Any, carry: list[Any], device
     return list(lax.while_loop(going, body, start)[2])
 
 
+def _scope(outer: Sequence[str], values: Sequence[Any], env: dict[str, Any]) -> dict[str, Any]:
+    """Return the names that a body reads from outside, with their values."""
+    return {**dict(zip(outer, values, strict=True)), "#tensors": env["#tensors"]}
+
+
+def _stacked(rows: Sequence[list[Tensor]], device: Any) -> list[Tensor]:
+    """Return what iterations have put out, stacked; an empty tensor where there were none."""
+    return [_C.stack(row) if row else _C.zeros([0], device=device) for row in rows]
+
+
 def _written_out(
     run: Any, trips: Any, most: Host | None, condition: Any, first: Host | None, carry: Any, scans: int, device: Any
 ) -> list[Any]:
@@ -160,8 +170,7 @@ def _written_out(
             row.append(_tensor(value, device))
         state = found[1 : 1 + len(state)]
         i += 1
-    stacked = [_C.stack(row) if row else _C.zeros([0], device=device) for row in rows]
-    return [*state, *stacked]
+    return [*state, *_stacked(rows, device)]
 
 
 def _unrolled(
@@ -187,7 +196,7 @@ def _unrolled(
             new = [_C.where(flag, _tensor(a, device), _tensor(b, device)) for a, b in zip(new, state, strict=True)]
             after = flag & _tensor(after, device).reshape(())
         state, more = new, Host([True], [], _C.bool) if counted else after
-    return [*state, *(_C.stack(row) if row else _C.zeros([0], device=device) for row in rows)]
+    return [*state, *_stacked(rows, device)]
 
 
 def _truth(flag: Any) -> bool:
@@ -207,7 +216,7 @@ def _scan(
     *given: Any,
 ) -> list[Any]:
     body, inputs = attributes["body"], attributes["num_scan_inputs"]
-    scope = {**dict(zip(outer, values, strict=True)), "#tensors": env["#tensors"]}
+    scope = _scope(outer, values, env)
     if not 0 < inputs <= len(given) or len(body.inputs) != len(given):
         raise ValueError(f"Scan: {inputs} inputs are scanned, there are {len(given)}")
     n = len(given) - inputs
@@ -256,7 +265,7 @@ def _sequence_map(
     *given: Any,
 ) -> list[Any]:
     body = attributes["body"]
-    scope = {**dict(zip(outer, values, strict=True)), "#tensors": env["#tensors"]}
+    scope = _scope(outer, values, env)
     rows = [body.run(device, scope, [v[i] if isinstance(v, list) else v for v in given]) for i in range(len(given[0]))]
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(count)]
 
