@@ -84,6 +84,8 @@ def peaks(side: str, batch: int, length: int, checkpointed: bool) -> tuple[int, 
         import torchlette
         import torchlette.torch as lib
 
+        torchlette.set_default_device("cpu")
+
         def restart() -> int:
             torchlette.mark_step()
             peak = int(torchlette.stats()["peak_bytes"])

@@ -21,10 +21,12 @@ from measure import Row, main, race, seconds
 
 import torchlette as tl
 from torchlette import generation
+from torchlette.quantized import QuantizedLinear
 
 CONFIG = {"vocab_size": 50257, "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024}
 PROMPT, ROUNDS = 64, 41
 DTYPES = ("float32", "bfloat16", "float16")
+SCHEMES = ("int8", "int4", "int4_128_asymmetric")
 
 
 def weights() -> dict[str, torch.Tensor]:
@@ -45,11 +47,13 @@ def weights() -> dict[str, torch.Tensor]:
     return {name: 0.02 * torch.randn(shape, generator=generator) for name, shape in shapes.items()}
 
 
-def ours(tensors: dict[str, torch.Tensor], dtype: str) -> tuple[Callable[[], None], int]:
-    """Return a function that makes one token, and the bytes of the weights."""
+def ours(tensors: dict[str, torch.Tensor], dtype: str, scheme: str | None = None) -> tuple[Callable[[], None], int]:
+    """Return a function that makes one token, and the bytes of the weights that a token reads."""
     config = {"model_type": "gpt2", **CONFIG}
     named = {name: tl.tensor(t.numpy()) for name, t in tensors.items()}
     model = generation.build(config, named, device="cpu", dtype=getattr(tl, dtype))
+    if scheme is not None:
+        tl.quantize(model, scheme)
     tokens: Iterator[Any] = iter(())
 
     def step() -> None:
@@ -59,7 +63,11 @@ def ours(tensors: dict[str, torch.Tensor], dtype: str) -> tuple[Callable[[], Non
             for _ in range(4):
                 next(tokens)
 
-    return step, sum(p.numel() * p.element_size() for p in model.parameters())
+    read = [p for name, p in model.named_parameters() if scheme is None or "wte" not in name]
+    for part in model.modules():
+        if isinstance(part, QuantizedLinear):
+            read += [t for _, t in part.named_packs()]
+    return step, sum(t.numel() * t.element_size() for t in read)
 
 
 def theirs(tensors: dict[str, torch.Tensor], dtype: str) -> Callable[[], None] | None:
@@ -96,6 +104,17 @@ def tokens(tensors: dict[str, torch.Tensor]) -> Iterator[Row]:
             yield Row(f"token, {dtype}, transformers", token, rival, detail={"tokens/s": 1 / token})
 
 
+def quantized(tensors: dict[str, torch.Tensor]) -> Iterator[Row]:
+    """Measure one token with weights of 8 and 4 bits, beside the limit and beside float32."""
+    full, _ = ours(tensors, "float32")
+    for scheme in SCHEMES:
+        step, size = ours(tensors, "float32", scheme)
+        block = torch.ones(size // 4)
+        token, read = race(step, lambda block=block: block.sum().item(), ROUNDS)
+        yield Row(f"token, {scheme}, limit", token, read, detail={"tokens/s": 1 / token, "GB/s": size / token / 1e9})
+        yield Row(f"token, {scheme}, float32", *race(step, full, 11))
+
+
 def loads(tensors: dict[str, torch.Tensor]) -> Iterator[Row]:
     """Measure the load of a folder, and that of its file by the library of the format."""
     import json
@@ -120,6 +139,7 @@ def rows() -> Iterable[Row]:
     """Measure all."""
     tensors = weights()
     yield from tokens(tensors)
+    yield from quantized(tensors)
     yield from loads(tensors)
     if folder := os.environ.get("MINILM"):
         model = generation.Encoder.from_pretrained(folder, device="cpu")

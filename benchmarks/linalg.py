@@ -1,13 +1,18 @@
-"""Linear algebra and sorting on the CPU beside PyTorch and NumPy."""
+"""Linear algebra and sorting beside PyTorch and NumPy: ``python benchmarks/linalg.py [--device wgpu] [--record]``.
+
+On the CPU the rivals are PyTorch and NumPy. With ``--device wgpu`` it is PyTorch on CUDA, whose factorisations are
+cuSOLVER's and MAGMA's.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
-from measure import Row, main, race
+from measure import Row, main, race, settle
 
 import torchlette.torch as lette
 
@@ -57,6 +62,24 @@ def factorisations(names: Iterable[str]) -> Iterator[Row]:
             yield _row(f"{name} 64 of 32 {dtype}", make, _matrices((64,), 32, dtype), 15)
 
 
+#: On a GPU: batch dims, and size of the matrices.
+SHAPES = (((1000,), 32), ((1000,), 64), ((), 1024), ((), 4096))
+
+
+def on_gpu() -> Iterator[Row]:
+    """Race float32 factorisations with PyTorch on CUDA. A call ends when one number of its result is on the host."""
+    for name, (_, make) in _operators().items():
+        if name in ("eigh", "svd"):
+            continue  # these run on the CPU
+        for batch, n in SHAPES:
+            arrays, sides = _matrices(batch, n, "float32"), []
+            for lib, device in ((lette, "wgpu"), (torch, "cuda")):
+                f, operands = make(lib), [lib.tensor(x, device=device) for x in arrays]
+                sides.append(lambda f=f, operands=operands: _last(f(*operands)).reshape(-1)[0].item())
+            settle(sides[0])
+            yield Row(f"{name} {batch[0] if batch else 1} of {n}", *race(*sides, rounds=9))
+
+
 def sorts() -> Iterator[Row]:
     """Race sorting with NumPy."""
     for shape in ((1_000_000,), (4096, 1024)):
@@ -75,4 +98,10 @@ def rows() -> Iterator[Row]:
 
 
 if __name__ == "__main__":
-    main("linalg", rows)
+    if "--device" in sys.argv:
+        at = sys.argv.index("--device")
+        device = sys.argv[at + 1]
+        del sys.argv[at : at + 2]
+        main("linalg_gpu", on_gpu, device)
+    else:
+        main("linalg", rows)

@@ -563,6 +563,56 @@ int32_t tl_session_close(uint64_t session) {
     return tlgo_session_close(session);
 }
 
+int32_t tl_training_open(const char *path, const char *device, uint64_t *training) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_training_open((char *)path, (char *)device, training);
+}
+
+int32_t tl_training_describe(uint64_t training, int32_t state, tl_session_value *values, int32_t max, int32_t *n) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_training_describe(training, state, values, max, n);
+}
+
+int32_t tl_training_step(uint64_t training, const tl_session_value *inputs, int32_t n_in, int32_t evaluate,
+    double *loss) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_training_step(training, (tl_session_value *)inputs, n_in, evaluate, loss);
+}
+
+int32_t tl_training_read(uint64_t training, const char *name, tl_session_value *value) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_training_read(training, (char *)name, value);
+}
+
+int32_t tl_training_write(uint64_t training, const tl_session_value *value) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_training_write(training, (tl_session_value *)value);
+}
+
+int32_t tl_training_save(uint64_t training, const char *path) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_training_save(training, (char *)path);
+}
+
+int32_t tl_training_close(uint64_t training) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_training_close(training);
+}
+
 int32_t tl_reset(void) {
     if (tl_forked) {
         return tl_refuse_fork();

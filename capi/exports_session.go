@@ -20,8 +20,9 @@ type outputs struct {
 	room []int64
 }
 
-// sessionOutputs maps sessions to the memory that tl_session_run gives; it is made by the first such run.
-var sessionOutputs sync.Map
+// sessionOutputs maps sessions to the memory that tl_session_run gives, trainingReads training sessions to that of
+// tl_training_read; it is made by the first such call.
+var sessionOutputs, trainingReads sync.Map
 
 // memory gives room for output k.
 func (o *outputs) memory(k int, bytes int64) unsafe.Pointer {
@@ -38,14 +39,18 @@ func (o *outputs) memory(k int, bytes int64) unsafe.Pointer {
 	return o.data[k]
 }
 
+// deviceOrCPU returns the device of a name; NULL is the CPU.
+func deviceOrCPU(name *C.char) (ir.DeviceID, *ir.Error) {
+	if name == nil {
+		return ir.CPU, nil
+	}
+	return deviceNamed(C.GoString(name))
+}
+
 //export tlgo_session_open
 func tlgo_session_open(path, device *C.char, threads C.int32_t, session *C.uint64_t) (st C.int32_t) {
 	defer guard("tl_session_open", 0, &st)
-	name := "cpu"
-	if device != nil {
-		name = C.GoString(device)
-	}
-	dev, err := deviceNamed(name)
+	dev, err := deviceOrCPU(device)
 	if err != nil {
 		return failed(err)
 	}
@@ -126,7 +131,13 @@ func tlgo_session_run_into(session C.uint64_t, in *C.tl_session_value, nIn C.int
 func tlgo_session_close(session C.uint64_t) (st C.int32_t) {
 	defer guard("tl_session_close", 0, &st)
 	err := instance().CloseSession(uint64(session))
-	if x, ok := sessionOutputs.LoadAndDelete(uint64(session)); ok {
+	closeOutputs(&sessionOutputs, uint64(session))
+	return failed(err)
+}
+
+// closeOutputs frees the memory of a session.
+func closeOutputs(of *sync.Map, session uint64) {
+	if x, ok := of.LoadAndDelete(session); ok {
 		o := x.(*outputs)
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -135,5 +146,4 @@ func tlgo_session_close(session C.uint64_t) (st C.int32_t) {
 		}
 		o.data, o.room = nil, nil
 	}
-	return failed(err)
 }

@@ -20,7 +20,7 @@ extern "C" {
 #define TL_ABI_VERSION 4u
 #define TL_MAX_RANK 16
 #define TL_DEFERRED_TENSORS 4
-#define TL_OPERATORS_HASH 0x1b66c29fu
+#define TL_OPERATORS_HASH 0x4ae8da06u
 
 /* Statuses. */
 enum {
@@ -67,8 +67,9 @@ enum {
     TL_UINT8 = 9,
     TL_INT8 = 10,
     TL_INT16 = 11,
-    TL_COMPLEX64 = 12,
-    TL_COMPLEX128 = 13,
+    TL_UINT16 = 12,
+    TL_COMPLEX64 = 13,
+    TL_COMPLEX128 = 14,
     TL_NUM_DTYPES
 };
 
@@ -559,6 +560,35 @@ TL_API int32_t tl_session_run_into(uint64_t session, const tl_session_value *inp
 
 /* Closes a session. An unknown one is an error. */
 TL_API int32_t tl_session_close(uint64_t session);
+
+/* Opens a program of export_training on a device such as "cpu" or "wgpu:0"; NULL: the CPU. It goes on from the file's
+ * parameters, buffers and optimizer. */
+TL_API int32_t tl_training_open(const char *path, const char *device, uint64_t *training);
+
+/* Describes at most max inputs of a step, or with state 1 parameters, buffers, the optimizer's tensors and its numbers;
+ * n is their number. */
+TL_API int32_t tl_training_describe(uint64_t training, int32_t state, tl_session_value *values, int32_t max,
+    int32_t *n);
+
+/* Does a step on inputs, matched by name, and gives the loss before the update. evaluate 1: gives the loss in
+ * evaluation mode, and changes nothing. */
+TL_API int32_t tl_training_step(uint64_t training, const tl_session_value *inputs, int32_t n_in, int32_t evaluate,
+    double *loss);
+
+/* Reads a parameter, a buffer, or a tensor or number of the optimizer (float64 without dims). The memory is the
+ * session's until the next call. */
+TL_API int32_t tl_training_read(uint64_t training, const char *name, tl_session_value *value);
+
+/* Replaces what tl_training_read reads by a value of the same name, dtype and shape: a learning rate, or state that was
+ * kept. */
+TL_API int32_t tl_training_write(uint64_t training, const tl_session_value *value);
+
+/* Writes the program with all that steps have changed to a file, from which tl_training_open goes on. The generator's
+ * state, see tl_rng, is not in it. */
+TL_API int32_t tl_training_save(uint64_t training, const char *path);
+
+/* Closes a training session. An unknown one is an error. */
+TL_API int32_t tl_training_close(uint64_t training);
 
 /* Starts the engine anew after TL_POISONED. */
 TL_API int32_t tl_reset(void);
@@ -1145,6 +1175,7 @@ enum {
     TL_OP_fft_irfftn = 575,
     TL_OP_fft_hfft2 = 576,
     TL_OP_fft_hfftn = 577,
+    TL_OP__quantized_linear = 578,
     TL_OP_COUNT
 };
 

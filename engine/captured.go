@@ -232,6 +232,11 @@ func (e *Engine) ForgetCaptured(id uint64) {
 	defer e.leave(nil)
 	e.enter()
 	e.forgetProgram(id)
+	e.forgetCaptured(id)
+}
+
+// forgetCaptured is ForgetCaptured of a captured function, within the lock.
+func (e *Engine) forgetCaptured(id uint64) {
 	if f := e.captures.programs[id]; f != nil {
 		delete(e.captures.programs, id)
 		e.session.Forget(f.c)

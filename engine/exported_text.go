@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/torchlette/torchlette/engine/saved"
@@ -30,56 +31,120 @@ type stepText struct {
 	NoGrad   bool           `json:"no_grad,omitempty"`
 	Autocast *[2]string     `json:"autocast,omitempty"`
 	At       string         `json:"at,omitempty"`
+	Body     *bodyText      `json:"body,omitempty"`
+}
+
+type bodyText struct {
+	Inputs  []valueText `json:"inputs"`
+	Steps   []stepText  `json:"steps"`
+	Results []string    `json:"results"`
+}
+
+// textWriter numbers the values of a recorded function: those of a body begin where its loop stands.
+type textWriter struct {
+	e      *Engine
+	x      *exporting
+	number map[valueID]int
+	unread map[valueID]bool
 }
 
 // text writes the recorded function.
 func (x *exporting) text(e *Engine, results []valueID, changed []bool) ([]byte, *ir.Error) {
-	t := exportedText{Steps: []stepText{}, Outputs: []string{}, Changed: changed}
-	constants := x.known + len(x.found)
-	number := func(id valueID) int {
-		switch {
-		case id >= firstResult:
-			return x.inputs + constants + int(id-firstResult)
-		case id < 0:
-			return x.inputs + x.known - 1 - int(id)
-		}
-		return int(id)
+	t := exportedText{Outputs: []string{}, Changed: changed}
+	w := &textWriter{e: e, x: x, number: map[valueID]int{}, unread: x.unread(results)}
+	var err *ir.Error
+	if t.Steps, err = w.steps(x.steps, x.inputs+x.known+len(x.found)); err != nil {
+		return nil, err
 	}
-	for i := range x.steps {
-		s := &x.steps[i]
-		for k := range s.call.In {
-			s.call.In[k].ID = number(valueID(s.call.In[k].ID))
+	for _, id := range results {
+		t.Outputs = append(t.Outputs, w.ref(id))
+	}
+	b, failed := json.Marshal(t)
+	if failed != nil {
+		return nil, ir.Errorf(ir.ErrInternal, "BUG: export: %v", failed)
+	}
+	return b, nil
+}
+
+// of is the number of a value in the text.
+func (w *textWriter) of(id valueID) int {
+	switch {
+	case id >= firstResult:
+		return w.number[id]
+	case id < 0:
+		return w.x.inputs + w.x.known - 1 - int(id)
+	}
+	return int(id)
+}
+
+func (w *textWriter) ref(id valueID) string { return "%" + strconv.Itoa(w.of(id)) }
+
+// steps writes steps whose results are numbered from next on.
+func (w *textWriter) steps(steps []exportedStep, next int) ([]stepText, *ir.Error) {
+	list := []stepText{}
+	for i := range steps {
+		s := &steps[i]
+		if len(s.outs) > 0 && w.unread[s.first] ||
+			s.sig.Full == "engine.requires_grad_" && w.unread[valueID(s.call.In[0].ID)] {
+			continue
 		}
-		args, err := saved.Unflatten(s.sig, &s.call)
+		y, err := w.step(s, next)
 		if err != nil {
 			return nil, err
 		}
-		y := stepText{Op: s.sig.Full, Args: map[string]any{}, Out: []valueText{}, NoGrad: s.noGrad}
-		for _, a := range args {
-			y.Args[a.Name] = argText(a.Value)
+		for k := range s.outs {
+			w.number[s.first+valueID(k)] = next
+			next++
 		}
-		for _, o := range s.outs {
-			y.Out = append(y.Out, describeText(o.dtype, o.shape))
-		}
-		if s.inPlace {
-			y.Mode = "in_place"
-		}
-		if s.autocast != [2]ir.DType{} {
-			y.Autocast = &[2]string{autocastText(s.autocast[0]), autocastText(s.autocast[1])}
-		}
-		if s.at != 0 {
-			y.At = e.recorder.sourceLocs.line(e.profile.sourceLoc(s.at))
-		}
-		t.Steps = append(t.Steps, y)
+		list = append(list, y)
 	}
-	for _, id := range results {
-		t.Outputs = append(t.Outputs, "%"+strconv.Itoa(number(id)))
+	return list, nil
+}
+
+func (w *textWriter) step(s *exportedStep, next int) (stepText, *ir.Error) {
+	call := s.call
+	call.In = slices.Clone(call.In)
+	for k := range call.In {
+		call.In[k].ID = w.of(valueID(call.In[k].ID))
 	}
-	b, err := json.Marshal(t)
+	y := stepText{Op: s.sig.Full, Args: map[string]any{}, Out: []valueText{}, NoGrad: s.noGrad}
+	args, err := saved.Unflatten(s.sig, &call)
 	if err != nil {
-		return nil, ir.Errorf(ir.ErrInternal, "BUG: export: %v", err)
+		return y, err
 	}
-	return b, nil
+	for _, a := range args {
+		y.Args[a.Name] = argText(a.Value)
+	}
+	for _, o := range s.outs {
+		y.Out = append(y.Out, describeText(o.dtype, o.shape))
+	}
+	if s.inPlace {
+		y.Mode = "in_place"
+	}
+	if s.autocast != [2]ir.DType{} {
+		y.Autocast = &[2]string{autocastText(s.autocast[0]), autocastText(s.autocast[1])}
+	}
+	if s.at != 0 {
+		y.At = w.e.recorder.sourceLocs.line(w.e.profile.sourceLoc(s.at))
+	}
+	if s.body != nil {
+		y.Body, err = w.body(s.body, next)
+	}
+	return y, err
+}
+
+func (w *textWriter) body(b *exportedBody, next int) (*bodyText, *ir.Error) {
+	t := &bodyText{Inputs: []valueText{}, Results: []string{}}
+	for k, v := range b.inputs {
+		w.number[b.first+valueID(k)] = next + k
+		t.Inputs = append(t.Inputs, describeText(v.dtype, v.shape))
+	}
+	var err *ir.Error
+	t.Steps, err = w.steps(b.steps, next+len(b.inputs))
+	for _, id := range b.results {
+		t.Results = append(t.Results, w.ref(id))
+	}
+	return t, err
 }
 
 func describeText(d ir.DType, shape []int64) valueText {

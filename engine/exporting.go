@@ -19,8 +19,10 @@ type exporting struct {
 	inputs   int
 	known    int // constants that the caller named, behind the inputs
 	found    []foundConstant
-	steps    []exportedStep
-	results  int
+	steps    []exportedStep // of the function, or of the body that is being traced
+	results  int            // so far, also those of bodies
+	open     []*openBody    // bodies that are being traced, the outermost first
+	bodies   map[uint64]*exportedBody
 	mark     uint64 // tensors born later were made by the function
 	gradMode bool   // when the trace began
 	device   ir.DeviceID
@@ -56,6 +58,8 @@ type exportedStep struct {
 	at       uint32
 	call     saved.Flat
 	outs     []exportedValue
+	first    valueID       // of the results
+	body     *exportedBody // of a loop
 }
 
 type exportedValue struct {
@@ -72,7 +76,8 @@ func (e *Engine) BeginExport(args, known []uint64, outs []Out) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
 	x := &exporting{ids: map[uint64]valueID{}, views: map[viewKey]valueID{}, before: map[uint64]uint32{},
-		walks: map[uint64]int{}, inputs: len(args), known: len(known), mark: e.session.Births(), gradMode: e.session.GradMode,
+		walks: map[uint64]int{}, bodies: map[uint64]*exportedBody{},
+		inputs: len(args), known: len(known), mark: e.session.Births(), gradMode: e.session.GradMode,
 		device: e.session.DefaultDevice()}
 	for i := range args {
 		x.add(e, outs[i].Handle, valueID(i))
@@ -162,6 +167,9 @@ func (x *exporting) add(e *Engine, hd uint64, id valueID) {
 	if ok {
 		x.views[k] = id
 	}
+	if n := len(x.open); n > 0 && id >= firstResult {
+		x.open[n-1].own(hd, k)
+	}
 	if ok && id < firstResult {
 		x.before[hd] = e.session.Newest(k.base)
 	}
@@ -204,8 +212,8 @@ func (x *exporting) find(e *Engine, hd uint64) (valueID, *ir.Error) {
 		v.Base, v.Tape = 0, 0
 		x.found = append(x.found, foundConstant{value: v})
 	default:
-		return 0, ir.Errorf(ir.ErrNotImplemented, "a tensor was made by something other than an operator: a loop, a "+
-			"captured function, or a function of Python inside of autograd")
+		return 0, ir.Errorf(ir.ErrNotImplemented, "a tensor was made by something other than an operator: a captured "+
+			"function, or a function of Python inside of autograd; or it is a value of a loop's body, used outside of it")
 	}
 	x.add(e, hd, id)
 	return id, nil
@@ -217,7 +225,7 @@ func (x *exporting) note(e *Engine, c *Call, sig *op.Sig, inPlace bool, outs []u
 		return
 	}
 	s := exportedStep{sig: sig, inPlace: inPlace, noGrad: x.gradMode && !e.session.GradMode,
-		autocast: e.session.Autocast, at: c.SourceLoc}
+		autocast: e.session.Autocast, at: c.SourceLoc, first: firstResult + valueID(x.results)}
 	s.call.Device = x.device
 	s.call.Ints = append(s.call.Ints, c.Ints...)
 	for _, n := range c.Scalars {
@@ -286,6 +294,10 @@ func (x *exporting) refuse(format string, args ...any) {
 func (x *exporting) noteBackward(e *Engine, id uint64, roots, grads, inputs []uint64, flags uint32) {
 	in := slices.Concat(roots, grads, inputs)
 	ints := []int64{int64(len(roots)), int64(len(grads)), int64(len(inputs)), int64(flags)}
+	if len(x.open) > 0 {
+		x.refuse("a walk of autograd in the body of a loop")
+		return
+	}
 	x.walks[id] = len(x.steps)
 	x.noteCall(e, "engine.backward", in, ints, nil)
 }

@@ -40,11 +40,19 @@ func (e *Engine) BeginBody(args []uint64, outs []Out) (err *ir.Error) {
 	if err != nil {
 		return err
 	}
+	return e.beginBody(like, outs)
+}
+
+// beginBody is BeginBody within the lock.
+func (e *Engine) beginBody(like []op.Val, outs []Out) *ir.Error {
 	k := &e.captures
 	k.loops = append(k.loops, struct{ tracing, mixed, flushed bool }{k.tracing, k.mixed, k.flushed})
 	if err := e.beginTrace(like, FenceBody, outs); err != nil {
 		e.endBody()
 		return err
+	}
+	if e.exporting != nil {
+		e.exporting.noteBody(e, outs)
 	}
 	return nil
 }
@@ -65,9 +73,18 @@ func (e *Engine) EndBody(keep bool, results []uint64, fresh int) (id uint64, err
 	if len(e.captures.loops) == 0 {
 		return 0, ir.Errorf(ir.ErrRuntime, "no body of a loop is being traced")
 	}
+	return e.captureBody(keep, results, fresh)
+}
+
+// captureBody is EndBody within the lock.
+func (e *Engine) captureBody(keep bool, results []uint64, fresh int) (id uint64, err *ir.Error) {
 	defer e.endBody()
 	e.endFence(FenceBody)
 	defer e.session.EndTrace(!e.captures.mixed)
+	if x := e.exporting; x != nil {
+		b := x.noteEnd(e, keep, results)
+		defer func() { x.bodies[id] = b }()
+	}
 	if !keep {
 		return 0, nil
 	}
@@ -96,6 +113,9 @@ func (e *Engine) Loop(c *LoopCall, outs []Out) (n int, err *ir.Error) {
 	defer e.leaveOp(c.SourceLoc, &err)
 	e.enter()
 	n, err = e.loop(c, outs)
+	if e.exporting != nil && err == nil {
+		e.exporting.noteLoop(e, c, outs[:n])
+	}
 	e.recorded()
 	return n, err
 }

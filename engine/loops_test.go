@@ -94,3 +94,18 @@ func TestErrorsOfLoopCalls(t *testing.T) {
 	}, LoopCall{Length: 2}, []T{r.floats(nil, 0, 0)}, nil, nil)
 	require.Nil(t, err)
 }
+
+// TestAnElementOfABatchKeepsItsCarriesFromItsEndOn: a loop whose condition differs in the batch ends with the last one.
+func TestAnElementOfABatchKeepsItsCarriesFromItsEndOn(t *testing.T) {
+	r := newRig(t)
+	x, flag := r.floats([]int64{3}, 1, 4, 30), r.do("gt", r.floats([]int64{3}, 1, 1, 0), 0.5)
+	r.vmap(3, func(level int) {
+		in := []T{r.do("_vmap_in", flag, 0, level), r.do("_vmap_in", x, 0, level)}
+		outs, err := r.loop(func(x []T) []T {
+			next := r.do("mul", x[1], 2.0)
+			return []T{r.do("lt", next, 10.0), next}
+		}, LoopCall{Length: 1 << 40, While: true}, in, nil, nil)
+		require.Nil(t, err)
+		assert.Equal(t, []float32{16, 16, 30}, r.read(r.do("_vmap_out", outs[1], 0, level, 3)))
+	})
+}

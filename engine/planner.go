@@ -83,7 +83,7 @@ func (p *planner) build(k *devices, x *runtime.Executor, often bool) (*compile.P
 		g = proved(g)
 	}
 	b := compile.Builder{Program: g, Caps: k.caps, TileFuser: x.TileFuser, Lowered: &p.cache.Lowered, Debug: p.debug,
-		Often: often, Trap: p.trap}
+		Often: often, Sections: compile.SectionsFrom, Trap: p.trap}
 	return b.Build()
 }
 

@@ -30,6 +30,7 @@ type ProgramRun struct {
 	values []uint64       // by value: its handle; 0 before its step and after its last use
 	holds  map[uint64]int // handles that the run made: the values that they are
 	at     int            // the current step
+	bodies int            // of loops that the current step is in
 	call   Call
 	outs   []Out
 }
@@ -143,16 +144,22 @@ func (e *Engine) stepsOf(r *ProgramRun) *ir.Error {
 		if x.Op == "engine.backward" {
 			return nil
 		}
-		s.GradMode, s.Autocast = grad && !x.NoGrad, x.Autocast
-		if d := r.precision; d != ir.InvalidDType && x.Autocast == [2]ir.DType{} {
-			s.Autocast = [2]ir.DType{d, d}
-		}
-		if err := e.runStep(r, x); err != nil {
+		if err := e.runIn(r, x, grad); err != nil {
 			return err
 		}
 		e.recorded()
 	}
 	return nil
+}
+
+// runIn is runStep in the modes of the step.
+func (e *Engine) runIn(r *ProgramRun, x *saved.Step, grad bool) *ir.Error {
+	s := e.session
+	s.GradMode, s.Autocast = grad && !x.NoGrad, x.Autocast
+	if d := r.precision; d != ir.InvalidDType && x.Autocast == [2]ir.DType{} {
+		s.Autocast = [2]ir.DType{d, d}
+	}
+	return e.runStep(r, x)
 }
 
 // runStep calls one operator, or the engine.
@@ -181,6 +188,11 @@ func (e *Engine) runStep(r *ProgramRun, x *saved.Step) *ir.Error {
 		}
 	case "engine.requires_grad_":
 		if err := e.session.SetRequiresGrad(in[0], r.call.Ints[0] != 0); err != nil {
+			return err
+		}
+	case saved.LoopCall:
+		var err *ir.Error
+		if n, err = e.runLoop(r, x, outs); err != nil {
 			return err
 		}
 	default:
@@ -249,9 +261,15 @@ func (r *ProgramRun) keep(e *Engine, x *saved.Step, outs []Out) *ir.Error {
 // dropAfter releases a value that the current step was the last to use.
 func (r *ProgramRun) dropAfter(e *Engine, id int) {
 	h := r.values[id]
-	if r.Function.LastUse[id] != r.at || h == 0 || id < len(r.Inputs)+len(r.Constants) {
+	if r.bodies > 0 || r.Function.LastUse[id] != r.at || h == 0 || id < len(r.Inputs)+len(r.Constants) {
 		return
 	}
+	r.drop(e, id)
+}
+
+// drop forgets a value, and releases the handle that the run made for it.
+func (r *ProgramRun) drop(e *Engine, id int) {
+	h := r.values[id]
 	r.values[id] = 0
 	if r.holds[h] == 0 {
 		return

@@ -102,7 +102,6 @@ func (s *InferenceSession) build(f *frozenShape) *ir.Error {
 	g.Stores, g.History = nil, nil
 	for k := range g.Results {
 		g.Results[k].Of = 0
-		f.outs = append(f.outs, g.AvalID(g.Results[k].Value))
 	}
 	values, err := e.session.Bound(c)
 	f.values = values
@@ -182,7 +181,11 @@ func (s *InferenceSession) capture(f *frozenShape) (*lazy.Captured, *ir.Error) {
 			results[k] = prim.Cast(e.session, results[k], d) // of low precision
 		}
 	}
-	c, _, err := e.session.CaptureTrace(e.session.Dense(results))
+	results = e.session.Dense(results)
+	for _, v := range results {
+		f.outs = append(f.outs, ir.InternAval(v.DType(), s.options.Device, v.L()).ID)
+	}
+	c, _, err := e.session.CaptureTrace(results)
 	if err == nil && c.WritesState() {
 		e.session.Forget(c)
 		return nil, ir.Errorf(ir.ErrNotImplemented, "session: the program writes to its constants: "+

@@ -15,16 +15,19 @@ func (s *InferenceSession) Describe(outputs bool, values []SessionValue) int {
 		list = s.out
 	}
 	for i := range min(len(list), len(values)) {
-		q, v := &list[i], &values[i]
-		*v = SessionValue{DType: uint8(q.DType), Rank: int32(len(q.Shape))}
-		copy(v.Shape[:], q.Shape)
-		copy(v.Name[:], q.Name)
-		v.Bytes = uint64(q.DType.Size())
-		for _, n := range q.Shape {
-			v.Bytes *= uint64(max(n, 0))
-		}
+		list[i].describe(&values[i])
 	}
 	return len(list)
+}
+
+func (q *SessionPort) describe(v *SessionValue) {
+	*v = SessionValue{DType: uint8(q.DType), Rank: int32(len(q.Shape))}
+	copy(v.Shape[:], q.Shape)
+	copy(v.Name[:MaxSessionName-1], q.Name)
+	v.Bytes = uint64(q.DType.Size())
+	for _, n := range q.Shape {
+		v.Bytes *= uint64(max(n, 0))
+	}
 }
 
 // latest returns the plan of the last run, or that of the program's example before the first one.

@@ -301,3 +301,23 @@ func TestResultsOfSessionsAreDense(t *testing.T) {
 	assert.Equal(t, [3][4]float32{{-1, -3, -2, -4}, {1, 2, 3, 4}, {-1, -2, -3, -4}}, got)
 	assert.Equal(t, "b", nameOf(&out[1]))
 }
+
+// A result that only constants decide is written at each run, like others.
+func TestResultsMayBeConstant(t *testing.T) {
+	r := newSessionRig(t, true)
+	w := r.floats(nil, 1, 2)
+	p := &primProgram{in: []SessionPort{port("x", 2)}, out: []SessionPort{port("a", 2), port("b", 2), port("c", 2)},
+		f: func(s *lazy.Session, x []op.Val) []op.Val {
+			y := prim.Neg(s, prim.Exp(s, prim.Sub(s, r.val(w), r.val(w))))
+			return []op.Val{y, prim.Zeros(s, ir.F32, ir.CPU, []int64{2}), prim.Add(s, x[0], y)}
+		}}
+	s, err := r.e.newSession(p, SessionOptions{})
+	require.Nil(t, err)
+	for range 2 {
+		got, out := [3][2]float32{{9, 9}, {9, 9}}, make([]SessionValue, 3)
+		_, err = s.Run([]SessionValue{value("x", []float32{1, 2}, 2)}, out,
+			func(k int, _ int64) unsafe.Pointer { return unsafe.Pointer(&got[k]) })
+		require.Nil(t, err)
+		assert.Equal(t, [3][2]float32{{-1, -1}, {0, 0}, {0, 1}}, got)
+	}
+}

@@ -186,7 +186,8 @@ func (e *Engine) explainWatched() (map[string]any, *ir.Error) {
 func (e *Engine) explainDecisions(r *watchedPlan) (m map[string]any, err error) {
 	defer recovered(&err)
 	b := compile.Builder{Program: r.program, Caps: e.devices.caps, TileFuser: e.runtime.TileFuser,
-		Lowered: &e.planner.cache.Lowered, Debug: compile.Debug{Off: e.planner.debug.Off}, Often: r.plan.Often}
+		Lowered: &e.planner.cache.Lowered, Debug: compile.Debug{Off: e.planner.debug.Off}, Often: r.plan.Often,
+		Sections: compile.SectionsFrom}
 	d, err := b.Explain()
 	if err != nil {
 		return nil, err

@@ -69,6 +69,8 @@ func (d *Device) generate(op launch.Op) (code, move, error) {
 		}
 	case *launch.Sort:
 		return sortCode{d: d, s: op}, nil, nil
+	case *launch.FactorBlock:
+		return factorCode{d: d, f: op}, nil, nil
 	case *launch.Iterate:
 		return iterateCode{d: d, op: op}, nil, nil
 	case launch.Copy:

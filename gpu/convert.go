@@ -14,7 +14,7 @@ import (
 // the shader sees f16 or packed words.
 func storageBytes(t ir.DType, i64 bool) int {
 	switch t {
-	case ir.Bool, ir.I32, ir.U32, ir.F32, ir.U8, ir.I8, ir.I16:
+	case ir.Bool, ir.I32, ir.U32, ir.F32, ir.U8, ir.I8, ir.I16, ir.U16:
 		return 4
 	case ir.F16, ir.BF16:
 		return 2

@@ -6,8 +6,8 @@ import "math"
 type DType uint8
 
 // The element types. A complex type is no type of a graph value: see ComplexLayout. F16 and BF16 are stored as such and
-// computed in f32; U8, I8 and I16 are computed in i32, and a
-// store keeps the low bits.
+// computed in f32; U8, I8, I16 and U16 are computed in i32, and a store
+// keeps the low bits.
 const (
 	InvalidDType DType = iota
 	Bool
@@ -21,6 +21,7 @@ const (
 	U8
 	I8
 	I16
+	U16
 	C64
 	C128
 	NumDTypes
@@ -53,6 +54,7 @@ var dtypeInfos = [NumDTypes]DTypeInfo{
 	{"uint8", "", "Byte", "unsigned char", "U8", 'u', 1, 0},
 	{"int8", "", "Char", "signed char", "I8", 'i', 1, 0},
 	{"int16", "short", "Short", "short int", "I16", 'i', 2, 0},
+	{"uint16", "", "UInt16", "unsigned short", "U16", 'u', 2, 0},
 	{"complex64", "cfloat", "ComplexFloat", "c10::complex<float>", "C64", 'c', 8, 23},
 	{"complex128", "cdouble", "ComplexDouble", "c10::complex<double>", "C128", 'c', 16, 52},
 }

@@ -273,6 +273,28 @@ var exports = []export{
 			"inputs."},
 	{name: "tl_session_close", ret: "int32_t", params: "uint64_t session",
 		doc: "Closes a session. An unknown one is an error."},
+	{name: "tl_training_open", ret: "int32_t", params: "const char *path, const char *device, uint64_t *training",
+		doc: "Opens a program of export_training on a device such as \"cpu\" or \"wgpu:0\"; NULL: the CPU. It goes on from " +
+			"the file's parameters, buffers and optimizer."},
+	{name: "tl_training_describe", ret: "int32_t",
+		params: "uint64_t training, int32_t state, tl_session_value *values, int32_t max, int32_t *n",
+		doc: "Describes at most max inputs of a step, or with state 1 parameters, buffers, the optimizer's tensors and " +
+			"its numbers; n is their number."},
+	{name: "tl_training_step", ret: "int32_t",
+		params: "uint64_t training, const tl_session_value *inputs, int32_t n_in, int32_t evaluate, double *loss",
+		doc: "Does a step on inputs, matched by name, and gives the loss before the update. evaluate 1: gives the loss in " +
+			"evaluation mode, and changes nothing."},
+	{name: "tl_training_read", ret: "int32_t", params: "uint64_t training, const char *name, tl_session_value *value",
+		doc: "Reads a parameter, a buffer, or a tensor or number of the optimizer (float64 without dims). The memory is " +
+			"the session's until the next call."},
+	{name: "tl_training_write", ret: "int32_t", params: "uint64_t training, const tl_session_value *value",
+		doc: "Replaces what tl_training_read reads by a value of the same name, dtype and shape: a learning rate, or state " +
+			"that was kept."},
+	{name: "tl_training_save", ret: "int32_t", params: "uint64_t training, const char *path",
+		doc: "Writes the program with all that steps have changed to a file, from which tl_training_open goes on. The " +
+			"generator's state, see tl_rng, is not in it."},
+	{name: "tl_training_close", ret: "int32_t", params: "uint64_t training",
+		doc: "Closes a training session. An unknown one is an error."},
 	{name: "tl_reset", ret: "int32_t", params: "void",
 		doc: "Starts the engine anew after TL_POISONED."},
 	{name: "tl_after_fork", ret: "void", params: "void", inC: true,

@@ -118,7 +118,7 @@ func familyPage(family string, groups []group) []byte {
 		"`torchlette.special.name` of `special_name`, T `torchlette.fft.name` of `fft_name`. " +
 		"Forms: V the result is a view, I there is an in-place `name_`, O there is `out=`.\n")
 	b.WriteString("Dtypes are those that the samples of the entry are accepted with: float (float16, bfloat16, float32, " +
-		"float64), int (uint8, int8, int16, int32, uint32, int64),\n")
+		"float64), int (uint8, int8, int16, uint16, int32, uint32, int64),\n")
 	b.WriteString("bool. Gradients are of the float dtypes among them. Every operator runs on the CPU and on WebGPU in " +
 		"the same dtypes; float64 is the CPU's alone.\n\n")
 	b.WriteString("| operator | overloads | aliases | places | forms | dtypes | gradient | " +

@@ -505,7 +505,7 @@ func (s *Walk) gather(n *Node) error {
 		if n.Out[i].Hook != 0 {
 			v = s.unpacked[len(n.In)+i]
 		}
-		if s.o.CreateGraph {
+		if s.o.CreateGraph && v.DType().IsFloat() {
 			v.Tape = Edge(s.cur, i)
 		}
 		s.vals = append(s.vals, v)
@@ -517,6 +517,9 @@ func (s *Walk) gather(n *Node) error {
 // undo returns the cotangent of a view step's input.
 func (s *Walk) undo(n *Node) op.Val {
 	in, out := n.In[0].Val, n.Out[0].Val
+	if n.View.Kind == op.ViewFlat {
+		return s.flat(in, n.cot[0])
+	}
 	key := append(s.b.Key(ruleView|uint64(n.View.Kind)), uint64(in.Layout)<<32|uint64(out.Layout), uint64(in.Offset),
 		uint64(out.Offset))
 	for _, d := range n.View.Dims {

@@ -62,7 +62,7 @@ func (b *Builder) arena(inner []bool) (*placement, error) {
 	for n := range b.p.Slots {
 		if s := &b.p.Slots[n]; s.Kind != Temp {
 			p.to[n] = len(p.slots)
-			p.slots = append(p.slots, *s)
+			p.add(s, span{})
 		}
 	}
 	var list []placed
@@ -70,7 +70,7 @@ func (b *Builder) arena(inner []bool) (*placement, error) {
 		if inner != nil && inner[t.slot] {
 			continue
 		}
-		p.to[t.slot] = p.temporary(&b.p.Slots[t.slot])
+		p.to[t.slot] = p.temporary(&b.p.Slots[t.slot], span{})
 		size := (b.p.Slots[t.slot].Bytes + arenaAlign - 1) &^ (arenaAlign - 1)
 		list = append(list, placed{slot: p.to[t.slot], size: size, span: span{begins[t.born], ends[t.dies]}})
 	}

@@ -3,6 +3,7 @@ package compile
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -23,10 +24,7 @@ type memory struct {
 // assignMemory assigns a buffer to each temporary that needs memory: the buffer of a dead temporary where there is one.
 // Then it renumbers the steps' slots.
 func (b *Builder) assignMemory() error {
-	var inner []bool
-	if b.tiles != nil {
-		inner = b.tiles.inner
-	}
+	inner := b.withoutMemory()
 	if b.Arena {
 		p, err := b.arena(inner)
 		if err == nil {
@@ -54,6 +52,18 @@ func (b *Builder) assignMemory() error {
 // renumber gives the plan the slots of a placement.
 func (b *Builder) renumber(p *placement) {
 	b.p.Slots, b.p.Temps, b.memory.to = p.slots, p.temps, p.to
+	if len(b.sections.cuts) > 0 {
+		b.p.Most = p.most()
+		for n := range p.slots {
+			if used := p.spans[n]; p.slots[n].Kind != External {
+				first, last := &b.p.Segments[used.begin], &b.p.Segments[used.end]
+				first.Acquires = append(first.Acquires, n)
+				if p.slots[n].Kind == Temp {
+					last.Releases = append(last.Releases, n)
+				}
+			}
+		}
+	}
 	for i := range b.p.Segments {
 		s := &b.p.Segments[i]
 		if s.Transfer {
@@ -91,12 +101,30 @@ func renumber(slots, to []int) {
 // placement is the new numbering of slots in to; slots without memory come last.
 type placement struct {
 	slots []Slot
+	spans []span // by slot: the sections that it is used in
 	to    []int
 	temps int
 	free  map[freeKey][]int // dead small buffers
 	made  map[freeKey]int
 	large map[freeKey][]*sharedBuffer
 	sizes map[ir.DeviceID][]int64 // the classes in large, in order
+}
+
+// most is what the buffers of the slots take in the section that takes most.
+func (p *placement) most() (bytes int64) {
+	change := map[int]int64{}
+	for n := range p.slots {
+		if s := &p.slots[n]; s.Kind != External {
+			change[p.spans[n].begin] += s.PoolBytes()
+			change[p.spans[n].end+1] -= s.PoolBytes()
+		}
+	}
+	now := int64(0)
+	for _, section := range slices.Sorted(maps.Keys(change)) {
+		now += change[section]
+		bytes = max(bytes, now)
+	}
+	return bytes
 }
 
 type freeKey struct {
@@ -109,8 +137,9 @@ func (b *Builder) key(s *Slot) freeKey { return freeKey{s.Dev, device.SizeClass(
 // share assigns a buffer to each temporary not in inner. A temporary gets its buffer where it is born, and frees it
 // after the node where it dies, or after the node in until for that node.
 func (b *Builder) share(inner []bool, until []int) *placement {
-	p := &placement{to: make([]int, len(b.p.Slots)), free: map[freeKey][]int{}, made: map[freeKey]int{},
-		large: map[freeKey][]*sharedBuffer{}, sizes: map[ir.DeviceID][]int64{}}
+	p := &placement{to: make([]int, len(b.p.Slots)), free: map[freeKey][]int{}, made: map[freeKey]int{}}
+	all := span{0, b.sections.last()}
+	outputs := make([][]sharedBuffer, all.end+1) // by section: those that are written there first
 	born := b.firstUses()
 	for n := range b.p.Slots {
 		s := &b.p.Slots[n]
@@ -118,12 +147,17 @@ func (b *Builder) share(inner []bool, until []int) *placement {
 			continue
 		}
 		p.to[n] = len(p.slots)
-		if s.Kind == Output && s.Bytes >= sharedBytes && born[n] > 0 {
-			p.share(b.key(s), &sharedBuffer{slot: len(p.slots), busy: []span{{born[n], math.MaxInt}}})
+		used := all
+		if s.Kind == Output && born[n] < math.MaxInt {
+			used.begin = b.sections.of(born[n])
 		}
-		p.slots = append(p.slots, *s)
+		if s.Kind == Output && s.Bytes >= sharedBytes && born[n] > 0 {
+			outputs[used.begin] = append(outputs[used.begin], sharedBuffer{len(p.slots), []span{{born[n], math.MaxInt}}})
+		}
+		p.add(s, used)
 	}
-	var small, large []temporary
+	var small []temporary
+	large := make([][]temporary, all.end+1) // by section in which they are born
 	for _, t := range b.lowering.temps {
 		if inner != nil && inner[t.slot] {
 			continue
@@ -132,12 +166,13 @@ func (b *Builder) share(inner []bool, until []int) *placement {
 			t.dies = until[t.dies]
 		}
 		if b.p.Slots[t.slot].Bytes >= sharedBytes {
-			large = append(large, t)
+			k := b.sections.of(t.born)
+			large[k] = append(large[k], t)
 		} else {
 			small = append(small, t)
 		}
 	}
-	b.placeLarge(p, large)
+	b.placeSections(p, outputs, large)
 	b.placeSmall(p, small)
 	last := len(p.slots)
 	for n, in := range inner {
@@ -147,6 +182,34 @@ func (b *Builder) share(inner []bool, until []int) *placement {
 		}
 	}
 	return p
+}
+
+// add makes a slot like s that is used in some sections.
+func (p *placement) add(s *Slot, used span) {
+	p.slots, p.spans = append(p.slots, *s), append(p.spans, used)
+}
+
+// placeSections assigns buffers to the large temporaries of each section. A temporary that outlives its section keeps
+// its buffer for itself until the section where it dies.
+func (b *Builder) placeSections(p *placement, outputs [][]sharedBuffer, temps [][]temporary) {
+	var kept []temporary // that outlive the section where they are born
+	for k := range temps {
+		p.large, p.sizes = map[freeKey][]*sharedBuffer{}, map[ir.DeviceID][]int64{}
+		for n := range outputs[k] {
+			p.share(b.key(&p.slots[outputs[k][n].slot]), &outputs[k][n])
+		}
+		kept = slices.DeleteFunc(kept, func(t temporary) bool { return b.sections.of(t.dies) < k })
+		for _, t := range kept {
+			p.share(b.key(&p.slots[p.to[t.slot]]), &sharedBuffer{p.to[t.slot], []span{{-1, t.dies}}})
+		}
+		b.placeLarge(p, temps[k], k)
+		for _, t := range temps[k] {
+			if last := b.sections.of(t.dies); last > k {
+				p.spans[p.to[t.slot]].end = last
+				kept = append(kept, t)
+			}
+		}
+	}
 }
 
 // firstUses returns, by slot, the first node whose steps use it; the largest int for none.
@@ -201,16 +264,20 @@ func (p *placement) share(k freeKey, s *sharedBuffer) {
 
 // placeLarge assigns buffers by size, the largest temporary first. Each takes the smallest buffer that is idle while it
 // lives, so a later, smaller one fits into what the larger ones left.
-func (b *Builder) placeLarge(p *placement, temps []temporary) {
+func (b *Builder) placeLarge(p *placement, temps []temporary, section int) {
 	slices.SortStableFunc(temps, func(s, t temporary) int {
 		return cmp.Compare(device.SizeClass(b.p.Slots[t.slot].Bytes), device.SizeClass(b.p.Slots[s.slot].Bytes))
 	})
 	for _, t := range temps {
 		s := &b.p.Slots[t.slot]
-		shared, at := p.idle(b.key(s), t, b.Caps(s.Dev).Async)
+		key := b.key(s)
+		shared, at := p.idle(key, t, b.Caps(s.Dev).Async)
+		if shared != nil && b.sections.of(t.dies) > section && b.key(&p.slots[shared.slot]) != key {
+			shared, at = nil, 0 // a larger buffer would be kept for longer
+		}
 		if shared == nil {
-			shared = &sharedBuffer{slot: p.temporary(s)}
-			p.share(b.key(s), shared)
+			shared = &sharedBuffer{slot: p.temporary(s, span{section, section})}
+			p.share(key, shared)
 		}
 		shared.busy = slices.Insert(shared.busy, at, span{t.born, t.dies})
 		p.to[t.slot] = shared.slot
@@ -238,10 +305,10 @@ func (p *placement) idle(k freeKey, t temporary, longest bool) (found *sharedBuf
 	return found, place
 }
 
-// temporary makes a slot for a temporary like s.
-func (p *placement) temporary(s *Slot) int {
+// temporary makes a slot for a temporary like s, which is used in some sections.
+func (p *placement) temporary(s *Slot, used span) int {
 	p.temps++
-	p.slots = append(p.slots, Slot{Kind: Temp, Index: p.temps - 1, Bytes: s.Bytes, Dev: s.Dev})
+	p.add(&Slot{Kind: Temp, Index: p.temps - 1, Bytes: s.Bytes, Dev: s.Dev}, used)
 	return len(p.slots) - 1
 }
 
@@ -276,7 +343,7 @@ func (b *Builder) buffer(p *placement, s *Slot) int {
 		}
 	}
 	p.made[k]++
-	return p.temporary(s)
+	return p.temporary(s, span{0, b.sections.last()})
 }
 
 // On an asynchronous device a small temporary is reused only where its class has many, and as late as possible.

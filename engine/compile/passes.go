@@ -65,9 +65,13 @@ var passes = []pass{
 		requires: []string{"lower"},
 		reason:   "devices say of steps which ones they work tile by tile",
 	}, {
-		name: "memory", run: (*Builder).assignMemory, note: (*Builder).noteMemory,
+		name: "sections", run: (*Builder).findSections, note: (*Builder).noteSections, optional: true,
 		requires: []string{"lower", "tiles"},
-		reason:   "temporaries that live within a tile need no buffer",
+		reason:   "a section ends where no tile group is under way",
+	}, {
+		name: "memory", run: (*Builder).assignMemory, note: (*Builder).noteMemory,
+		requires: []string{"lower", "tiles", "sections"},
+		reason:   "temporaries that live within a tile need no buffer, and those of other sections have other buffers",
 	},
 }
 
@@ -143,7 +147,9 @@ type Builder struct {
 	Often bool
 	// Arena: temporaries are parts of one buffer, at offsets that the plan says, for devices that allow it.
 	Arena bool
-	Trap  func(pass string) // for tests: called before each pass
+	// Sections: plans on synchronous devices whose buffers have so many bytes are cut into sections; 0: none is.
+	Sections int64
+	Trap     func(pass string) // for tests: called before each pass
 
 	p     *Plan
 	slots links       // by node: the slot of its value, once it has one
@@ -161,6 +167,7 @@ type Builder struct {
 	fused     fuseTable
 	lowering  lowering
 	tiles     *tileTable
+	sections  sectionTable
 	memory    memory
 }
 

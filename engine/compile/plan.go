@@ -56,6 +56,8 @@ type Segment struct {
 	Numel    int64
 	FromOff  int    // index into the run-time offsets
 	Event    uint32 // like that of a step
+	// Acquires and Releases are the slots that a section is the first and the last to use; see Plan.Most.
+	Acquires, Releases []int
 }
 
 // StepPlace names a step of a plan: the segment, and the step in it.
@@ -69,6 +71,9 @@ type Plan struct {
 	Slots    []Slot
 	Outputs  int
 	Temps    int
+	// Most is what the plan's buffers take at most where its segments are sections, each of which acquires buffers before
+	// it runs. Without sections it is 0, and all buffers are acquired before the plan runs.
+	Most int64
 	// Arena is where the temporaries lie in one buffer; see Builder.Arena.
 	Arena   Arena
 	Results []Result

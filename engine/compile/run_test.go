@@ -37,7 +37,7 @@ func tryBuild(d device.Device, p *program.Program, debug compile.Debug) (pl *com
 		}
 	}()
 	b := compile.Builder{Program: p, Caps: func(ir.DeviceID) *device.Caps { return d.Caps() }, Lowered: &lower.Memo{},
-		Debug: debug,
+		Debug: debug, Sections: 1 << 20,
 		TileFuser: func(ir.DeviceID) device.TileFuser {
 			c, _ := d.(device.TileFuser)
 			return c
@@ -128,6 +128,7 @@ input $1 : f32[4]
 %2 = add %1 %0 : f32[3,4] live
 `, func(p *compile.Plan) bool { return p.Kernels == 1 && p.Temps == 0 }},
 	{"tiles", chainOf(40), func(p *compile.Plan) bool { return p.Temps == 0 }},
+	{"sections", savedChain(12), func(p *compile.Plan) bool { return p.Most > 0 && len(p.Segments) > 8 }},
 	{"memory", `input $0 : f32[5]
 %0 = mul $0 2.0 : f32[5]
 %1 = cat{0} %0 %0 : f32[10]

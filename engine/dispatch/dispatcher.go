@@ -161,6 +161,9 @@ func (d *Dispatcher) BatchBody(l *op.Loop, batched []bool, sizes []int64) int64 
 	return d.session.BatchBody(l, batched, sizes)
 }
 
+// MaskedBody implements op.BodyBuilder.
+func (d *Dispatcher) MaskedBody(l *op.Loop) int64 { return d.session.MaskedBody(l) }
+
 // SegmentBody implements op.BodyBuilder.
 func (d *Dispatcher) SegmentBody(l *op.Loop, n int64) int64 { return d.session.SegmentBody(l, n) }
 

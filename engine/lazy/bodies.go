@@ -304,11 +304,29 @@ func (s *Session) BatchBody(l *op.Loop, batched []bool, sizes []int64) int64 {
 		outs := s.inlineBody(l.ID, in)
 		s.vmaps.inRule = true
 		for k := range outs {
-			if k > 0 || !l.While || hasBatch(outs[k]) { // a condition is one for all
+			if k > 0 || !l.While || batched[0] || hasBatch(outs[k]) { // a condition may be one for all
 				outs[k] = s.Reveal(outs[k], levels)
 			}
 		}
 		return outs
+	})
+}
+
+// MaskedBody implements op.BodyBuilder.
+func (s *Session) MaskedBody(l *op.Loop) int64 {
+	flag := ir.InternAval(ir.Bool, ir.CPU, ir.DenseLayout(nil)).ID
+	operands := slices.Concat([]ir.AvalID{flag}, l.Body().Operands())
+	return s.derive(fmt.Sprint("masked", l.ID, l.Carries), operands, func(in []op.Val) []op.Val {
+		old := in[1:]
+		outs := slices.Clone(s.inlineBody(l.ID, old))
+		goesOn, batch := old[0], old[0].Shape()
+		for k := 1; k < l.Carries; k++ {
+			shape := old[k].Shape()
+			mask := prim.Reshape(s, goesOn, slices.Concat(batch, slices.Repeat([]int64{1}, len(shape)-len(batch))))
+			outs[k] = prim.Where(s, prim.Expand(s, mask, shape), outs[k], old[k])
+		}
+		outs[0] = prim.Where(s, goesOn, outs[0], goesOn)
+		return slices.Concat([]op.Val{prim.AnyElement(s, outs[0])}, outs)
 	})
 }
 

@@ -109,7 +109,7 @@ func (s *Session) Capture(m Mark, args, results []op.Val) (c *Captured, err *ir.
 		k.result(&results[i])
 	}
 	k.histories(results, stores)
-	k.p.Drawn = uint32(s.draws.offset - m.draws.offset)
+	k.p.Drawn = s.draws.offset - m.draws.offset
 	k.p.Seal()
 	if err := k.p.Verify(); err != nil {
 		panic(ir.Errorf(ir.ErrInternal, "BUG: capture: %v", err))

@@ -91,8 +91,9 @@ func (k *kernel) reload(t ir.DType, v int) int {
 	switch {
 	case !t.IsNarrow():
 		return k.Narrow(t, v)
-	case t == ir.U8:
-		return k.And(v, k.Int(ir.I32, 0xff))
+	case t.Info().Kind == 'u':
+		_, most := ir.Limits(t)
+		return k.And(v, k.Int(ir.I32, most))
 	}
 	return k.Bin(loopir.OpShr, k.Bin(loopir.OpShl, v, k.Int(ir.I32, unused)), k.Int(ir.I32, unused))
 }

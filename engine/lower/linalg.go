@@ -25,7 +25,7 @@ func init() {
 }
 
 // factor makes one step over dense operands; others are copied first. Attributes: option, and what a failure is
-// reported as (0: failures are not checked).
+// reported as (0 or 1: failures are not checked). A device without launch.Factor gets blocks.
 func factor(o launch.FactorOp) lowering {
 	return func(p *program) {
 		x := p.in(0)
@@ -50,7 +50,11 @@ func factor(o launch.FactorOp) lowering {
 		if batch == 0 {
 			return
 		}
-		f := &launch.Factor{Op: o, Type: x.dtype, Option: option, Check: p.n.Attr[1] != 0}
+		if f := byBlocks[o]; f != nil && p.n.FactorSide > 0 {
+			f(&blocks{p: p, batch: batch, m: m, n: n, k: k, option: option, check: p.n.Attr[1] > 1})
+			return
+		}
+		f := &launch.Factor{Op: o, Type: x.dtype, Option: option, Check: p.n.Attr[1] > 1}
 		l := device.Step{Op: f, Params: constants(batch, m, n, k)}
 		for i := range o.Inputs() {
 			a := p.in(i)

@@ -52,8 +52,9 @@ type Node struct {
 	Sums byte
 	// GemmDims: the device multiplies along several dims in the first output's dtype. InOrder is device.Caps.InOrder.
 	GemmDims, InOrder bool
-	// Wide and Fourier are those of device.Caps.
-	Wide, Fourier bool
+	// Wide, Fourier, Quantized and FactorSide are those of device.Caps.
+	Wide, Fourier, Quantized bool
+	FactorSide               int64
 	// Members makes the node a fusion group: In and Out are the group's, and Prim and Attr are those of the last member.
 	Members []Member
 }

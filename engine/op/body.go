@@ -13,7 +13,7 @@ type Body interface {
 	Operands() []ir.AvalID
 	Outcomes() []ir.AvalID
 	// DrawsTaken is how many Philox offsets one run takes.
-	DrawsTaken() uint32
+	DrawsTaken() uint64
 	// Like reports that two bodies compute the same. Bodies that are alike have equal digests.
 	Like(Body) bool
 	Digest() uint64
@@ -70,6 +70,9 @@ type BodyBuilder interface {
 	BatchBody(l *Loop, batched []bool, sizes []int64) int64
 	// LoopReason says what keeps a loop from running on a device other than the CPU; "": nothing.
 	LoopReason(l *Loop, dev ir.DeviceID) string
+	// MaskedBody is the body of a loop that ends by a condition, where the condition is one bool for each element of a
+	// batch: whether any is true comes before the loop's carries, and an element keeps its carries once its own is false.
+	MaskedBody(l *Loop) int64
 	// SegmentBody is a loop of n iterations as a body: it takes n places of each xs at once.
 	SegmentBody(l *Loop, n int64) int64
 }

@@ -54,6 +54,7 @@ const (
 	ViewPermute          // the cotangent is permuted back
 	ViewExpand           // the cotangent is summed over the expanded dims
 	ViewPair             // no step: complex elements are named as pairs of numbers, or pairs as complex elements
+	ViewFlat             // an alias; gradients of gradients reach the input, with derivative 0
 )
 
 // Args is a decoded call: the flat encoding that the signature defines. The methods below read it in the order of the

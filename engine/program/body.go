@@ -30,7 +30,7 @@ func (p *Program) Outcomes() []ir.AvalID {
 }
 
 // DrawsTaken implements op.Body.
-func (p *Program) DrawsTaken() uint32 { return p.Drawn }
+func (p *Program) DrawsTaken() uint64 { return p.Drawn }
 
 // Like implements op.Body. The numbers of a body are constants, so they count.
 func (p *Program) Like(b op.Body) bool {

@@ -8,7 +8,7 @@ import (
 
 // Seal sets Hash from what identifies p.
 func (p *Program) Seal() {
-	h := uint64(len(p.Nodes))<<32 ^ uint64(len(p.Edges)) ^ uint64(p.Drawn)<<48 ^ 0x9E3779B97F4A7C15
+	h := uint64(len(p.Nodes))<<32 ^ uint64(len(p.Edges)) ^ p.Drawn<<48 ^ 0x9E3779B97F4A7C15
 	h = mix(h, words(p.Nodes))
 	h = mix(h, words(p.Edges))
 	h = mix(h, words(p.Inputs))

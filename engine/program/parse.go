@@ -239,7 +239,7 @@ func (s *scanner) item() {
 		}
 		s.p.Inputs = append(s.p.Inputs, Input{Aval: s.aval(), Role: Role(slices.Index(roleNames[:], w))})
 	case "draws":
-		s.p.Drawn = uint32(s.index(1 << 30))
+		s.p.Drawn = uint64(s.index(1 << 62))
 	case "store":
 		s.store()
 	case "return":

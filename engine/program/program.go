@@ -127,7 +127,7 @@ type Program struct {
 	Stores  []Store
 	Results []Result
 	Draws   []Draw
-	Drawn   uint32 // number of generator offsets that a call takes
+	Drawn   uint64 // number of generator offsets that a call takes
 	// Offsets and Scalars are the numbers of one run: the offset of each edge's view, and the bits of each number.
 	Offsets []int64
 	Scalars []uint64

@@ -29,7 +29,7 @@ func (p *Program) Format(note func(i int) string) string {
 		w.input(i)
 	}
 	if p.Drawn > 0 {
-		w.WriteString("draws " + strconv.Itoa(int(p.Drawn)) + "\n")
+		w.WriteString("draws " + strconv.FormatUint(p.Drawn, 10) + "\n")
 	}
 	for i := range p.Nodes {
 		w.node(i)

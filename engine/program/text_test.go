@@ -125,7 +125,7 @@ func generate(r *rand.Rand) *Program {
 		case 2:
 			node("where", nil, shape, []uint64{uint64(math.Float32bits(r.Float32()))}, boolean(p, node, x, shape), Edge{}, y)
 		case 3:
-			node("random", append([]int64{int64(ir.F32), 0, 0}, shape...), shape, []uint64{0, uint64(p.Drawn)}, Edge{}, Edge{})
+			node("random", append([]int64{int64(ir.F32), 0, 0}, shape...), shape, []uint64{0, p.Drawn}, Edge{}, Edge{})
 			p.Draws = append(p.Draws, Draw{uint32(len(p.Scalars) - 1)})
 			p.Drawn++
 		case 4:

@@ -209,7 +209,7 @@ func (p *Program) verifyEnds() error {
 		}
 	}
 	for _, d := range p.Draws {
-		if d.Scalar == 0 || int(d.Scalar) >= len(p.Scalars) || p.Scalars[d.Scalar] >= uint64(p.Drawn) {
+		if d.Scalar == 0 || int(d.Scalar) >= len(p.Scalars) || p.Scalars[d.Scalar] >= p.Drawn {
 			return fmt.Errorf("program: the draw of number %d takes an offset beyond the %d of a call", d.Scalar, p.Drawn)
 		}
 	}

@@ -199,6 +199,9 @@ func (x *Executor) Abandon(to *Executor) {
 }
 
 func (x *Executor) wrap(pl *DeviceState, bytes int64, err error) error {
+	if err == nil {
+		return nil
+	}
 	var e *ir.Error
 	if errors.As(err, &e) && e.Code != ir.ErrOutOfMemory {
 		return e
@@ -300,8 +303,8 @@ func (e *ErrAdmission) Error() string { return e.Err.Error() }
 func (e *ErrAdmission) Unwrap() error { return e.Err }
 
 // Run runs p on the storages ext and returns the storages of its results in order, each with one reference. A failure
-// before the first submit is an *ErrAdmission and changes nothing. After device.ErrStopped (Stop ended the run early),
-// Resume or GiveUp must come before another Run.
+// before the first submit, or of a section that gets no buffer, is an *ErrAdmission and changes nothing. After
+// device.ErrStopped (Stop ended the run early), // Resume or GiveUp must come before another Run.
 func (x *Executor) Run(p *compile.Plan, ext []uint32, offsets []int64, scalars []uint64, results []uint32) ([]uint32,
 	error) {
 	if err := x.admit(p); err != nil {
@@ -376,9 +379,13 @@ func (x *Executor) wrote(id uint32, p *compile.Plan) {
 	s.Plan, s.Window = p.Number, x.Runs
 }
 
-// admit acquires all buffers of the plan, or none.
+// admit acquires all buffers of the plan, or none; without effect where sections acquire them.
 func (x *Executor) admit(p *compile.Plan) error {
 	x.outs, x.temps = cleared(x.outs, p.Outputs), cleared(x.temps, p.Temps)
+	if p.Most > 0 {
+		pl := x.Devices[p.Segments[0].Dev]
+		return x.wrap(pl, p.Most, pl.Pool.Fits(p.Most))
+	}
 	x.again(p)
 	for i := range p.Slots {
 		s := &p.Slots[i]
@@ -467,6 +474,9 @@ func (x *Executor) segments(p *compile.Plan, from int) (int, error) {
 		if err := x.throttle(pl); err != nil {
 			return i, err
 		}
+		if err := x.acquire(p, s); err != nil {
+			return i, &ErrAdmission{err}
+		}
 		began := time.Now()
 		f, err := pl.Dev.Run(s.Program, &x.bind)
 		if pl.Dev.Caps().Async && (err == nil || errors.Is(err, device.ErrStopped)) {
@@ -479,8 +489,37 @@ func (x *Executor) segments(p *compile.Plan, from int) (int, error) {
 			x.note(s, pl.Dev, began)
 		}
 		x.bind.At = device.Position{}
+		x.release(p, s)
 	}
 	return len(p.Segments), nil
+}
+
+// acquire acquires the buffers that a section is the first to use. A section that goes on after a stop has them.
+func (x *Executor) acquire(p *compile.Plan, s *compile.Segment) error {
+	for _, n := range s.Acquires {
+		slot := &p.Slots[n]
+		b, pl := x.held(slot), x.Devices[slot.Dev]
+		if *b != nil {
+			continue
+		}
+		var err error
+		if *b, err = pl.Pool.Acquire(slot.Bytes); err != nil {
+			*b = nil
+			return x.wrap(pl, slot.Bytes, err)
+		}
+		x.bind.Bufs[n] = *b
+	}
+	return nil
+}
+
+// release returns the temporaries that a section was the last to use.
+func (x *Executor) release(p *compile.Plan, s *compile.Segment) {
+	for _, n := range s.Releases {
+		slot := &p.Slots[n]
+		b := x.held(slot)
+		x.Devices[slot.Dev].Pool.Release(*b, slot.Bytes)
+		*b = nil
+	}
 }
 
 // throttle waits until fewer than maxInFlight windows run.

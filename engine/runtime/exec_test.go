@@ -88,6 +88,18 @@ func threeSteps() *compile.Plan {
 			{Steps: []device.Step{inPlace(slotOut, slotB)}}}}
 }
 
+// inSections is threeSteps with a section for each step, and a temporary of the last one.
+func inSections() *compile.Plan {
+	p := threeSteps()
+	p.Slots, p.Temps = append(p.Slots, compile.Slot{Kind: compile.Temp, Index: 1, Bytes: 16}), 2
+	steps := p.Segments[0].Steps
+	p.Segments = []compile.Segment{{Steps: steps[:1], Acquires: []int{slotTemp}},
+		{Steps: steps[1:], Acquires: []int{slotOut}, Releases: []int{slotTemp}}, p.Segments[1]}
+	p.Segments[2].Acquires, p.Segments[2].Releases = []int{slotOut + 1}, []int{slotOut + 1}
+	p.Most, p.Overwrites.Segment = 2*device.SizeClass(16), 2
+	return p
+}
+
 func (r *rig) pool() *Pool { return r.Devices[ir.CPU].Pool }
 
 func TestARunGivesItsResultsAndReturnsItsTemporaries(t *testing.T) {
@@ -176,13 +188,44 @@ func (d *fullDevice) Alloc(bytes int64) (device.Buffer, error) {
 	return d.Device.Alloc(bytes)
 }
 
+// A section that gets no buffer ends the run as if it had not begun. Temporaries go back when their last section ends.
+func TestSectionsAcquireAndReturnBuffers(t *testing.T) {
+	for allocs := range 3 {
+		r, p := newRig(t), inSections()
+		a, b := r.input(1, 2, 3, 4), r.input(0, 0, 0, 0)
+		require.NoError(t, r.Prepare(p))
+		live := r.pool().Live
+		if allocs < 2 {
+			var full device.Device = &fullDevice{r.d}
+			r.Devices[ir.CPU].Dev, r.pool().dev, r.d.Faults.Alloc = full, full, r.d.Live+1+allocs
+		} else {
+			r.pool().Limit = live + p.Most - 1
+		}
+		_, err := r.Run(p, []uint32{a, b}, nil, nil, nil)
+		var admission *ErrAdmission
+		require.ErrorAs(t, err, &admission)
+		require.ErrorContains(t, err, "out of memory on interpreter")
+		require.Equal(t, live, r.pool().Live, "what was acquired went back")
+		r.d.Faults.Alloc, r.pool().Limit = 0, 0
+		got, err := r.Run(p, []uint32{a, b}, nil, nil, nil)
+		require.NoError(t, err)
+		require.Equal(t, [4]int32{3, 6, 9, 12}, r.read(got[0]))
+		require.Equal(t, [4]int32{3, 6, 9, 12}, r.read(b))
+		require.Equal(t, 3, r.pool().Count, "a, b and the output")
+		require.Equal(t, live+p.Most, r.pool().Peak)
+	}
+}
+
 func TestAFailedRunReturnsItsBuffers(t *testing.T) {
-	for submit := 1; submit <= 2; submit++ {
+	for submit := 1; submit <= 5; submit++ {
 		r, p := newRig(t), threeSteps()
 		a, b := r.input(1, 2, 3, 4), r.input(0, 0, 0, 0)
 		require.NoError(t, r.Prepare(p))
 		live := r.pool().Live
-		r.d.Faults.Run = submit
+		if r.d.Faults.Run = submit; submit > 2 {
+			p, r.d.Faults.Run = inSections(), submit-2
+			require.NoError(t, r.Prepare(p))
+		}
 		_, err := r.Run(p, []uint32{a, b}, nil, nil, nil)
 		var e *ir.Error
 		require.ErrorAs(t, err, &e)
@@ -209,9 +252,13 @@ func TestAPlanThatNoDeviceCanHoldIsRefusedAtOnce(t *testing.T) {
 // A run can be stopped before each step. When resumed, it computes the values of an uninterrupted run. When given up,
 // which is allowed until it has overwritten something, it leaves no values.
 func TestARunStopsBetweenStepsAndGoesOn(t *testing.T) {
-	for step := int32(1); step <= 3; step++ {
+	for k := range int32(6) {
+		step, plan := k%3+1, threeSteps
+		if k >= 3 {
+			plan = inSections
+		}
 		for _, resume := range []bool{true, false} {
-			r, p := newRig(t), threeSteps()
+			r, p := newRig(t), plan()
 			a, b := r.input(1, 2, 3, 4), r.input(10, 10, 10, 10)
 			require.NoError(t, r.Prepare(p))
 			live := r.pool().Live

@@ -49,8 +49,8 @@ func NewPool(d device.Device, timeout time.Duration) *Pool {
 // Acquire returns a buffer of at least bytes.
 func (p *Pool) Acquire(bytes int64) (device.Buffer, error) {
 	c := device.SizeClass(max(bytes, 1))
-	if p.Limit > 0 && p.Live+c > p.Limit {
-		return nil, ir.Errorf(ir.ErrOutOfMemory, "the memory limit of %d bytes", p.Limit)
+	if err := p.Fits(c); err != nil {
+		return nil, err
 	}
 	if b := p.take(c); b != nil {
 		return b, nil
@@ -72,11 +72,19 @@ func (p *Pool) Acquire(bytes int64) (device.Buffer, error) {
 	return b, nil
 }
 
+// Fits returns an error where more bytes would exceed the limit.
+func (p *Pool) Fits(bytes int64) error {
+	if p.Limit > 0 && p.Live+bytes > p.Limit {
+		return ir.Errorf(ir.ErrOutOfMemory, "the memory limit of %d bytes", p.Limit)
+	}
+	return nil
+}
+
 // Reacquire takes b, which was handed out before for as many bytes, if it is free.
 func (p *Pool) Reacquire(b device.Buffer, bytes int64) bool {
 	c := device.SizeClass(max(bytes, 1))
 	i, ok := p.at[b]
-	if !ok || i >= len(p.free[c]) || p.free[c][i].Buffer != b || p.Limit > 0 && p.Live+c > p.Limit {
+	if !ok || i >= len(p.free[c]) || p.free[c][i].Buffer != b || p.Fits(c) != nil {
 		return false
 	}
 	p.remove(c, i)
@@ -120,16 +128,16 @@ func (p *Pool) handOut(c int64) {
 func (p *Pool) makeRoom(c int64) error {
 	limit := max(p.Peak, p.Live+c)
 	for p.Live+p.Pooled+c > limit && p.Pooled > 0 {
-		if err := p.evictOne(); err != nil {
+		if err := p.evictOne(p.Live + p.Pooled + c - limit); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// evictOne frees a buffer of the largest class with one whose last user has ended. If no user has ended, it only waits
-// for the first that will; the caller calls again.
-func (p *Pool) evictOne() error {
+// evictOne frees a buffer whose last user has ended: one of the smallest class that has the bytes wanted, else one of
+// the largest class. If no user has ended, it only waits for the first that will; the caller calls again.
+func (p *Pool) evictOne(want int64) error {
 	if f := p.dev.Submitted(); p.dev.Done(f) {
 		p.done = f
 	}
@@ -139,7 +147,7 @@ func (p *Pool) evictOne() error {
 		for i := range list {
 			if f := list[i].fence; f > p.done {
 				next = min(next, f)
-			} else if c > class {
+			} else if fits := class >= want; c > class && !fits || c < class && fits && c >= want {
 				class, at = c, i
 			}
 		}
@@ -170,7 +178,7 @@ func (p *Pool) Release(b device.Buffer, bytes int64) {
 // Trim waits for the last users of the free buffers and frees all of them.
 func (p *Pool) Trim() error {
 	for p.Pooled > 0 {
-		if err := p.evictOne(); err != nil {
+		if err := p.evictOne(p.Pooled); err != nil {
 			return err
 		}
 	}

@@ -111,8 +111,8 @@ func TestAFullDeviceIsTriedAgain(t *testing.T) {
 	require.ErrorContains(t, err, "the memory limit of")
 }
 
-// TestEviction: the largest buffer without a running user goes first; if all users run, the pool waits only for the
-// first to end.
+// TestEviction: where all bytes are wanted, the largest buffer without a running user goes first; if all users run, the
+// pool waits only for the first to end.
 func TestEviction(t *testing.T) {
 	d := reference.New()
 	d.Lag = true
@@ -136,14 +136,30 @@ func TestEviction(t *testing.T) {
 	require.NoError(t, d.Wait(fences[1], time.Minute, nil))
 	p.done = fences[1]
 	has := func(i int) bool { _, ok := p.at[bufs[i]]; return ok }
-	require.NoError(t, p.evictOne())
+	require.NoError(t, p.evictOne(p.Pooled))
 	assert.Equal(t, []bool{false, true, true}, []bool{has(0), has(1), has(2)}, "4000 bytes: the 64000 are in use")
-	require.NoError(t, p.evictOne())
+	require.NoError(t, p.evictOne(p.Pooled))
 	assert.Equal(t, []bool{false, false, true}, []bool{has(0), has(1), has(2)})
-	require.NoError(t, p.evictOne())
+	require.NoError(t, p.evictOne(p.Pooled))
 	assert.True(t, has(2), "it waited")
 	assert.True(t, d.Done(fences[2]))
-	require.NoError(t, p.evictOne())
+	require.NoError(t, p.evictOne(p.Pooled))
 	assert.Zero(t, p.Pooled)
 	assert.Zero(t, d.Live)
+}
+
+// A buffer is freed to make room: the smallest that is large enough, so that larger ones stay for those who need them.
+func TestEvictionFreesTheSmallestBufferThatSuffices(t *testing.T) {
+	for want, rest := range map[int64]int64{1: 7 << 12, 2 << 12: 6 << 12, 3 << 12: 3 << 12, 9 << 12: 3 << 12} {
+		d := reference.New()
+		p := NewPool(d, time.Minute)
+		for _, bytes := range []int64{2 << 12, 1 << 12, 5 << 12} {
+			b, err := d.Alloc(bytes)
+			require.NoError(t, err)
+			p.Live += bytes
+			p.Release(b, bytes)
+		}
+		require.NoError(t, p.evictOne(want))
+		assert.Equal(t, rest, p.Pooled, "%d bytes wanted", want)
+	}
 }

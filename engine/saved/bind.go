@@ -145,8 +145,12 @@ func (v *Value) ShapeText() string {
 func (v *Value) String() string { return v.DType.String() + v.ShapeText() }
 
 // StepText is a step as a line of a listing.
-func (p *Program) StepText(f *Function, i int) string {
-	s := &f.Steps[i]
+func (p *Program) StepText(f *Function, i int) string { return p.textOf(f, &f.Steps[i]) }
+
+// BodyText is a step of a body as a line of a listing.
+func (p *Program) BodyText(f *Function, b *Body, i int) string { return p.textOf(f, &b.Steps[i]) }
+
+func (p *Program) textOf(f *Function, s *Step) string {
 	var b strings.Builder
 	for k := range s.Outs {
 		if k > 0 {
@@ -221,9 +225,7 @@ func (p *Program) Listing() string {
 			fmt.Fprintf(&b, "%s: %s", f.Inputs[i].Name, f.Inputs[i].String())
 		}
 		b.WriteString("):\n")
-		for i := range f.Steps {
-			fmt.Fprintf(&b, "    %s\n", p.StepText(f, i))
-		}
+		p.stepLines(f, f.Steps, "    ", &b)
 		b.WriteString("    return ")
 		for i, o := range f.Outputs {
 			if i > 0 {

@@ -194,6 +194,8 @@ type reader struct {
 	p    *Program
 	f    *Function
 	dims map[string]int
+	// depth is how many bodies the step is in, room the largest number of values at a time.
+	depth, room int
 }
 
 func (r *reader) value(v rawValue) (Value, *ir.Error) {
@@ -242,9 +244,9 @@ func (r *reader) function(f *rawFunction) *ir.Error {
 			return err
 		}
 	}
-	r.f.Values = len(r.f.values)
+	r.f.Values = max(r.room, len(r.f.values))
 	for _, o := range f.Outputs {
-		id, ok := valueID(o.Value, r.f.Values)
+		id, ok := valueID(o.Value, len(r.f.values))
 		if !ok {
 			return wrong("output %q is %q, want %%number of a value", cut(o.Name), cut(o.Value))
 		}
@@ -289,6 +291,8 @@ func (r *reader) step(s *rawStep) *ir.Error {
 		if x.InPlace && !d.InPlace || d.Parsed.RequiresGrad() >= 0 && x.InPlace {
 			return wrong("the operator has no in-place form")
 		}
+	case s.Op == "engine.backward" && r.depth > 0:
+		return ir.Errorf(ir.ErrNotImplemented, "saved program: a walk of autograd in the body of a loop")
 	case Calls[s.Op] != nil && !x.InPlace:
 		x.Sig = Calls[s.Op]
 	default:
@@ -310,6 +314,9 @@ func (r *reader) step(s *rawStep) *ir.Error {
 	}
 	if writes := x.InPlace || d != nil && d.InPlaceOnly; !x.gives(writes) {
 		return wrong("it has %d results, which is not what the operator gives", len(x.Outs))
+	}
+	if err := r.body(&x, s.Body); err != nil {
+		return err
 	}
 	r.f.values = append(r.f.values, x.Outs...)
 	r.f.Steps = append(r.f.Steps, x)

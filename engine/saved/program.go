@@ -84,8 +84,8 @@ type Function struct {
 	Supplied []int
 	Guards   []Guard
 	Writes   []Write
-	// Values counts all values. LastUse has, by value, the last step that refers to it, -1 where a result outlives the
-	// function or nothing refers to the value.
+	// Values counts all values, also those of bodies. LastUse has, by value, the last step that refers to it, -1 where a
+	// result outlives the function or nothing refers to the value.
 	Values  int
 	LastUse []int
 	values  []Value
@@ -121,6 +121,8 @@ type Step struct {
 	// Outs describes the results; First is the number of the first one.
 	Outs  []Value
 	First int
+	// Body is what a loop repeats, nil for other steps.
+	Body *Body
 	// The call in flat encoding, see op.Sig.
 	In      []Operand
 	Ints    []Int
@@ -140,13 +142,16 @@ type (
 	Supplied int
 )
 
-// Calls are the calls of the engine, other than operators, that a step may name: the walk of autograd and gradients.
+// Calls are the calls of the engine, other than operators, that a step may name: the walk of autograd, gradients, and
+// loops.
 var Calls = map[string]*op.Sig{
 	"engine.backward": call("engine.backward(Tensor[] roots, Tensor[] grads, Tensor[] inputs, int flags) -> " +
 		"Tensor[]"),
 	"engine.grad":           call("engine.grad(Tensor self) -> Tensor"),
 	"engine.set_grad":       call("engine.set_grad(Tensor self, Tensor? grad) -> Tensor[]"),
 	"engine.requires_grad_": call("engine.requires_grad_(Tensor self, bool value) -> Tensor[]"),
+	LoopCall: call(LoopCall + "(Tensor[] carries, Tensor[] xs, int length, bool reverse, bool ends) -> " +
+		"Tensor[]"),
 }
 
 func call(sig string) *op.Sig {
@@ -183,12 +188,16 @@ func (p *Program) ValueName(f *Function, id int) string {
 // Value describes value id of f.
 func (f *Function) Value(id int) *Value { return &f.values[id] }
 
-// Refs calls use for each value that the step refers to, in the signature's order.
+// Refs calls use for each value that the step refers to, in the signature's order; then for those that its body
+// reads from outside.
 func (s *Step) Refs(use func(id int)) {
 	for _, x := range s.In {
 		if x.Kind == OperandValue {
 			use(x.ID)
 		}
+	}
+	if s.Body != nil {
+		s.Body.refs(s.First, use)
 	}
 }
 
@@ -277,4 +286,5 @@ type rawStep struct {
 	NoGrad   bool `json:"no_grad"`
 	Autocast [2]string
 	At       string
+	Body     *rawBody
 }

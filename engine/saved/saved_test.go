@@ -1,9 +1,14 @@
 package saved
 
 import (
+	"archive/zip"
 	"bytes"
 	"encoding/json"
+	"io"
+	"math"
 	"math/rand"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -390,5 +395,58 @@ func each(tree any, f func(set func(any), old any)) {
 			each(x, f)
 			f(func(y any) { v[i] = y }, x)
 		}
+	}
+}
+
+// A body sees the values before its loop, and its own values have numbers that the steps after it have again.
+func TestBodiesOfLoops(t *testing.T) {
+	p, f := parsed(t, strings.Replace(example, `{"op": "mul", "args"`, `{"op": "engine.loop", "args": {"carries": ["%1"],
+  "xs": ["%0"], "length": "=n", "reverse": false, "ends": false}, "out": [{"dtype": "float32", "shape": [3]}],
+  "body": {"inputs": [{"dtype": "float32", "shape": [3]}, {"dtype": "float32", "shape": ["t", 3]}], "steps": [
+   {"op": "mul", "args": {"self": "%2", "other": "%3"}, "out": [{"dtype": "float32", "shape": [3]}]},
+   {"op": "add", "args": {"self": "%4", "other": "%0", "alpha": 1}, "out": [{"dtype": "float32", "shape": [3]}]}],
+   "results": ["%4"]}},
+  {"op": "mul", "args"`, 1))
+	x := &f.Steps[0]
+	require.NotNil(t, x.Body)
+	assert.Equal(t, 4, x.Body.Values)
+	assert.Equal(t, []int{4}, x.Body.Results)
+	assert.Equal(t, 3, f.Steps[1].First, "the values of the body are gone")
+	var refs []int
+	x.Refs(func(id int) { refs = append(refs, id) })
+	assert.Equal(t, []int{1, 0, 0}, refs, "operands, and what the body reads from outside")
+	assert.Contains(t, p.Listing(), "        %4: float32[3] = mul(self=%2, other=%3)")
+	assert.Contains(t, p.BodyText(f, x.Body, 1), "add(self=%4, other=x")
+}
+
+// A written file has other numbers and constants, and is read as any other.
+func TestAProgramIsWrittenAndRead(t *testing.T) {
+	p, _ := parsed(t, example)
+	path := filepath.Join(t.TempDir(), "a")
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	data := []byte("twelve bytes")
+	require.Nil(t, WriteFile(f, p, []float64{0.25, 3}, func(int) ([]byte, *ir.Error) { return data, nil }))
+	info, err := f.Stat()
+	require.NoError(t, err)
+	q, x := Open(f, info.Size())
+	require.Nil(t, x, "%v", x)
+	assert.Equal(t, 0.25, q.Numbers[0].Value)
+	assert.Equal(t, 3.0, q.Numbers[1].Value)
+	b := make([]byte, 12)
+	_, err = f.ReadAt(b, q.Data[0].Offset)
+	require.NoError(t, err)
+	assert.Equal(t, data, b)
+	assert.Zero(t, q.Data[0].Offset%4)
+	assert.NotNil(t, WriteFile(f, p, []float64{math.NaN(), 3}, nil), "a number that JSON does not have")
+	require.NoError(t, f.Close())
+	z, err := zip.OpenReader(path)
+	require.NoError(t, err)
+	defer z.Close()
+	for _, e := range z.File {
+		r, err := e.Open()
+		require.NoError(t, err)
+		_, err = io.ReadAll(r)
+		assert.NoError(t, err, "the sum of %s", e.Name)
 	}
 }

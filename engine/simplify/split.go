@@ -64,22 +64,26 @@ func readFrom(p *program.Program, is []bool) []bool {
 			}
 		}
 	}
-	for _, r := range p.Results {
-		give(r.Value)
-	}
 	return given
 }
 
-// constants finds the nodes that depend on neither an argument nor a draw.
+// constants finds the nodes that depend on neither an argument nor a draw. A result is none: each run writes it to
+// memory of its caller.
 func constants(p *program.Program, args int) []bool {
 	is := make([]bool, len(p.Nodes))
 	draws := map[uint32]bool{}
 	for _, d := range p.Draws {
 		draws[d.Scalar] = true
 	}
+	result := map[int]bool{}
+	for _, r := range p.Results {
+		if r.Value.IsNode() {
+			result[r.Value.Index()] = true
+		}
+	}
 	for i := range p.Nodes {
 		x := &p.Nodes[i]
-		is[i] = true
+		is[i] = !result[i]
 		for k := range p.ScalarsOf(i) {
 			is[i] = is[i] && !draws[x.Scalar+uint32(k)]
 		}

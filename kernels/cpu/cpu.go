@@ -30,8 +30,8 @@ type Options struct {
 	Threads int
 	// MemoryLimit bounds the bytes of all buffers; 0: no bound.
 	MemoryLimit int64
-	// ISA names the instruction set ("plain" or "neon", "avx2", "avx512", "avx512_bf16", "amx"); "": the best of this
-	// processor.
+	// ISA names the instruction set ("plain" or "neon", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16",
+	// "amx"); "": the best of this processor.
 	ISA string
 	// Hot is the work after which a kernel gets machine code, in operations on one lane; 0: the default. A negative number
 	// is never.
@@ -97,7 +97,7 @@ func New(opts Options) (*Device, error) {
 		MaxBuffer:         1 << 47,
 		MaxStorageBuffers: 1 << 16, Align: 64, F16: true, I64: true, F64: true, GemmDims: []ir.DType{ir.F32, ir.F64},
 		GemmOperands: C.TLK_EPILOGUE_OPERANDS,
-		InOrder:      true, Fourier: true, Features: []string{name}, Resident: d.hot >= 0}
+		InOrder:      true, Fourier: true, Quantized: true, Features: []string{name}, Resident: d.hot >= 0}
 	for t := ir.Bool; t < ir.NumStored; t++ {
 		d.caps.Storage[t] = t.Size()
 	}

@@ -229,9 +229,14 @@ typedef struct {
 	const void *root;
 } tl_fft;
 
+// A product with quantized weights: launch.Quantized. group is the number of terms that share a scale.
+typedef struct { int32_t bits, offset, bias, dynamic; int64_t group; } tl_quantized;
+// Columns of a panel of quantized weights, and the terms to which rows of int8 are padded.
+enum { TLK_PANEL = 16, TLK_TERMS = 64 };
+
 enum { TLK_GROUP_MAX = 16 };
 enum { TLK_STEP_KERNEL, TLK_STEP_GEMM, TLK_STEP_ATTENTION, TLK_STEP_FACTOR, TLK_STEP_SORT, TLK_STEP_COPY,
-	TLK_STEP_ZERO, TLK_STEP_LOOP, TLK_STEP_FFT };
+	TLK_STEP_ZERO, TLK_STEP_LOOP, TLK_STEP_FFT, TLK_STEP_QUANTIZED };
 
 // A parameter that is set for each run: bits plus an offset, or plus a scalar where offset is -1.
 typedef struct { int32_t par, offset, scalar; int64_t bits; } tl_dynpar;
@@ -260,6 +265,7 @@ typedef struct {
 	tl_factor *factor;
 	tl_sort *sort;
 	tl_fft *fft;
+	tl_quantized *quantized;
 	struct tl_loop *loop;
 	int32_t *slot;
 	char **buf;
@@ -370,8 +376,10 @@ int tl_cut(tl_pool *); // the same, without polling
 // worker or, if worker is -1, to all workers of the current loop. The next call for the same owner may move it.
 void *tl_scratch(tl_pool *, int worker, int64_t bytes);
 
-// Instruction sets: those after TLK_ISA_AVX512 differ from it by their products of bfloat16.
-enum { TLK_ISA_PLAIN, TLK_ISA_AVX2, TLK_ISA_AVX512, TLK_ISA_AVX512_BF16, TLK_ISA_AMX, TLK_ISAS };
+// Instruction sets, each with those before it: TLK_ISA_AVX2_VNNI adds products of int8 to AVX2; those after
+// TLK_ISA_AVX512 differ from it by their products of int8 and bfloat16.
+enum { TLK_ISA_PLAIN, TLK_ISA_AVX2, TLK_ISA_AVX2_VNNI, TLK_ISA_AVX512, TLK_ISA_AVX512_VNNI, TLK_ISA_AVX512_BF16,
+	TLK_ISA_AMX, TLK_ISAS };
 int tl_isa(void);             // the best instruction set of this processor
 int tl_isa_has(int isa);      // whether this processor has it, and the system lets the process use it
 const char *tl_isa_name(int); // for messages
@@ -423,6 +431,7 @@ int64_t tl_gemm_dense(tl_pool *, int isa, int worker, int parallel, const tl_den
 int64_t tl_run_sort(const tl_sort *, tl_pool *, int isa, char **buf, const int64_t *par);
 int64_t tl_run_fft(const tl_fft *, tl_pool *, int isa, char **buf, const int64_t *par);
 int tl_fft_lanes(int isa, int type); // of a vector
+int64_t tl_run_quantized(const tl_quantized *, tl_pool *, int isa, char **buf, const int64_t *par);
 // The run of a transform: lanes transforms along one dim, for each index of the other, in blocks of vectors. alone: one
 // row at a time, whose steps the threads share.
 typedef struct { int64_t step, lane, other; } tl_fft_strides; // in numbers
@@ -450,6 +459,12 @@ void tl_code_unmap(void *, int64_t bytes);
 
 void *tl_alloc(int64_t bytes);
 void tl_cpu_free(void *);
+
+// c[rows][TLK_PANEL] of rows of int8, xm bytes apart, and a panel of int8 weights of 4 words terms, a multiple of
+// TLK_TERMS. sums has the sum of each row; rows is at most TLK_INT8_ROWS. Results are exact.
+enum { TLK_INT8_ROWS = 32 };
+typedef void tl_int8_panel(int rows, int64_t words, const int8_t *x, int64_t xm, const int32_t *sums, const uint32_t *w,
+	int32_t *c);
 
 // What each instruction set provides.
 typedef struct {
@@ -502,6 +517,12 @@ typedef struct {
 		int64_t pitch);
 	void (*half_store)(int type, float *sum, const float *bias, int64_t n, uint16_t *c, int64_t cn);
 	void (*turn)(uint32_t *d, const uint32_t *p, int64_t rows, int64_t n, int64_t s);
+	// Products with a panel of quantized weights w. panel: c[rows][TLK_PANEL] of rows of x, xm elements apart, and the
+	// sums of their groups, sm apart, which only weights with offsets need; rows is at most panel_rows.
+	int panel_rows;
+	void (*panel)(const tl_quantized *, int rows, int64_t K, const float *x, int64_t xm, const float *sums, int64_t sm,
+		const uint32_t *w, const void *scale, const uint16_t *offset, float *c);
+	tl_int8_panel *int8_panel;
 	tl_job fft_columns32, fft_columns64, fft_rows32, fft_rows64; // of a tl_fft_run
 	void (*attention_softmax)(int64_t rows, int64_t n, float *s, int64_t ld, float *top, float *sum, float *out,
 		int64_t w);
@@ -537,5 +558,11 @@ extern const tl_isa_table tl_table_base, tl_table_avx2, tl_table_avx512;
 const tl_isa_table *tl_isa_tables(int isa);
 extern const tl_half_kernel tl_pairs_avx512, tl_pairs_amx;
 extern const tl_item_sorter tl_items_avx512;
+// tl_int8_panel of an instruction set.
+void tl_int8_avx2_vnni(int, int64_t words, const int8_t *, int64_t, const int32_t *, const uint32_t *, int32_t *);
+void tl_int8_avx512_vnni(int, int64_t words, const int8_t *, int64_t, const int32_t *, const uint32_t *, int32_t *);
+void tl_int8_amx(int, int64_t words, const int8_t *, int64_t, const int32_t *, const uint32_t *, int32_t *);
+void tl_int8_neon(int, int64_t words, const int8_t *, int64_t, const int32_t *, const uint32_t *, int32_t *);
+tl_int8_panel *tl_int8_kernel(int isa);
 
 #endif

@@ -22,6 +22,17 @@ func newDevice(t testing.TB, o cpu.Options) *cpu.Device {
 	return d
 }
 
+// devicesOf returns devices of one and of three threads on an instruction set, or skips where the processor lacks it.
+func devicesOf(t *testing.T, isa string) (one, three *cpu.Device) {
+	t.Helper()
+	one, err := cpu.New(cpu.Options{ISA: isa, Threads: 1})
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(one.Close)
+	return one, newDevice(t, cpu.Options{ISA: isa, Threads: 3})
+}
+
 // instructionSets lists the instruction sets of this processor.
 func instructionSets() []string {
 	var s []string
@@ -189,7 +200,7 @@ func each(t *testing.T, f func(t *testing.T, d *cpu.Device)) {
 	}
 }
 
-var numbers = []ir.DType{ir.I32, ir.I64, ir.U32, ir.F16, ir.BF16, ir.F32, ir.F64, ir.U8, ir.I8, ir.I16}
+var numbers = []ir.DType{ir.I32, ir.I64, ir.U32, ir.F16, ir.BF16, ir.F32, ir.F64, ir.U8, ir.I8, ir.I16, ir.U16}
 
 // binary makes a map of two operands over two dims, the second one with strides st.
 func binaryMap(op loopir.Op, t ir.DType, n0, n1 int64, scalar bool) launchOne {

@@ -17,12 +17,13 @@ enum {
 	TLK_U8 = 9,
 	TLK_I8 = 10,
 	TLK_I16 = 11,
+	TLK_U16 = 12,
 	TLK_TYPES
 };
 
 /* Bytes of an element. */
 static inline int tl_type_size(int type) {
-	static const uint8_t sizes[TLK_TYPES] = {0, 1, 4, 8, 4, 2, 2, 4, 8, 1, 1, 2};
+	static const uint8_t sizes[TLK_TYPES] = {0, 1, 4, 8, 4, 2, 2, 4, 8, 1, 1, 2, 2};
 	return sizes[type];
 }
 

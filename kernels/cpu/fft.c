@@ -29,6 +29,6 @@ int64_t tl_run_fft(const tl_fft *f, tl_pool *pool, int isa, char **buf, const in
 }
 
 int tl_fft_lanes(int isa, int type) {
-	const int lanes = isa >= TLK_ISA_AVX512 ? 16 : isa == TLK_ISA_AVX2 ? 8 : 4;
+	const int lanes = isa >= TLK_ISA_AVX512 ? 16 : isa >= TLK_ISA_AVX2 ? 8 : 4;
 	return type == TLK_F64 ? lanes / 2 : lanes;
 }

@@ -114,13 +114,7 @@ func TestProductsOfHalves(t *testing.T) {
 	}
 	for _, isa := range []string{"plain", "neon", "avx2", "avx512", "avx512_bf16", "amx"} {
 		t.Run(isa, func(t *testing.T) {
-			if d, err := cpu.New(cpu.Options{ISA: isa, Threads: 1}); err != nil {
-				t.Skip(err)
-			} else {
-				d.Close()
-			}
-			one := newDevice(t, cpu.Options{ISA: isa, Threads: 1})
-			three := newDevice(t, cpu.Options{ISA: isa, Threads: 3})
+			one, three := devicesOf(t, isa)
 			for i, c := range cases {
 				dt, what := c.Gemm.Type, fmt.Sprintf("%v %v", c.Gemm.Type, c.Params)
 				got := runGemm(t, one, c.Gemm, c.Params, c.Bufs)

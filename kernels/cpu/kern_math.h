@@ -80,7 +80,8 @@ static inline float tl_logf(float x) {
 	return x < __builtin_inff() ? r : x; // +inf and NaN
 }
 
-// tanh: at most 1.4 ulp. x + x^3 P(x^2) below 0.625, and 1 - 2 / (exp(2x) + 1) beyond, the form of Cephes' tanhf.
+// tanh: at most 1.4 ulp. x + x^3 P(x^2) below 0.625, and 1 - 2 / (exp(2x) + 1) beyond, the form of Cephes' tanhf. With
+// 2x = (n + f) ln 2, exp(2x) + 1 is 2^n f B(f) + (2^n + 1). B is evaluated in pairs: loops wait for its latency.
 static inline float tl_tanhf(float x) {
 	float t = tl_asf(tl_asu(x) & 0x7fffffffu);
 	float z = x * x;
@@ -91,7 +92,14 @@ static inline float tl_tanhf(float x) {
 	p = p * z + 1.333320439e-01f;
 	p = p * z - 3.333333135e-01f;
 	float small = x + x * (z * p);
-	float big = 1.0f - 2.0f / (tl_exp_near(t > 40.0f ? 80.0f : t + t) + 1.0f);
+	float c = t > 16.0f ? 16.0f : t;
+	float y = c * 2.88539008f + TLK_ROUND32;
+	float f = c * 2.88539008f - (y - TLK_ROUND32);
+	float n = tl_asf((tl_asu(y) << 23) + 0x3f800000u);
+	float f2 = f * f;
+	float b = (f * 9.618438780e-03f + 5.550331995e-02f) * f2 + (f * 2.402264774e-01f + 6.931471825e-01f);
+	b = (f * 1.535325719e-04f + 1.339900307e-03f) * (f2 * f2) + b;
+	float big = 1.0f - 2.0f / (b * (n * f) + (n + 1.0f));
 	big = tl_asf(tl_asu(big) | (tl_asu(x) & 0x80000000u));
 	return t < 0.625f ? small : big;
 }

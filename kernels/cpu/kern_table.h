@@ -10,6 +10,7 @@
 #include "kern_gemm.h"
 #include "kern_half.h"
 #include "kern_attention.h"
+#include "kern_quantized.h"
 #define TLK_FFT_REAL float
 #define TLK_FFT(x) fft_##x##32
 #define TLK_FFT_LANES TLK_VL
@@ -35,7 +36,7 @@
 	[TLK_F32] = m(4), [TLK_F64] = m(8)
 #define MEM(p) [TLK_BOOL] = {p##_b8}, [TLK_I32] = {p##_w4}, [TLK_I64] = {p##_w8}, [TLK_U32] = {p##_w4}, \
 	[TLK_F16] = {p##_f16}, [TLK_BF16] = {p##_bf16}, \
-	[TLK_U8] = {p##_u8}, [TLK_I8] = {p##_i8}, [TLK_I16] = {p##_i16}
+	[TLK_U8] = {p##_u8}, [TLK_I8] = {p##_i8}, [TLK_I16] = {p##_i16}, [TLK_U16] = {p##_u16}
 #define CAST(t) {[TLK_BOOL] = cast_b8_##t, [TLK_I32] = cast_i32_##t, [TLK_I64] = cast_i64_##t, \
 	[TLK_U32] = cast_u32_##t, \
 	[TLK_F32] = cast_f32_##t, [TLK_F64] = cast_f64_##t}
@@ -56,7 +57,7 @@ static const tl_fn functions[TLK_OPS][TLK_TYPES][TLK_TYPES] = {
 	[TLK_SCATTER] = {[TLK_BOOL] = {scatter_b8}, [TLK_I32] = {scatter_i32}, [TLK_I64] = {scatter_i64},
 		[TLK_U32] = {scatter_u32},
 		[TLK_F16] = {scatter_f16}, [TLK_BF16] = {scatter_bf16}, [TLK_F32] = {scatter_f32}, [TLK_F64] = {scatter_f64},
-		[TLK_U8] = {scatter_u8}, [TLK_I8] = {scatter_i8}, [TLK_I16] = {scatter_i16}},
+		[TLK_U8] = {scatter_u8}, [TLK_I8] = {scatter_i8}, [TLK_I16] = {scatter_i16}, [TLK_U16] = {scatter_u16}},
 	[TLK_EXPAND] = {WIDTHS(EXPAND)},
 	[TLK_CAST] = {[TLK_BOOL] = CAST(b8), [TLK_I32] = CAST(i32), [TLK_I64] = CAST(i64), [TLK_U32] = CAST(u32),
 		[TLK_F32] = CAST(f32), [TLK_F64] = CAST(f64),
@@ -116,6 +117,7 @@ const tl_isa_table TLK_TABLE = {
 	.bias32 = bias32, .bias64 = bias64, .dot32 = dot32, .dot64 = dot64, .axpy32 = axpy32, .axpy64 = axpy64,
 		.addrows32 = addrows32, .addrows64 = addrows64, .rotate32 = rotate32, .rotate64 = rotate64,
 	.half_across = half_across, .half_along = half_along, .half_store = half_store, .turn = transpose_w4,
+	.panel_rows = TLK_PANEL_ROWS, .panel = quantized_panel, .int8_panel = int8_panel,
 	.fft_columns32 = fft_column_job32, .fft_columns64 = fft_column_job64, .fft_rows32 = fft_row_job32,
 		.fft_rows64 = fft_row_job64,
 	.attention_softmax = attention_softmax, .attention_weights = attention_weights,

@@ -168,7 +168,7 @@ TLK_SCATTERER(bf16, uint16_t, float, tl_float_to_brain, tl_brain_to_float)
 #define TLK_NARROW(name, S) \
 	TLK_TURNER(name, S, int32_t, TLK_ASIS) TLK_LOADER(name, S, int32_t, TLK_ASIS) TLK_STORER(name, S, int32_t, (S), \
 		0) TLK_SCATTERER(name, S, int32_t, (S), TLK_ASIS)
-TLK_NARROW(u8, uint8_t) TLK_NARROW(i8, int8_t) TLK_NARROW(i16, int16_t)
+TLK_NARROW(u8, uint8_t) TLK_NARROW(i8, int8_t) TLK_NARROW(i16, int16_t) TLK_NARROW(u16, uint16_t)
 
 #define TLK_FETCH_MAX 16384
 

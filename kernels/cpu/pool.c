@@ -19,6 +19,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 #include "cpu.h"
 
@@ -307,15 +309,29 @@ static int has_tiles(void) {
 }
 #endif
 
+#if defined(__aarch64__)
+// Whether the processor has the dot products of int8 of ARMv8.2.
+static int has_dot(void) {
+#if defined(__APPLE__)
+	return 1;
+#elif defined(__linux__)
+	return getauxval(AT_HWCAP) >> 20 & 1; // HWCAP_ASIMDDP
+#else
+	return 0;
+#endif
+}
+#endif
+
 int tl_isa_has(int isa) {
 	if (isa == TLK_ISA_PLAIN) return 1;
 #if defined(__x86_64__)
-	uint32_t a, b, c, d, b7 = 0, d7 = 0, a71 = 0;
+	uint32_t a, b, c, d, b7 = 0, c7 = 0, d7 = 0, a71 = 0;
 	if (!__get_cpuid(1, &a, &b, &c, &d)) return 0;
 	int osxsave = c >> 27 & 1, fma = c >> 12 & 1, f16c = c >> 29 & 1;
 	if (!osxsave || !fma || !f16c) return 0;
-	if (__get_cpuid_count(7, 0, &a, &b7, &c, &d7) == 0) return 0;
+	if (__get_cpuid_count(7, 0, &a, &b7, &c7, &d7) == 0) return 0;
 	if (a >= 1) __get_cpuid_count(7, 1, &a71, &b, &c, &d);
+	const uint32_t vnni = c7 >> 11 & 1;
 	uint64_t x = xcr0();
 	if ((x & 6) != 6 || !(b7 >> 5 & 1)) return 0;
 	// AVX-512 F, DQ, BW and VL; the system saves opmasks and the upper registers.
@@ -323,9 +339,11 @@ int tl_isa_has(int isa) {
 	int avx512 = (b7 & want) == want && (x & 0xe6) == 0xe6;
 	switch (isa) {
 	case TLK_ISA_AVX2: return 1;
+	case TLK_ISA_AVX2_VNNI: return a71 >> 4 & 1;
 	case TLK_ISA_AVX512: return avx512;
-	case TLK_ISA_AVX512_BF16: return avx512 && (a71 >> 5 & 1);
-	case TLK_ISA_AMX: return avx512 && (d7 >> 22 & 1) && (d7 >> 24 & 1) && has_tiles();
+	case TLK_ISA_AVX512_VNNI: return avx512 && vnni;
+	case TLK_ISA_AVX512_BF16: return avx512 && vnni && (a71 >> 5 & 1);
+	case TLK_ISA_AMX: return avx512 && vnni && (d7 >> 22 & 1) && (d7 >> 24 & 3) == 3 && has_tiles();
 	}
 #endif
 	return 0;
@@ -335,7 +353,9 @@ int tl_isa(void) {
 #if defined(__x86_64__)
 	if (tl_isa_has(TLK_ISA_AMX)) return TLK_ISA_AMX;
 	if (tl_isa_has(TLK_ISA_AVX512_BF16) && !intel()) return TLK_ISA_AVX512_BF16;
+	if (tl_isa_has(TLK_ISA_AVX512_VNNI)) return TLK_ISA_AVX512_VNNI;
 	if (tl_isa_has(TLK_ISA_AVX512)) return TLK_ISA_AVX512;
+	if (tl_isa_has(TLK_ISA_AVX2_VNNI)) return TLK_ISA_AVX2_VNNI;
 	if (tl_isa_has(TLK_ISA_AVX2)) return TLK_ISA_AVX2;
 #endif
 	return TLK_ISA_PLAIN;
@@ -345,7 +365,8 @@ const char *tl_isa_name(int isa) {
 #if defined(__aarch64__)
 	return isa == TLK_ISA_PLAIN ? "neon" : "";
 #else
-	static const char *const names[] = {"plain", "avx2", "avx512", "avx512_bf16", "amx"};
+	static const char *const names[] = {"plain", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16",
+		"amx"};
 	return names[isa];
 #endif
 }
@@ -353,7 +374,7 @@ const char *tl_isa_name(int isa) {
 const tl_isa_table *tl_isa_tables(int isa) {
 #if defined(__x86_64__)
 	if (isa >= TLK_ISA_AVX512) return &tl_table_avx512;
-	if (isa == TLK_ISA_AVX2) return &tl_table_avx2;
+	if (isa >= TLK_ISA_AVX2) return &tl_table_avx2;
 #endif
 	(void)isa;
 	return &tl_table_base;
@@ -374,6 +395,17 @@ const tl_item_sorter *tl_isa_sorter(int isa) {
 #endif
 	(void)isa;
 	return NULL;
+}
+
+tl_int8_panel *tl_int8_kernel(int isa) {
+#if defined(__x86_64__)
+	if (isa == TLK_ISA_AMX) return tl_int8_amx;
+	if (isa >= TLK_ISA_AVX512_VNNI) return tl_int8_avx512_vnni;
+	if (isa == TLK_ISA_AVX2_VNNI) return tl_int8_avx2_vnni;
+#elif defined(__aarch64__)
+	if (has_dot()) return tl_int8_neon;
+#endif
+	return tl_isa_tables(isa)->int8_panel;
 }
 
 tl_fn tl_lookup(int isa, const tl_ins *q) { return tl_isa_tables(isa)->fn[q->op][q->type][q->var]; }

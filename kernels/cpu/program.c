@@ -35,6 +35,7 @@ static int64_t run_step(tl_step *s, tl_pool *pool, int isa, tl_fault *fault) {
 		return tl_run_attention(s->attention, pool, isa, s->buf, s->par);
 	case TLK_STEP_FACTOR: return tl_run_factor(s->factor, pool, isa, s->buf, s->par, fault);
 	case TLK_STEP_FFT: return tl_run_fft(s->fft, pool, isa, s->buf, s->par);
+	case TLK_STEP_QUANTIZED: return tl_run_quantized(s->quantized, pool, isa, s->buf, s->par);
 	case TLK_STEP_SORT: return tl_run_sort(s->sort, pool, isa, s->buf, s->par);
 	case TLK_STEP_COPY: memmove(s->buf[1] + s->par[1], s->buf[0] + s->par[0], (size_t)s->par[2]); return 0;
 	case TLK_STEP_ZERO: memset(s->buf[0] + s->par[0], 0, (size_t)s->par[1]); return 0;

@@ -33,7 +33,7 @@ func (l *loopCode) addCode(p *program, isa C.int, level machine.Level) bool {
 	if why != "" {
 		return false
 	}
-	k := &residentCoder{p: p, op: l.op, r: r, isa: isa, block: blockOf(r, level)}
+	k := &residentCoder{p: p, op: l.op, r: r, isa: isa, block: blockOf(r, level), inline: mostInline}
 	code := k.compile(level)
 	if code == nil {
 		return false
@@ -90,6 +90,10 @@ func blockOf(r *launch.Resident, level machine.Level) int {
 	return 1
 }
 
+// mostInline bounds the functions whose formulas are part of a loop's code, so that the code fits the first cache. The
+// code calls C for the others.
+const mostInline = 64
+
 // residentCoder compiles a resident form.
 type residentCoder struct {
 	p       *program
@@ -100,6 +104,7 @@ type residentCoder struct {
 	prog    *machine.Program
 	entries []C.tl_entry
 	carries []int // numbers of the loop's carries
+	inline  int   // how many functions may still become instructions: each takes some 30
 	vals    []machine.Value
 }
 
@@ -224,6 +229,11 @@ func (k *residentCoder) value(i int, carried []machine.Value) (ok bool) {
 	}
 	if *v, ok = k.prog.Apply(e.Op, args...); ok {
 		return true
+	}
+	if k.inline--; k.inline >= 0 && len(args) == 1 {
+		if *v, ok = k.prog.Function(e.Op, args[0]); ok {
+			return true
+		}
 	}
 	return k.call(e, v, args)
 }

@@ -30,7 +30,8 @@ func randomLoop(r *rand.Rand, n, length int64, keep bool) (l *device.Loop, eleme
 	b.Map()
 	pick := func(t ir.DType) int { return b.Cast(t, vals[r.IntN(len(vals))]) }
 	ops := []loopir.Op{loopir.OpAdd, loopir.OpSub, loopir.OpMul, loopir.OpMin, loopir.OpMax}
-	funcs := []loopir.Op{loopir.OpAbs, loopir.OpTanh, loopir.OpSin, loopir.OpFloor, loopir.OpNeg}
+	funcs := []loopir.Op{loopir.OpAbs, loopir.OpTanh, loopir.OpSin, loopir.OpFloor, loopir.OpNeg, loopir.OpExp,
+		loopir.OpLog, loopir.OpErf}
 	for range 3 + r.IntN(12) {
 		t := []ir.DType{ir.F32, ir.F32, ir.F64, ir.I32}[r.IntN(4)]
 		switch r.IntN(4) {
@@ -143,5 +144,34 @@ func TestResidentLoopsGiveTheBitsOfTheirSteps(t *testing.T) {
 			}
 			require.Equal(t, isa == "avx2" || isa == "avx512", hot.Stats()["loops_machine_code"] > 100)
 		})
+	}
+}
+
+// TestFunctionsOfLoopsGiveTheBitsOfTiles compares a loop's machine code with the C kernels on a sample of all floats.
+// With one lane, the loop calls the C code.
+func TestFunctionsOfLoopsGiveTheBitsOfTiles(t *testing.T) {
+	in := everyNth(65_521)
+	in = in[:len(in)/64*64]
+	n := int64(len(in) / 4)
+	for _, op := range []loopir.Op{loopir.OpExp, loopir.OpLog, loopir.OpTanh, loopir.OpErf} {
+		b := loopir.NewBuilder("body", 1, 0)
+		x := b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1))
+		b.Map()
+		b.Store(b.Linear(b.Buf(ir.F32, loopir.Write), -1), b.Un(op, x))
+		l := &device.Loop{Slots: 2, Length: 1, Operands: 1, Lanes: []int64{n}, Uses: b.Kernel().Bufs,
+			Steps: []device.Step{{Op: b.Kernel(), Bufs: []int{0, 1}, Params: []device.Param{device.Const(n)}}}}
+		wire := device.Wire{Operand: -1, Width: 4, Bytes: 4 * n, Kept: -1, Spare: -1}
+		from, to := wire, wire
+		from.Route, from.Operand = device.Advances, 0
+		to.Route, to.Buf = device.Advances, 1
+		l.Wires = []device.Wire{from, to}
+		for _, isa := range instructionSets() {
+			plain, hot := newDevice(t, cpu.Options{ISA: isa, Hot: -1}), newDevice(t, cpu.Options{ISA: isa, Hot: 1})
+			bufs := [][]byte{in, make([]byte, len(in))}
+			want := runLoop(t, plain, l, append([][]byte{}, bufs...))
+			got := runLoop(t, hot, l, append([][]byte{}, bufs...))
+			requireBits(t, &loopir.Kernel{Bufs: l.Uses}, got, want, "%v, %s", op, isa)
+			require.Equal(t, isa == "avx2" || isa == "avx512", hot.Stats()["loops_machine_code"] == 1)
+		}
 	}
 }

@@ -56,8 +56,11 @@ type Caps struct {
 	// Wide: the device has thousands of lanes, so launches cost more than index arithmetic, and tiles of products are
 	// large.
 	Wide bool
-	// Fourier: the device runs launch.FFT. Others get loop kernels.
-	Fourier bool
+	// Fourier: the device runs launch.FFT; Quantized: launch.Quantized. Others get loop kernels.
+	Fourier, Quantized bool
+	// FactorSide is 0 on a device that runs launch.Factor. Others factor float32 matrices in blocks: it is the side of
+	// the blocks that one launch.FactorBlock takes.
+	FactorSide int64
 	// CostlyKernels: compiling a new kernel takes longer than running most windows.
 	CostlyKernels bool
 	// GemmSums is the least number of rows and columns of products with launch.Gemm.Sums; 0: none.

@@ -144,8 +144,9 @@ func (f *flattener) wrapped(t ir.DType, v int) int {
 		return b.Bin(loopir.OpShr, b.Bin(loopir.OpShl, v, by), by)
 	}
 	switch t {
-	case ir.U8:
-		return b.And(v, b.Int(ir.I32, 255))
+	case ir.U8, ir.U16:
+		_, most := ir.Limits(t)
+		return b.And(v, b.Int(ir.I32, most))
 	case ir.I8:
 		return shifted(24)
 	case ir.I16:

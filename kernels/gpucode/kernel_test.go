@@ -67,7 +67,7 @@ func run(procs []*gpuir.Program, params []uint64, bufs [][]byte) (loopir.Fault, 
 
 func TestRandomKernelsMatchTheInterpreter(t *testing.T) {
 	seen := map[string]int{}
-	for seed := range uint64(900) {
+	for seed := range uint64(1000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		i64 := r.IntN(2) == 0
 		c := kerneltest.Random(r, kerneltest.Limits{Small: !i64})

@@ -122,6 +122,11 @@ func (m *lockstep) stmt(s *Stmt, mask []bool) error {
 			}
 			e, err := m.eval(s.B, lane)
 			m.fault = loopir.Fault{Failed: true, Elem: int64(loopir.CastBits(s.B.Type, ir.I64, e[0]))}
+			if s.C != nil && err == nil {
+				var high value
+				high, err = m.eval(s.C, lane)
+				m.fault.Elem += int64(high[0]) << 32
+			}
 			return err
 		})
 	}

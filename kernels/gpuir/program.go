@@ -134,11 +134,11 @@ const (
 	SAssign                  // Var = A
 	SFor                     // for Var = A; Var < B; Var += C: Body (I32; C > 0)
 	SIf                      // if A: Body, else Else
-	SBarrier                 // workgroup barrier for Shared; in uniform control flow
+	SBarrier                 // workgroup barrier for Shared, with Ref 1 for buffers too; in uniform control flow
 	SStore                   // buffer Ref at A (as PLoad) = B
 	SSharedSet               // array Ref at A (as PShared) = B; with C, lane C of vector A = B
 	SAtomic                  // buffer Ref at A combined with B by Mode
-	SFault                   // report event and element B (I32 or I64) where A holds
+	SFault                   // report event and element B (I32 or I64) where A holds; with C, of I32, C<<32 | B
 )
 
 // Stmt is one statement.

@@ -116,8 +116,9 @@ func (v *verifier) stmt(s *Stmt) error {
 		}
 		return nil
 	case SFault:
-		if !v.p.Checks || s.A.Type != ir.Bool || !s.B.Type.IsInt() {
-			return errors.New("fault without Checks, or not of a bool and an integer")
+		if !v.p.Checks || s.A.Type != ir.Bool || !s.B.Type.IsInt() ||
+			s.C != nil && (s.B.Type != ir.I32 || s.C.Type != ir.I32) {
+			return errors.New("fault without Checks, or not of a bool and integers")
 		}
 		return nil
 	}

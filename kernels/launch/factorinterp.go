@@ -261,6 +261,7 @@ func plainCholesky(a mat) (l mat, status int) {
 	return l, 0
 }
 
+// plainLU returns the row that was exchanged with each, from 1, and the number of the first pivot that is 0, or 0.
 func plainLU(a mat) (pivots []int, status int) {
 	for j := range min(a.m, a.n) {
 		top := j

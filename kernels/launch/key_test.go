@@ -16,7 +16,7 @@ import (
 func TestEveryFieldOfALaunchIsPartOfItsKey(t *testing.T) {
 	for _, op := range []launch.Op{
 		&launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}, &launch.Attention{Type: ir.F32}, &launch.Sort{Type: ir.F32},
-		&launch.Factor{Type: ir.F32},
+		&launch.Factor{Type: ir.F32}, &launch.FactorBlock{},
 	} {
 		t.Run(fmt.Sprintf("%T", op), func(t *testing.T) {
 			seen := map[string]string{op.Key(): "none"}

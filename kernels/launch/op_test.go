@@ -29,6 +29,7 @@ func kinds() map[string]struct {
 		"gemm_float32":      {&launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}, []uint64{2, 3, 4, 4, 1, 0, 3, 1, 0}},
 		"attention_float32": {&launch.Attention{Type: ir.F32}, attention},
 		"cholesky_float64":  {&launch.Factor{Op: launch.FactorCholesky, Type: ir.F64}, []uint64{2, 3, 3, 0, 0}},
+		"block_lu":          {&launch.FactorBlock{Op: launch.BlockLU}, []uint64{2, 3, 3, 0, 9, 3, 1, 0, 3}},
 		"sort_int32":        {&launch.Sort{Type: ir.I32}, []uint64{2, 8, 1, 4, 8, 1, 1, 0}},
 		"copy_bytes":        {launch.Copy{}, []uint64{0, 4, 8}},
 		"fill_zero":         {launch.Fill{}, []uint64{4, 8}},
@@ -72,6 +73,7 @@ func TestKeysTellLaunchesApart(t *testing.T) {
 		{&launch.Attention{Type: ir.F32}, &launch.Attention{Type: ir.F32, Pass: launch.AttentionGradQ}},
 		{&launch.Sort{Type: ir.F32}, &launch.Sort{Type: ir.F32, Descending: true}},
 		{&launch.Factor{Type: ir.F32}, &launch.Factor{Type: ir.F32, Op: launch.FactorQR}},
+		{&launch.FactorBlock{Op: launch.BlockTriangular}, &launch.FactorBlock{Op: launch.BlockTriangular, Upper: true}},
 		{launch.Copy{}, launch.Fill{}},
 	} {
 		require.NotEqual(t, pair[0].Key(), pair[1].Key())
@@ -88,6 +90,7 @@ func TestCostsOfLaunches(t *testing.T) {
 		"gemm_float32":      {Flops: 2 * 2 * 3 * 4, Bytes: 4 * (2*4 + 4*3 + 2*3)},
 		"attention_float32": {Flops: 2 * pairs * (3 + 8), Bytes: 4 * (in + results)},
 		"cholesky_float64":  {Flops: 2 * 2 * 27 / 3, Bytes: 2 * 2 * 9 * 8},
+		"block_lu":          {Flops: 2 * 27, Bytes: 2 * 2 * 9 * 4},
 		"sort_int32":        {Bytes: 2 * (8*4 + 4*(4+8))},
 		"copy_bytes":        {Bytes: 16},
 		"fill_zero":         {Bytes: 8},

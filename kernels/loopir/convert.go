@@ -20,7 +20,7 @@ func LoadBits(t ir.DType, buf []byte, i int64) uint64 {
 		return binary.LittleEndian.Uint64(buf[8*i:])
 	case ir.U8, ir.I8:
 		return ir.EncodeInt(t, int64(buf[i]))
-	case ir.I16:
+	case ir.I16, ir.U16:
 		return ir.EncodeInt(t, int64(binary.LittleEndian.Uint16(buf[2*i:])))
 	}
 	return uint64(binary.LittleEndian.Uint32(buf[4*i:]))
@@ -39,7 +39,7 @@ func StoreBits(t ir.DType, buf []byte, i int64, v uint64) {
 		binary.LittleEndian.PutUint64(buf[8*i:], v)
 	case ir.U8, ir.I8:
 		buf[i] = byte(v)
-	case ir.I16:
+	case ir.I16, ir.U16:
 		binary.LittleEndian.PutUint16(buf[2*i:], uint16(v))
 	default:
 		binary.LittleEndian.PutUint32(buf[4*i:], uint32(v))

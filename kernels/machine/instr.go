@@ -50,6 +50,7 @@ const (
 	sByte         // unsigned
 	sSigned
 	sShort
+	sUnsigned // of two bytes
 	sHalf
 	sBrain
 	sWord // four bytes
@@ -61,7 +62,7 @@ func (s storage) scale() int {
 	switch s {
 	case sBool, sByte, sSigned:
 		return 0
-	case sShort, sHalf, sBrain:
+	case sShort, sUnsigned, sHalf, sBrain:
 		return 1
 	case sWord:
 		return 2

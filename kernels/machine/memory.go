@@ -25,8 +25,8 @@ func (e *emitter) lanes(x *instr, zero bool) mask {
 }
 
 // loads are the instructions that widen elements of memory to a vector.
-var loads = [...]encoding{sBool: eLoadU8, sByte: eLoadU8, sSigned: eLoadI8, sShort: eLoadI16, sBrain: eLoadU16,
-	sHalf: eFromHalf, sWord: eMov, sLong: {pp66, map0F, 0x10, true}}
+var loads = [...]encoding{sBool: eLoadU8, sByte: eLoadU8, sSigned: eLoadI8, sShort: eLoadI16, sUnsigned: eLoadU16,
+	sBrain: eLoadU16, sHalf: eFromHalf, sWord: eMov, sLong: {pp66, map0F, 0x10, true}}
 
 // read loads a block, or its lanes, into a register.
 func (e *emitter) read(x *instr, r int) {
@@ -42,7 +42,8 @@ func (e *emitter) read(x *instr, r int) {
 }
 
 // narrowLoads are the second opcodes of moves of one element to a general register.
-var narrowLoads = [...]byte{sBool: 0xB6, sByte: 0xB6, sSigned: 0xBE, sShort: 0xBF, sBrain: 0xB7, sHalf: 0xB7}
+var narrowLoads = [...]byte{sBool: 0xB6, sByte: 0xB6, sSigned: 0xBE, sShort: 0xBF, sUnsigned: 0xB7,
+	sBrain: 0xB7, sHalf: 0xB7}
 
 // readOne loads one element. Other lanes are arbitrary.
 func (e *emitter) readOne(x *instr, r int) {
@@ -77,7 +78,7 @@ func (e *emitter) write(x *instr, r int) {
 		if enc = eTruncDB; e.level == AVX2 {
 			enc, size = encoding{ppNone, map0F, 0x13, false}, 0 // vmovlps
 		}
-	case sShort:
+	case sShort, sUnsigned:
 		if enc = eTruncDW; e.level == AVX2 {
 			enc, size = eMovStore, 0
 		}
@@ -98,7 +99,7 @@ func (e *emitter) writeOne(x *instr, r int) {
 	switch x.store {
 	case sBool, sByte, sSigned:
 		enc = encoding{pp66, map3A, 0x14, false} // vpextrb
-	case sShort, sHalf:
+	case sShort, sUnsigned, sHalf:
 		enc = encoding{pp66, map3A, 0x15, false} // vpextrw
 	case sLong:
 		if x.imm == 1 {

@@ -64,6 +64,8 @@ func storageOf(t ir.DType) storage {
 		return sSigned
 	case ir.I16:
 		return sShort
+	case ir.U16:
+		return sUnsigned
 	case ir.F16:
 		return sHalf
 	case ir.BF16:

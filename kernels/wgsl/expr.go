@@ -136,8 +136,9 @@ func (w *writer) load(n *gpuir.Node) string {
 		return fmt.Sprintf("(%s != %s(0u))", s, typeName(ir.U32, n.Width))
 	case ir.F16:
 		return fmt.Sprintf("%s(%s)", typeName(ir.F32, n.Width), s)
-	case ir.U8: // a word holds a result that has not wrapped yet
-		return fmt.Sprintf("(%s & %s(255i))", s, typeName(ir.I32, n.Width))
+	case ir.U8, ir.U16: // a word holds a result that has not wrapped yet
+		_, most := ir.Limits(b.Type)
+		return fmt.Sprintf("(%s & %s(%di))", s, typeName(ir.I32, n.Width), most)
 	case ir.I8, ir.I16: // a word holds a result that has not wrapped yet; the sign is that of the low bits
 		return fmt.Sprintf("extractBits(%s, 0u, %du)", s, 8*b.Type.Size())
 	case ir.I64:

@@ -87,7 +87,7 @@ func (w *writer) elem(t ir.DType, f bufForm) string {
 		return "u32"
 	}
 	s := map[ir.DType]string{ir.Bool: "u32", ir.I32: "i32", ir.U32: "u32", ir.F16: "f16", ir.F32: "f32", ir.I64: "i32",
-		ir.U8: "i32", ir.I8: "i32", ir.I16: "i32"}[t]
+		ir.U8: "i32", ir.I8: "i32", ir.I16: "i32", ir.U16: "i32"}[t]
 	if t == ir.I64 && w.o.I64 {
 		s = "i64"
 		if f.atomic {
@@ -251,6 +251,9 @@ func (w *writer) stmt(s *gpuir.Stmt, d int) {
 		}
 		w.line(d, "}")
 	case gpuir.SBarrier:
+		if s.Ref != 0 {
+			w.line(d, "storageBarrier();")
+		}
 		w.line(d, "workgroupBarrier();")
 	case gpuir.SStore:
 		w.store(s, d)
@@ -276,10 +279,12 @@ func (w *writer) fault(s *gpuir.Stmt, d int) {
 	w.line(d, "if (%s) {", w.expr(s.A))
 	e := w.expr(s.B)
 	lo, hi := "bitcast<u32>("+e+")", "bitcast<u32>("+e+" >> 31u)"
-	switch s.B.Type {
-	case ir.U32:
+	switch {
+	case s.C != nil:
+		hi = "bitcast<u32>(" + w.expr(s.C) + ")"
+	case s.B.Type == ir.U32:
 		lo, hi = e, "0u"
-	case ir.I64:
+	case s.B.Type == ir.I64:
 		lo, hi = "u32("+e+")", "u32("+e+" >> 32u)"
 	}
 	w.line(d+1, "loop {")

@@ -136,8 +136,8 @@ PyObject *buffer_tensor(PyObject *data, int dtype, uint8_t device, bool requires
     if (own == 0 && dtype < 0) {
         raise_text(TL_TYPE,
             "can't convert data of format '%s' without a dtype: the types are bool, uint8, int8, int16, int32, "
-            "int64, uint32, float16, bfloat16, float32, float64, complex64, complex128; "
-            "convert the array first, e.g. array.astype('int32') for uint16, or give tensor() a dtype",
+            "int64, uint16, uint32, float16, bfloat16, float32, float64, complex64, complex128; "
+            "convert the array first, e.g. array.astype('int64') for uint64, or give tensor() a dtype",
             v.format != NULL ? v.format : "B");
         goto done;
     }

@@ -35,6 +35,8 @@ PyObject *element_load(uint8_t dtype, const void *p) {
         return PyLong_FromLongLong(v.l);
     case TL_UINT32:
         return PyLong_FromUnsignedLong(v.u);
+    case TL_UINT16:
+        return PyLong_FromLong(v.h);
     case TL_FLOAT16:
         return PyFloat_FromDouble((double)tl_half_to_float(v.h));
     case TL_BFLOAT16:
@@ -49,7 +51,7 @@ PyObject *element_load(uint8_t dtype, const void *p) {
     return PyFloat_FromDouble(v.d);
 }
 
-/* Whether an integer lies in the range of a dtype. Negative numbers wrap in uint8, as in PyTorch. */
+/* Whether an integer lies in the range of a dtype. Negative numbers wrap in unsigned dtypes, as in PyTorch. */
 static bool in_range(uint8_t dtype, int64_t i) {
     int bits = 8 * (int)dtype_size(dtype);
     if (bits == 64) {
@@ -59,7 +61,7 @@ static bool in_range(uint8_t dtype, int64_t i) {
     if (dtype_kind(dtype) == KIND_INT) {
         return i >= -span / 2 && i < span / 2;
     }
-    return i < span && i > (dtype == TL_UINT8 ? -span : -1);
+    return i < span && i > -span;
 }
 
 static int store_int(uint8_t dtype, void *p, int64_t i) {

@@ -217,7 +217,7 @@ static int add_tensor(plan *p, Tensor *self, PyObject *o, int *in_dim) {
         Py_XDECREF(mask);
         return r;
     }
-    if (dtype_has_gradients(t->dtype) || t->dtype == TL_INT8 || t->dtype == TL_INT16) {
+    if (dtype_has_gradients(t->dtype) || (t->dtype != TL_BOOL && dtype_size(t->dtype) < 4)) {
         return set_error(TL_INDEX, "tensors used as indices must be long, int, byte or bool tensors");
     }
     bool mask = t->dtype == TL_BOOL && t->rank > 0;

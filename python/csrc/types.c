@@ -38,7 +38,6 @@ static const struct {
     const char *advice;
 } absent[] = {
     {"complex32", "chalf", 4, COMPLEX_ADVICE},
-    {"uint16", NULL, 2, WIDER_ADVICE},
     {"uint64", NULL, 8, WIDER_ADVICE},
     {"float8_e4m3fn", NULL, 1, FLOAT8_ADVICE},
     {"float8_e4m3fnuz", NULL, 1, FLOAT8_ADVICE},

@@ -16,6 +16,7 @@ TORCH_DTYPE = {
     "bool": torch.bool,
     "int32": torch.int32,
     "int64": torch.int64,
+    "uint16": torch.uint16,
     "uint32": torch.uint32,
     "uint8": torch.uint8,
     "int8": torch.int8,

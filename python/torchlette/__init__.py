@@ -142,6 +142,7 @@ _LAZY_NAMES = {
         "nn.functional": "alpha_dropout bilinear channel_shuffle feature_alpha_dropout max_pool1d_with_indices "
         "pairwise_distance pdist pixel_shuffle pixel_unshuffle rrelu",
         "nn.modules.rnn": "gru_cell lstm_cell rnn_relu_cell rnn_tanh_cell",
+        "quantized": "quantize",
         "serialization": "load save",
         "session": "InferenceSession",
     }.items()

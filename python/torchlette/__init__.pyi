@@ -725,6 +725,7 @@ from torchlette.nn.modules.rnn import gru_cell as gru_cell
 from torchlette.nn.modules.rnn import lstm_cell as lstm_cell
 from torchlette.nn.modules.rnn import rnn_relu_cell as rnn_relu_cell
 from torchlette.nn.modules.rnn import rnn_tanh_cell as rnn_tanh_cell
+from torchlette.quantized import quantize as quantize
 from torchlette.session import InferenceSession as InferenceSession
 
 __version__: str

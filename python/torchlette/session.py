@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from torchlette.export import ExportedProgram
+    from torchlette.onnx.graph import OnnxModule
 
 __all__ = ["InferenceSession", "IOBinding", "NodeArg"]
 
@@ -32,6 +34,8 @@ _NUMPY = {
 }
 #: How many shapes of inputs a session remembers the shapes of the outputs of.
 _MAX_SHAPES = 64
+#: How many programs a session of an ONNX graph keeps that has one for each shape.
+_MAX_PROGRAMS = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +49,11 @@ class NodeArg:
     type: str
 
 
+def _kind(dtype: _C.dtype) -> str:
+    name = str(dtype).rpartition(".")[2]
+    return _ONNX.get(name, name)
+
+
 def _args(entries: list[dict[str, Any]]) -> list[NodeArg]:
     return [
         NodeArg(
@@ -54,17 +63,6 @@ def _args(entries: list[dict[str, Any]]) -> list[NodeArg]:
         )
         for e in entries
     ]
-
-
-def _program(source: Any) -> ExportedProgram:
-    """Return the program of a path, whose kind its content tells, or the program itself."""
-    if not isinstance(source, (str, os.PathLike)):
-        if not hasattr(source, "constants") or not hasattr(source, "number"):
-            raise TypeError(f"InferenceSession: got {type(source).__name__}, want a path or an exported program")
-        return source  # type: ignore[no-any-return]
-    from torchlette.export.files import open_model
-
-    return open_model(source)
 
 
 def _device(name: Any) -> int:
@@ -77,12 +75,102 @@ def _device(name: Any) -> int:
     raise ValueError(f"InferenceSession: device: got {name!r}, want 'cpu' or 'wgpu'")
 
 
+class _Opened:
+    """A program that the engine has opened, with the shapes of the outputs for each shape of the inputs."""
+
+    def __init__(self, program: ExportedProgram, options: tuple[int, int, str]) -> None:
+        """Open a session of the engine on a device, with a number of threads and a precision."""
+        self.session = _C._session_of(program.number, [t.detach() for t in program.constants], *options)
+        ports = json.loads(_C._session_info(self.session, "session_ports"))
+        self.inputs, self.outputs = _args(ports["inputs"]), _args(ports["outputs"])
+        self.kinds = [a.type[7:-1] for a in self.outputs]
+        self._made: dict[tuple[Any, ...], list[tuple[str, tuple[int, ...]]]] = {}
+
+    def new_outputs(self, inputs: tuple[ndarray[Any, Any], ...]) -> tuple[ndarray[Any, Any], ...]:
+        """Return new arrays for the outputs of these inputs."""
+        import numpy as np
+
+        key = tuple([a.shape for a in inputs])
+        made = self._made.get(key)
+        if made is None:
+            shapes = _C._session_prepare(self.session, inputs)
+            made = [(_NUMPY.get(kind, "uint16"), shape) for kind, (_, shape) in zip(self.kinds, shapes, strict=True)]
+            if len(self._made) >= _MAX_SHAPES:
+                self._made.clear()
+            self._made[key] = made
+        return tuple([np.empty(shape, dtype) for dtype, shape in made])
+
+
+class _ByShape:
+    """An ONNX graph with a program for each shape of its inputs, and for each value of its inputs without dims."""
+
+    def __init__(self, module: OnnxModule, options: tuple[int, int, str]) -> None:
+        """Keep the graph; nothing is recorded yet."""
+        self._module, self._options = module, options
+        self._lock = threading.Lock()
+        self._programs: dict[tuple[Any, ...], _Opened] = {}
+        specs = list(module.input_specs())
+        self._shapes = {name: shape for name, _, shape in specs}
+        self.inputs = [NodeArg(name, list(shape), f"tensor({_kind(dtype)})") for name, dtype, shape in specs]
+        self.outputs = [NodeArg(name, shape, f"tensor({_kind(dtype)})") for name, dtype, shape in module.output_specs()]
+
+    def opened(self, inputs: tuple[ndarray[Any, Any], ...]) -> tuple[_Opened, tuple[ndarray[Any, Any], ...]]:
+        """Return the program for these inputs, and those of them that it takes."""
+        fixed: dict[str, Any] = {}
+        rest = []
+        for (name, shape), a in zip(self._shapes.items(), inputs, strict=True):
+            if len(shape) != a.ndim:
+                raise ValueError(f"session: input {name!r}: got the shape {list(a.shape)}, want {shape}")
+            if not shape:
+                fixed[name] = a.item()
+                continue
+            rest.append(a)
+            for want, got in zip(shape, a.shape, strict=True):
+                if fixed.setdefault(want, got) != got if isinstance(want, str) else want != got:
+                    raise ValueError(f"session: input {name!r}: got the shape {list(a.shape)}, want {shape}")
+        key = tuple(fixed.items())
+        with self._lock:
+            found = self._programs.get(key)
+            if found is None:
+                found = _Opened(self._module.program(fixed), self._options)
+                if len(self._programs) >= _MAX_PROGRAMS:
+                    del self._programs[next(iter(self._programs))]
+                self._programs[key] = found
+        return found, tuple(rest)
+
+
+def _opened(source: Any, options: tuple[int, int, str]) -> _Opened | _ByShape:
+    """Open the program of a path, whose kind its content tells, or the program itself.
+
+    An ONNX graph that is a program at given sizes only, or whose branches depend on a number, gets one for each shape.
+    """
+    if not isinstance(source, (str, os.PathLike)):
+        if not hasattr(source, "constants") or not hasattr(source, "number"):
+            raise TypeError(f"InferenceSession: got {type(source).__name__}, want a path or an exported program")
+        return _Opened(source, options)
+    from torchlette.export.files import open_model, read_onnx
+
+    module = read_onnx(source)
+    if module is None:
+        return _Opened(open_model(source), options)
+    try:
+        program = module.program()
+    except (ValueError, RuntimeError):
+        if all(shape and all(isinstance(n, int) for n in shape) for _, _, shape in module.input_specs()):
+            raise
+        return _ByShape(module, options)
+    return _Opened(program, options)
+
+
 class InferenceSession:
     """A program that runs on changing inputs.
 
     Any thread may run it, and many sessions may run at once. A session on the CPU has threads and packed copies of its
     weights of its own. Sizes that the program leaves open may differ from run to run; the session keeps the plans of
     the 16 latest shapes.
+
+    An ONNX graph may have no program for all sizes, e.g. where branches depend on a number that is an input. The
+    session then records a program for each shape of the inputs, and for each value of inputs without dims.
     """
 
     def __init__(
@@ -112,15 +200,13 @@ class InferenceSession:
         low = "" if precision is None else str(precision).rpartition(".")[2]
         if low not in ("", "float16", "bfloat16"):
             raise ValueError(f"InferenceSession: precision: got {precision!r}, want float16, bfloat16 or None")
-        program = _program(path_or_program)
-        tensors = [t.detach() for t in program.constants]
-        self._session = _C._session_of(program.number, tensors, _device(device), threads or 0, low)
+        ports = _opened(path_or_program, (_device(device), threads or 0, low))
+        self._by_shape = ports if isinstance(ports, _ByShape) else None
+        self._opened = ports if isinstance(ports, _Opened) else None
         self._device = _C.device(device)
-        ports = json.loads(_C._session_info(self._session, "session_ports"))
-        self._inputs, self._outputs = _args(ports["inputs"]), _args(ports["outputs"])
+        self._inputs, self._outputs = ports.inputs, ports.outputs
         self._names = [a.name for a in self._inputs]
         self._kinds = [a.type[7:-1] for a in self._outputs]
-        self._made: dict[tuple[Any, ...], list[tuple[str, tuple[int, ...]]]] = {}
 
     def get_inputs(self) -> list[NodeArg]:
         """Return the inputs: objects with ``name``, ``shape`` and ``type``."""
@@ -148,9 +234,9 @@ class InferenceSession:
             ValueError: An input is missing, unknown, or of another dtype or shape; an output is unknown. The session
                 can be used on.
         """
-        inputs = self._arrays(input_feed)
-        outputs = self._new_outputs(inputs)
-        _C._session_run(self._session, inputs, outputs)
+        opened, inputs = self._for(self._arrays(input_feed))
+        outputs = opened.new_outputs(inputs)
+        _C._session_run(opened.session, inputs, outputs)
         if output_names is None:
             return list(outputs)
         return [outputs[self._output(name)] for name in output_names]
@@ -180,19 +266,19 @@ class InferenceSession:
             arrays.append(a)
         return tuple(arrays)
 
-    def _new_outputs(self, inputs: tuple[ndarray[Any, Any], ...]) -> tuple[ndarray[Any, Any], ...]:
-        """Return new arrays for the outputs of these inputs."""
-        import numpy as np
+    def _for(self, inputs: tuple[ndarray[Any, Any], ...]) -> tuple[_Opened, tuple[ndarray[Any, Any], ...]]:
+        """Return the program for these inputs, and those of them that it takes."""
+        if self._by_shape is None:
+            assert self._opened is not None
+            return self._opened, inputs
+        opened, inputs = self._by_shape.opened(inputs)
+        self._opened = opened
+        return opened, inputs
 
-        key = tuple([a.shape for a in inputs])
-        made = self._made.get(key)
-        if made is None:
-            shapes = _C._session_prepare(self._session, inputs)
-            made = [(_NUMPY.get(kind, "uint16"), shape) for kind, (_, shape) in zip(self._kinds, shapes, strict=True)]
-            if len(self._made) >= _MAX_SHAPES:
-                self._made.clear()
-            self._made[key] = made
-        return tuple([np.empty(shape, dtype) for dtype, shape in made])
+    def _info(self, what: str) -> Any:
+        if self._opened is None:
+            raise RuntimeError("session: this graph has a program for each shape: run it first")
+        return json.loads(_C._session_info(self._opened.session, what))
 
     def __call__(self, *tensors: _C.Tensor) -> Any:
         """Run the program on tensors, in the order of the inputs.
@@ -232,7 +318,7 @@ class InferenceSession:
             last step of each. ``constant_bytes``, ``packed_bytes``, ``output_bytes``: weights and constants, their
             packed copies, outputs. ``input_shapes``: the shapes of the plan.
         """
-        plan: dict[str, Any] = json.loads(_C._session_info(self._session, "session_memory"))
+        plan: dict[str, Any] = self._info("session_memory")
         return plan
 
     def profile(self) -> list[dict[str, Any]]:
@@ -242,7 +328,7 @@ class InferenceSession:
             For each step in order: ``op``, the primitive, ``kernel``, ``shape`` of the result, ``time_us``, ``flops``,
             ``bytes`` and ``device``.
         """
-        steps: list[dict[str, Any]] = json.loads(_C._session_info(self._session, "session_profile"))
+        steps: list[dict[str, Any]] = self._info("session_profile")
         return steps
 
 
@@ -257,7 +343,10 @@ class IOBinding:
         self._bound: Any = None
 
     def bind_input(self, name: str, array: ndarray[Any, Any]) -> None:
-        """Bind an array, which must be contiguous. Its contents may change between runs."""
+        """Bind an array, which must be contiguous. Its contents may change between runs.
+
+        An ONNX graph that has a program for each shape takes the values of inputs without dims when they are bound.
+        """
         if name not in self._of._names:
             raise ValueError(f"session: unknown input {name!r}: want {self._of._names}")
         self._in[name], self._bound = array, None
@@ -285,7 +374,8 @@ class IOBinding:
                     raise ValueError(f"session: input {name!r}: a bound array must be contiguous and aligned")
             import numpy as np
 
-            for port, new in zip(self._of._outputs, self._of._new_outputs(inputs), strict=True):
+            opened, taken = self._of._for(inputs)
+            for port, new in zip(self._of._outputs, opened.new_outputs(taken), strict=True):
                 given = self._out.get(port.name)
                 if given is None:
                     self._out[port.name] = given = new
@@ -296,5 +386,5 @@ class IOBinding:
                     )
                 if any(np.may_share_memory(given, x) for x in inputs):
                     raise ValueError(f"session: output {port.name!r} shares memory with an input")
-            self._bound = _C._session_bind(self._of._session, inputs, tuple(self.get_outputs()))
+            self._bound = _C._session_bind(opened.session, taken, tuple(self.get_outputs()))
         return self._bound

@@ -142,11 +142,13 @@ func registerShrinkingActivations() {
 		samples("T(3,4)", "T(3), 0.1")...)
 	activation("hardshrink", ", Scalar lambd=0.5", "x, 0 where |x| <= lambd.", false, func(a *op.Args, x op.Val) op.Val {
 		l := a.Scalar()
+		x = prim.Flat(a.B, x)
 		return prim.Where(a.B, prim.Le(a.B, prim.Abs(a.B, x), l), op.FloatVal(0), x)
 	}, samples("T(3,4)", "T(3), 0.1")...)
 	activation("threshold", ", Scalar threshold, Scalar value", "x above the threshold, value elsewhere.", true,
 		func(a *op.Args, x op.Val) op.Val {
 			t, v := a.Scalar(), a.Scalar()
+			x = prim.Flat(a.B, x)
 			return prim.Where(a.B, prim.Le(a.B, x, t), v, x)
 		}, samples("T(3,4), 0.1, 20.0")...)
 	activation("glu", ", int dim=-1", "The first half times the sigmoid of the second.", false, evalGLU,
@@ -155,6 +157,7 @@ func registerShrinkingActivations() {
 
 func evalLeakyReLU(a *op.Args, x op.Val) op.Val {
 	needFloat("leaky_relu_cpu", x)
+	x = prim.Flat(a.B, x)
 	return prim.Where(a.B, prim.Gt(a.B, x, op.FloatVal(0)), x, prim.Mul(a.B, x, a.Scalar()))
 }
 
@@ -211,6 +214,7 @@ func hardtanh(b op.Builder, x, lo, hi op.Val) op.Val {
 	if lo.Float() > hi.Float() {
 		fail(ir.ErrValue, "min_val cannot be greater than max_val")
 	}
+	x = prim.Flat(b, x)
 	y := prim.Where(b, prim.Ge(b, x, hi), hi, x)
 	return prim.Where(b, prim.Le(b, x, lo), lo, y)
 }
@@ -227,6 +231,7 @@ func evalSoftshrink(a *op.Args, x op.Val) op.Val {
 		fail(ir.ErrRuntime, "lambda must be greater or equal to 0, but found to be %g.", l)
 	}
 	b := a.B
+	x = prim.Flat(b, x)
 	y := prim.Where(b, prim.Lt(b, x, op.FloatVal(-l)), prim.Add(b, x, op.FloatVal(l)), op.FloatVal(0))
 	return prim.Where(b, prim.Gt(b, x, op.FloatVal(l)), prim.Sub(b, x, op.FloatVal(l)), y)
 }
@@ -269,6 +274,7 @@ func evalPReLU(a *op.Args) []op.Val {
 	} else {
 		w = prim.Reshape(a.B, w, nil)
 	}
+	x = prim.Flat(a.B, x)
 	neg := prim.Mul(a.B, x, expand(a.B, w, shape))
 	return a.Ret(prim.Where(a.B, prim.Gt(a.B, x, op.FloatVal(0)), x, neg))
 }

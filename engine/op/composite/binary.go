@@ -479,10 +479,17 @@ func logAddExp(b op.Builder, x, y op.Val, ln float64) op.Val {
 		return prim.LogAddExp(b, x, y)
 	}
 	narrow := widen(b, d, &x, &y)
-	m := b.Detach(prim.Maximum(b, x, y))
-	m = prim.Where(b, isInf(b, m), op.FloatVal(0), m)
-	part := func(v op.Val) op.Val { return prim.Exp(b, affine(b, prim.Sub(b, v, m), ln, 0)) }
-	return narrow(prim.Add(b, affine(b, prim.Log(b, prim.Add(b, part(x), part(y))), 1/ln, 0), m))
+	most := prim.Maximum(b, x, y)
+	m := b.Detach(most)
+	infinite := isInf(b, m)
+	m = prim.Where(b, infinite, op.FloatVal(0), m)
+	// Beside infinity the other operand does not count. There the sum, whose gradient is infinity over infinity, sees 0.
+	beside := prim.BitwiseAnd(b, infinite, prim.Ne(b, x, y))
+	part := func(v op.Val) op.Val {
+		return prim.Exp(b, affine(b, prim.Sub(b, prim.Where(b, beside, op.FloatVal(0), v), m), ln, 0))
+	}
+	sum := prim.Add(b, affine(b, prim.Log(b, prim.Add(b, part(x), part(y))), 1/ln, 0), m)
+	return narrow(prim.Where(b, beside, most, sum))
 }
 
 func xlogy(b op.Builder, x, y op.Val) op.Val { return timesLog(b, x, y, prim.Log, math.Log) }

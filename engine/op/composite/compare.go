@@ -122,6 +122,8 @@ func refuseOverflow(v op.Val, d ir.DType) {
 	switch d {
 	case ir.U8: // negative numbers wrap
 		name, fits = "uint8_t", f >= -math.MaxUint8 && f <= math.MaxUint8
+	case ir.U16: // negative numbers wrap
+		name, fits = "uint16_t", f >= -math.MaxUint16 && f <= math.MaxUint16
 	case ir.I8, ir.I16:
 		lo, hi := ir.Limits(d)
 		name, fits = d.String()+"_t", f >= float64(lo) && f <= float64(hi)

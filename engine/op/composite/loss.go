@@ -169,7 +169,7 @@ func registerClassLosses() {
 				fail(ir.ErrValue, "Expected 1 or more dimensions (got 0)")
 			}
 			checkClasses(x, t)
-			return a.Ret(classLoss(a.B, x, t, w, ignore, how, 0))
+			return a.Ret(classLoss(a.B, prim.Flat(a.B, x), t, w, ignore, how, 0))
 		},
 	})
 	op.Register(op.Def{

@@ -138,7 +138,8 @@ func registerMaxPool(d int) {
 		padding, _ := a.IntList()
 		dilation, _ := a.IntList()
 		in := pooled(name, x, d)
-		return prim.WindowMax(a.B, x, poolingOf(name, in, kernel, stride, padding, dilation, a.Bool()).windows())
+		w := poolingOf(name, in, kernel, stride, padding, dilation, a.Bool()).windows()
+		return prim.WindowMax(a.B, prim.Flat(a.B, x), w)
 	}
 	sizes, kernel, padding := poolSizes(d)
 	s := samples("T(2,3,"+sizes+"), "+kernel, "T(3,"+sizes+"), "+kernel+", 2", "T(2,3,"+sizes+"), "+kernel+", 2, "+padding+
@@ -184,7 +185,7 @@ func registerAvgPool(d int) {
 			in := pooled(name, x, d)
 			p := poolingOf(name, in, kernel, stride, padding, nil, a.Bool())
 			include := a.Bool()
-			sum := prim.WindowSum(a.B, x, p.windows())
+			sum := prim.WindowSum(a.B, prim.Flat(a.B, x), p.windows())
 			if d > 1 {
 				if over, given := a.OptInt(); given {
 					if over == 0 {
@@ -242,7 +243,7 @@ func registerAdaptive(d int) {
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
 			in := spatial(mean, x, d)
-			return a.Ret(adaptiveMean(a.B, x, in, adaptiveSizes(a, in)))
+			return a.Ret(adaptiveMean(a.B, prim.Flat(a.B, x), in, adaptiveSizes(a, in)))
 		},
 	})
 	largest := fmt.Sprintf("adaptive_max_pool%dd", d)
@@ -257,7 +258,7 @@ func registerAdaptive(d int) {
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
 			in := spatial(largest, x, d)
-			return a.Ret(adaptiveMax(a.B, x, in, adaptiveSizes(a, in)))
+			return a.Ret(adaptiveMax(a.B, prim.Flat(a.B, x), in, adaptiveSizes(a, in)))
 		},
 	})
 }

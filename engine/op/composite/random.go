@@ -239,7 +239,7 @@ func exactLimit(d ir.DType) int64 {
 	switch d {
 	case ir.Bool:
 		return 2
-	case ir.U8, ir.I8, ir.I16:
+	case ir.U8, ir.I8, ir.I16, ir.U16:
 		_, most := ir.Limits(d)
 		return most + 1
 	case ir.F16:

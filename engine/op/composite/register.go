@@ -42,6 +42,7 @@ func init() {
 	registerVmapOps()
 	registerForwardOps()
 	registerFFTOps()
+	registerQuantizedOps()
 	setGradFns()
 	setAutocast()
 	setNewViews()

@@ -26,6 +26,12 @@ func setFoldRules() {
 		}
 		return []int{1}
 	}))
+	op.SetBatch(pQuantizedProduct, op.BatchFold, batchFold(batchFirst, func(c *op.BatchCall) (weights []int) {
+		for i := 1; i < len(c.In); i++ {
+			weights = append(weights, i)
+		}
+		return weights
+	}))
 	op.SetBatch(pRecurrenceGrad, op.BatchFold, batchFold(beforeLast, func(*op.BatchCall) []int { return []int{1} }))
 }
 

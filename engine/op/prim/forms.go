@@ -54,7 +54,9 @@ var forms = map[string]string{
 	"adam_step": "p, g, m, v, vmax?, [overflow, bias1, bias2]?, lr, beta1, beta2, eps, weight_decay, [bias1, bias2]?, " +
 		"1-beta1, 1-beta2 {decoupled, amsgrad, maximize, has overflow} -> p, m, v, vmax? (in place where possible; the old " +
 		"values where overflow is not 0)",
-	"fft":    "x {variant, dim, n, bits of a factor} -> y (complex numbers are pairs along a last dim)",
+	"fft": "x {variant, dim, n, bits of a factor} -> y (complex numbers are pairs along a last dim)",
+	"quantized_product": "x[m, k], w, scale, offset?, bias? {bits, group, n, has offset, has bias, dynamic} -> y[m, n] " +
+		"(weights in words, by panels of outputs)",
 	"scan":   "x {dim, operation} -> y",
 	"sort":   "x {k, dim, descending} -> values, indices",
 	"search": "rows, x {right} -> places",

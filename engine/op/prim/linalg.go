@@ -8,9 +8,9 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// The factorisations of the matrices in the last two dims. They run on the CPU: operands on another device are copied
-// there and the results back, in the same window. Attributes: the option bits of launch.Factor; and twice a Failure,
-// plus 1 where there is a batch of matrices.
+// The factorisations of the matrices in the last two dims. Those that ownDevice names run on the operands' device. The
+// others run on the CPU: operands on another device are copied there and the results back, in the same window.
+// Attributes: the option bits of launch.Factor; and twice a Failure, plus 1 where there is a batch of matrices.
 
 var (
 	pCholesky, pLUFactor, pLUPermutation, pLinearSolve, pTriangularSolve op.PrimID
@@ -214,10 +214,21 @@ func registerLinalgPrims() {
 		})})
 }
 
-// factored emits p on the CPU, or on Meta, and returns the results on the operands' device.
+// ownDevice reports that p runs on any device, for matrices of this dtype.
+func ownDevice(p op.PrimID, d ir.DType, option int64) bool {
+	switch p {
+	case pLUPermutation:
+		return true
+	case pCholesky, pLUFactor, pLinearSolve, pTriangularSolve, pQR:
+		return d == ir.F32 && option&pairsOption == 0
+	}
+	return false
+}
+
+// factored emits p on a device that runs it, or on Meta, and returns the results on the operands' device.
 func factored(b op.Builder, p op.PrimID, option int64, f Failure, more []int64, in ...op.Val) []op.Val {
 	dev, work, one := in[0].Device(), ir.CPU, 2 // ranks are those of complex elements
-	if dev == ir.Meta {
+	if dev == ir.Meta || ownDevice(p, in[0].DType(), option) {
 		work = dev
 	}
 	if p == pLUPermutation {

@@ -1,6 +1,7 @@
 package prim
 
 import (
+	"math"
 	"slices"
 
 	"github.com/torchlette/torchlette/engine/op"
@@ -42,9 +43,8 @@ func loopInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error
 	if l.While && (l.Xs > 0 || len(results) != l.Carries || l.Carries == 0 || ir.AvalOf(want[0]).DType != ir.Bool) {
 		return nil, ir.Errorf(ir.ErrRuntime, "loop: the condition is no carry, or there are xs or ys")
 	}
-	if l.While && ir.AvalOf(want[0]).Layout.Numel != 1 {
-		return nil, ir.Errorf(ir.ErrNotImplemented, "lax.cond, lax.switch and lax.while_loop: the condition differs in the "+
-			"elements that vmap maps: use torchlette.where")
+	if l.While && ir.AvalOf(want[0]).Layout.Rank() > 0 {
+		return nil, ir.Errorf(ir.ErrInternal, "loop: the condition is no scalar")
 	}
 	if b.DrawsTaken() > 0 {
 		n += 2
@@ -102,6 +102,9 @@ const keepBytes = 4 << 20
 // LoopOver runs a body l.Length times, at least once, and returns the last carries and the stacked results. in are the
 // operands without seed and Philox offset; l.Keep is ignored.
 func LoopOver(b op.Builder, l op.Loop, in []op.Val) []op.Val {
+	if l.While && len(in[0].Shape()) > 0 {
+		return masked(b, l, in)
+	}
 	in = slices.Clone(in)
 	for i := range in {
 		in[i] = Contiguous(b, in[i])
@@ -117,13 +120,34 @@ func LoopOver(b op.Builder, l op.Loop, in []op.Val) []op.Val {
 	return segmented(b, l, in)[:results]
 }
 
+// masked runs a loop whose condition is a bool for each element of a batch until all are false.
+func masked(b op.Builder, l op.Loop, in []op.Val) []op.Val {
+	alive := AnyElement(b, in[0])
+	l.ID = b.(op.BodyBuilder).MaskedBody(&l)
+	l.Carries++
+	return LoopOver(b, l, slices.Concat([]op.Val{alive}, in))[1:]
+}
+
+// AnyElement is whether any element of a bool tensor is true.
+func AnyElement(b op.Builder, x op.Val) op.Val {
+	return Amax(b, Reshape(b, x, []int64{ir.Numel(x.Shape())}), []int64{0})
+}
+
+// endlessDraws is how many iterations of a loop that only its condition ends have Philox offsets of their own. What is
+// drawn after the loop begins behind them.
+const endlessDraws = 1 << 40
+
 // drawnLoop records a loop with fresh draws. It keeps its carries where it is differentiated.
 func drawnLoop(b op.Builder, l op.Loop, in []op.Val) []op.Val {
 	if n := int64(l.Body().DrawsTaken()); n > 0 {
-		if l.While && l.Length > 1 {
-			fail(ir.ErrNotImplemented, "lax.while_loop: the body draws random numbers: how many is not known. Use lax.scan")
+		length := l.Length
+		if l.While {
+			length = min(length, endlessDraws)
 		}
-		seed, first := b.(op.BodyBuilder).DrawMany(n * l.Length)
+		if n > math.MaxInt64/length {
+			fail(ir.ErrNotImplemented, "loop: %d iterations of a body that takes %d random offsets are too many", length, n)
+		}
+		seed, first := b.(op.BodyBuilder).DrawMany(n * length)
 		in = append(slices.Clip(in), seed, first)
 	}
 	return recordLoop(b, l, in)
@@ -204,7 +228,8 @@ func segmented(b op.Builder, l op.Loop, in []op.Val) []op.Val {
 	return outs
 }
 
-// batchLoopBody: the body computes the batch, so the loop stays one. A condition that differs in the batch is refused.
+// batchLoopBody: the body computes the batch, so the loop stays one. Where a condition differs in the batch, the loop
+// ends with the last element, and each element keeps its carries from its own end on.
 func batchLoopBody(c *op.BatchCall) []op.Val {
 	l, n := *op.LoopOf(c.Attr), len(c.Sizes)
 	body := l.Body()
@@ -230,7 +255,15 @@ func batchLoopBody(c *op.BatchCall) []op.Val {
 		}
 		in[i] = Contiguous(c.B, in[i])
 	}
+	plain := l.ID
 	l.ID = c.B.(op.BodyBuilder).BatchBody(&l, batched, c.Sizes)
+	if l.While && !batched[0] && l.Body().Outcomes()[0] != l.Body().Operands()[0] { // it differs in the batch
+		in[0], batched[0], l.ID = Contiguous(c.B, spreadBatch(c, c.In[0])), true, plain
+		l.ID = c.B.(op.BodyBuilder).BatchBody(&l, batched, c.Sizes)
+	}
+	if l.While && batched[0] {
+		return masked(c.B, l, in)
+	}
 	outs := slices.Clone(emitLoop(c.B, l, in))
 	for k := range outs {
 		switch {

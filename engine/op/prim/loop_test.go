@@ -14,12 +14,12 @@ import (
 type body struct {
 	op.Body
 	in, out []ir.AvalID
-	draws   uint32
+	draws   uint64
 }
 
 func (b *body) Operands() []ir.AvalID { return b.in }
 func (b *body) Outcomes() []ir.AvalID { return b.out }
-func (b *body) DrawsTaken() uint32    { return b.draws }
+func (b *body) DrawsTaken() uint64    { return b.draws }
 func (b *body) Digest() uint64        { return uint64(len(b.in)) }
 func (b *body) Like(o op.Body) bool   { return o == op.Body(b) }
 
@@ -29,7 +29,7 @@ func floats32(shape ...int64) ir.AvalID { return ir.InternAval(ir.F32, 0, ir.Den
 func TestLoopInfersItsResults(t *testing.T) {
 	vec, one := floats32(3), floats32()
 	flag := ir.InternAval(ir.Bool, 0, ir.DenseLayout(nil)).ID
-	id := func(in, out []ir.AvalID, draws uint32) int64 {
+	id := func(in, out []ir.AvalID, draws uint64) int64 {
 		return op.InternBody(&body{in: in, out: out, draws: draws})
 	}
 	val := func(a ir.AvalID) op.Val {
@@ -52,7 +52,7 @@ func TestLoopInfersItsResults(t *testing.T) {
 		"want float":   {good, []op.Val{in[0], in[0], in[2]}},
 		"changes":      {op.Loop{ID: id([]ir.AvalID{vec}, []ir.AvalID{one}, 0), Carries: 1, Length: 1}, in[:1]},
 		"no carry":     {op.Loop{ID: plain, Carries: 1, Length: 1, While: true}, in},
-		"vmap": {op.Loop{ID: id([]ir.AvalID{ir.InternAval(ir.Bool, 0, ir.DenseLayout([]int64{2})).ID},
+		"no scalar": {op.Loop{ID: id([]ir.AvalID{ir.InternAval(ir.Bool, 0, ir.DenseLayout([]int64{2})).ID},
 			[]ir.AvalID{ir.InternAval(ir.Bool, 0, ir.DenseLayout([]int64{2})).ID}, 0), Carries: 1, Length: 1, While: true},
 			[]op.Val{val(flag)}},
 	}

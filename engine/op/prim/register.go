@@ -23,6 +23,7 @@ func init() {
 	registerLoopPrims()
 	registerComplexPrims()
 	registerFFT()
+	registerQuantized()
 	setForms()
 	setBatchRules()
 	setJVPRules()

@@ -40,6 +40,9 @@ func registerScan() {
 			case ScanSum:
 				return []op.Val{sumFrom(b, g, dim)}
 			case ScanProd:
+				if b.NeedsGrad(c.In[0]) && count(c.Attr[:1], c.In[0].Shape()) <= maxPairwiseProd {
+					return []op.Val{cumprodPairwise(b, g, c.In[0], dim)}
+				}
 				return []op.Val{cumprodGrad(b, g, c.In[0], c.Out[0], dim)}
 			case ScanLogSum:
 				return []op.Val{logcumsumexpGrad(b, g, c.In[0], c.Out[0], dim)}
@@ -64,6 +67,26 @@ func cumprodGrad(b op.Builder, g, x, y op.Val, dim int64) op.Val {
 	others := Scan(b, Where(b, first, num(1), x), dim, ScanProd)
 	atZero := sumFrom(b, Where(b, before, num(0), Mul(b, g, others)), dim)
 	return Where(b, before, direct, Where(b, first, atZero, num(0)))
+}
+
+// cumprodPairwise is the same by n running products, in each of which one element is replaced by 1: element k is the
+// sum over i >= k of gy[i] times the product of the elements up to i without x[k]. It is differentiable at zeros.
+func cumprodPairwise(b op.Builder, g, x op.Val, dim int64) op.Val {
+	if len(x.Shape()) == 0 {
+		return g
+	}
+	last := int64(len(x.Shape()) - 1)
+	rows := func(v op.Val) op.Val { // [..., n, n], of which each row is v
+		v = Unsqueeze(b, Transpose(b, v, dim, last), last)
+		shape := slices.Clone(v.Shape())
+		shape[last] = shape[last+1]
+		return Expand(b, v, shape)
+	}
+	wide := rows(x)
+	upper := Tri(b, OnesLike(b, b.Detach(wide)), 0, true)
+	others := Scan(b, Where(b, eye(b, wide), num(1), wide), last+1, ScanProd)
+	sum := Sum(b, Mul(b, Mul(b, rows(g), others), upper), []int64{last + 1})
+	return Transpose(b, sum, dim, last)
 }
 
 // logcumsumexpGrad is exp(x) times the sum from the element on of g*exp(-y), in logarithms, separately for positive and

@@ -219,8 +219,19 @@ func ViewVJP(b op.Builder, step op.ViewOp, cot op.Val, inLayout, outLayout *ir.L
 		return Permute(b, cot, inverse)
 	case op.ViewExpand:
 		return SumTo(b, cot, inLayout.Shape)
+	case op.ViewFlat:
+		return cot
 	}
 	return stridedVJP(b, cot, inLayout, outLayout, inOffset, outOffset)
+}
+
+// Flat is x. A function that is piecewise linear in Flat(x) has a gradient that depends on x, with derivative 0: so the
+// second derivative is 0, as in PyTorch, rather than a missing path.
+func Flat(b op.Builder, x op.Val) op.Val {
+	if !b.NeedsGrad(x) || x.DType().IsComplex() {
+		return x
+	}
+	return b.View(x, x.L(), x.Offset, op.ViewOp{Kind: op.ViewFlat})
 }
 
 // SumTo sums x over the dims in which shape broadcasts to x's shape.

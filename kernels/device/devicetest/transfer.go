@@ -17,7 +17,7 @@ import (
 func (s *suite) caps(t *testing.T) {
 	c := s.d.Caps()
 	assert.NotEmpty(t, c.Name)
-	for _, d := range []ir.DType{ir.Bool, ir.I32, ir.I64, ir.U32, ir.F16, ir.F32, ir.U8, ir.I8, ir.I16} {
+	for _, d := range []ir.DType{ir.Bool, ir.I32, ir.I64, ir.U32, ir.F16, ir.F32, ir.U8, ir.I8, ir.I16, ir.U16} {
 		assert.Positive(t, c.Storage[d], "%s", d)
 	}
 	assert.GreaterOrEqual(t, c.MaxStorageBuffers, 8)

@@ -298,3 +298,27 @@ def test_a_result_with_dims_is_refused() -> None:
     for lib in (torch, torchlette):
         with pytest.raises(RuntimeError):
             lib.func.grad(lambda x: x * 2)(lib.ones(2))
+
+
+@pytest.mark.parametrize("name", ["jacrev", "jacfwd"])
+def test_jacobians_of_complex_functions_are_refused(name: str) -> None:
+    for t in (torch, torchlette):
+        jacobian = getattr(t.func, name)
+        with pytest.raises(RuntimeError, match=f"{name}: Expected all inputs to be real"):
+            jacobian(lambda x: x.conj())(t.ones(2, dtype=t.complex64))
+        with pytest.raises(RuntimeError, match=f"{name}: Expected all outputs to be real"):
+            jacobian(lambda x, t=t: t.complex(x, x))(t.ones(2))
+
+
+def test_transforms_name_what_they_cannot_push_or_pull() -> None:
+    for t in (torch, torchlette):
+        x = t.ones(2)
+        with pytest.raises(RuntimeError, match="primals to only contain Tensors"):
+            t.func.jvp(t.sin, (1.0,), (x,))
+        with pytest.raises(RuntimeError, match="tangents to only contain Tensors"):
+            t.func.jvp(t.sin, (x,), (1.0,))
+        for empty in (None, ()):
+            with pytest.raises(RuntimeError, match="non-empty output"):
+                t.func.jvp(lambda _, empty=empty: empty, (x,), (x,))
+            with pytest.raises(RuntimeError, match="non-empty output"):
+                t.func.vjp(lambda _, empty=empty: empty, x)

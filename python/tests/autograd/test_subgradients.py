@@ -135,3 +135,18 @@ def test_the_second_derivative_of_relu_is_zero_and_not_a_missing_path() -> None:
         (slope,) = lib.autograd.grad(lib.relu(x).sum(), x, create_graph=True)
         (second,) = lib.autograd.grad(slope.sum(), x)
         assert (slope.tolist(), second.tolist()) == ([0.0, 0.0, 1.0, 1.0], [0.0] * 4)
+
+
+@pytest.mark.parametrize("name", ["logaddexp", "logaddexp2"])
+@pytest.mark.parametrize(
+    "pair", [(math.inf, 1), (1, math.inf), (-math.inf, 1), (math.inf, -math.inf), (1, 1), (80, -80)]
+)
+def test_a_logarithm_of_a_sum_beside_infinity_has_the_gradients_of_the_larger_operand(name, pair):
+    def gradients(lib):
+        x, y = (lib.tensor([float(v)], requires_grad=True) for v in pair)
+        z = getattr(lib, name)(x, y)
+        z.sum().backward()
+        return [t.tolist() for t in (z.detach(), x.grad, y.grad)]
+
+    for got, want in zip(gradients(torchlette), gradients(torch), strict=True):
+        assert got == pytest.approx(want)

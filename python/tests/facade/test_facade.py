@@ -58,6 +58,22 @@ def test_names_that_scripts_use():
     assert torch._C._log_api_usage_once("a library's class") is None
 
 
+def test_a_library_can_ask_whether_a_transform_is_in_progress():
+    seen = []
+
+    def f(x):
+        seen.append(torch._C._are_functorch_transforms_active())
+        return (x * x).sum()
+
+    x = torch.ones(3)
+    f(x)
+    torch.func.grad(f)(x)
+    torch.func.vmap(f)(x)
+    torch.func.jvp(f, (x,), (x,))
+    f(x)
+    assert seen == [False, True, True, True, False]
+
+
 def test_tensors_of_the_facade_are_read_like_numbers():
     t = torch.ones(1) * 1.5
     assert float(t) == 1.5

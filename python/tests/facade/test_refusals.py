@@ -62,8 +62,8 @@ def test_refusals_say_what_to_do(call: Any, error: type[Exception], says: str) -
 
 
 def test_arrays_of_unknown_types_say_what_to_do() -> None:
-    """There is no uint16: the text names the conversion, and a given dtype converts."""
-    pixels = np.array([[0, 255]], dtype=np.uint16)
+    """There is no uint64: the text names the conversion, and a given dtype converts."""
+    pixels = np.array([[0, 255]], dtype=np.uint64)
     with pytest.raises(TypeError, match="astype"):
         facade.from_numpy(pixels)
     assert facade.tensor(pixels, dtype=facade.float32).tolist() == [[0.0, 255.0]]

@@ -136,7 +136,7 @@ def loop(path, trips, while_small):
     return written(path, nodes, [info("x", [3])], [info(n, s) for n, s in zip(names, shapes, strict=False)], tensors)
 
 
-@pytest.mark.parametrize(("trips", "while_small"), [(4, False), (20, True)])
+@pytest.mark.parametrize(("trips", "while_small"), [(4, False), (20, True), (400, False), (300, True)])
 def test_loops(tmp_path, trips, while_small):
     path = loop(tmp_path / "m.onnx", trips, while_small)
     feeds = {"x": np.abs(f(3))}
@@ -144,16 +144,44 @@ def test_loops(tmp_path, trips, while_small):
     module = read_module(path)  # the module runs loops of the engine
     for want, got in zip(theirs(path, feeds), module(torchlette.tensor(feeds["x"], device="cpu")), strict=True):
         np.testing.assert_allclose(got.detach().numpy(), want, rtol=1e-5)
+    steps = torchlette.onnx.load(path).graph.nodes
+    assert trips < 20 or len(steps) < 30 and any(s["op"] == "engine.loop" for s in steps), "one body, not one per step"
+
+
+def test_loops_of_programs_have_gradients_where_their_length_is_known(tmp_path):
+    for trips, while_small in ((200, False), (20, True)):
+        program = torchlette.onnx.load(loop(tmp_path / "m.onnx", trips, while_small))
+        assert any(s["op"] == "engine.loop" for s in program.graph.nodes)
+        x = torchlette.full([3], 1e-6, device="cpu", requires_grad=True)
+        found = program.module()(x)
+        (found if while_small else found[0]).sum().backward()
+        assert (x.grad > 1).all().item()
+
+
+def test_a_loop_that_changes_the_sizes_of_what_it_carries_is_written_out_or_refused(tmp_path):
+    inner = [node("Concat", ["state", "state"], ["next"], axis=0), node("Identity", ["going"], ["more"])]
+    inputs = [info("i", [], TensorProto.INT64), info("going", [], TensorProto.BOOL), info("state", [None])]
+    body = helper.make_graph(inner, "body", inputs, [info("more", [], TensorProto.BOOL), info("next", [None])])
+    nodes = [node("Loop", ["trips", "yes", "x"], ["last"], body=body)]
+    for trips in (3, 1000):
+        tensors = {"trips": np.int64(trips), "yes": np.bool_(True)}
+        path = written(tmp_path / "m.onnx", nodes, [info("x", [3])], [info("last", [None])], tensors)
+        if trips == 3:
+            same(path, {"x": f(3)})
+        else:
+            with pytest.raises(NotImplementedError, match="only if all iterations have the same sizes"):
+                torchlette.onnx.load(path)
 
 
 def test_a_scan_runs_as_a_loop_and_as_a_program(tmp_path):
     inner = [node("Add", ["h", "x"], ["sum"]), node("Tanh", ["sum"], ["h1"]), node("Identity", ["h1"], ["y"])]
     body = helper.make_graph(inner, "body", [info("h", [3]), info("x", [3])], [info("h1", [3]), info("y", [3])])
     nodes = [node("Scan", ["h0", "xs"], ["last", "ys"], body=body, num_scan_inputs=1, scan_input_directions=[1])]
-    outputs = [info("last", [3]), info("ys", [5, 3])]
-    path = written(tmp_path / "m.onnx", nodes, [info("h0", [3]), info("xs", [5, 3])], outputs)
+    outputs = [info("last", [3]), info("ys", ["n", 3])]
+    path = written(tmp_path / "m.onnx", nodes, [info("h0", [3]), info("xs", ["n", 3])], outputs)
     feeds = {"h0": f(3), "xs": f(5, 3)}
     same(path, feeds)
+    same(path, {"h0": f(3), "xs": f(300, 3)})
     got = read_module(path)(*[torchlette.tensor(v, device="cpu") for v in feeds.values()])
     np.testing.assert_allclose(got[1].numpy(), theirs(path, feeds)[1], rtol=1e-5)
 

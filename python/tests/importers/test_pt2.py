@@ -9,6 +9,7 @@ import zipfile
 import pytest
 import torch
 from torch import nn
+from torch._higher_order_ops.scan import scan
 from torch.nn import functional as F
 
 import torchlette
@@ -46,6 +47,11 @@ class Attention(nn.Module):
 
 def _cond(self, x):
     return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,))
+
+
+def _scan(self, x):
+    w = x.sum()
+    return scan(lambda c, r: (c * 0.5 + r * w, c.sin()), torch.zeros(4), x, dim=0, reverse=True)
 
 
 def _indexing(self, x):
@@ -102,6 +108,7 @@ CASES = {
     ),
     "indexing": (Net(_indexing), (x34,)),
     "cond": (Net(_cond), (x34,)),
+    "scan": (Net(_scan), (x34,)),
     "nest": (Net(_nest), (x34, (torch.ones(4), {"c": torch.arange(4)}))),
     "losses": (
         Net(lambda s, x, t: (F.cross_entropy(x, t, label_smoothing=0.1), F.mse_loss(x, x * 2), F.nll_loss(x, t))),

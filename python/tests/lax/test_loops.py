@@ -155,6 +155,34 @@ def test_draws_are_those_of_the_python_loop() -> None:
     assert facade.equal(noise, facade.stack([facade.rand(3) for _ in range(4)]))
 
 
+def test_draws_of_a_loop_that_a_condition_ends() -> None:
+    """The loop draws what a Python loop draws. Later draws differ from all before, in outer and captured loops too."""
+
+    def walk(n: Any) -> Any:
+        def step(c: Any) -> Any:
+            i, v = c
+            return i + 1, facade.cat([v[1:], facade.rand(1)])
+
+        return lax.while_loop(lambda c: c[0] < n, step, (0, facade.zeros(3)))[1]
+
+    def seeded(f: Callable[[], Any]) -> list[float]:
+        facade.manual_seed(2)
+        return f().tolist()
+
+    want = seeded(lambda: facade.rand(3))
+    assert seeded(lambda: facade.cat([facade.rand(1) for _ in range(3)])) == seeded(lambda: walk(3))
+    assert len({*want, *seeded(lambda: facade.cat([walk(3), walk(2), facade.rand(3)]))} - {0.0}) >= 8
+    rows = seeded(lambda: lax.scan(lambda c, n: (c, walk(n)), 0.0, facade.tensor([3, 3, 3]))[1].reshape(9))
+    assert len(set(rows)) == 9
+    captured = torchlette.jit(lambda: walk(3))
+    assert len({v for _ in range(4) for v in captured().tolist()}) == 12
+    noise = facade.func.vmap(
+        lambda v: lax.while_loop(lambda c: c < 2, lambda c: c + facade.rand(()), v), randomness="different"
+    )
+    got = noise(facade.zeros(4)).tolist()
+    assert min(got) >= 2 and max(got) < 3 and len(set(got)) == 4
+
+
 def test_modules_and_factorisations_in_a_body() -> None:
     """Euler steps of a learned field; a Cholesky factor as carry."""
     net = facade.nn.Linear(3, 3)
@@ -322,6 +350,44 @@ def test_while_loops_end_by_data() -> None:
         lambda c, x: (lax.while_loop(lambda v: v < x, lambda v: v + 1, c), c), 0.0, facade.tensor([3.0, 1.0, 7.0])
     )
     assert (last.item(), ys.tolist()) == (7.0, [0.0, 3.0, 3.0])
+
+
+def test_conditions_that_differ_in_a_batch() -> None:
+    """An element of ``vmap`` keeps its values from its own end on, and has the values of its own branch."""
+    vmap, x = facade.func.vmap, facade.tensor([-2.0, 3.0, 0.5])
+
+    def double(v: Any) -> Any:
+        return lax.while_loop(lambda c: c < 10, lambda c: c * 2 + 5, v)
+
+    def branch(v: Any) -> Any:
+        return lax.cond(v > 0, lambda v: v.log() * v, lambda v: v**3, v)
+
+    def smooth(v: Any) -> Any:
+        return lax.cond(v > 0, lambda v: v.exp() * v, lambda v: v**3, v)
+
+    def collatz(n: Any) -> Any:
+        def step(c: Any) -> Any:
+            return lax.cond(c[0] % 2 == 0, lambda n: n // 2, lambda n: 3 * n + 1, c[0]), c[1] + 1
+
+        return lax.while_loop(lambda c: c[0] != 1, step, (n, 0))[1]
+
+    def repeated(v: Any) -> Any:
+        return lax.scan(lambda c, x: (lax.while_loop(lambda u: u < x, lambda u: u + 1, c), c), v, x)
+
+    for f, arg in (
+        (double, x), (torchlette.jit(double), x), (branch, x), (facade.func.grad(smooth), x),
+        (facade.func.grad(facade.func.grad(smooth)), x), (collatz, facade.arange(1, 8)), (repeated, x),
+        (lambda n: lax.fori_loop(0, n, lambda i, v: v * 2 + i, 1), facade.tensor([3, 0, 5])),
+        (lambda n: lax.switch(n, [lambda: facade.ones(2), lambda: facade.zeros(2)]), facade.tensor([1, 0, 9])),
+        (lambda v: lax.cond(facade.tensor(True), lambda: v, lambda: v * 2), x),
+    ):  # fmt: skip
+        got, rows = vmap(f)(arg), [f(a) for a in arg]
+        if not isinstance(got, tuple):
+            got, rows = (got,), [(r,) for r in rows]
+        for k, g in enumerate(got):
+            facade.testing.assert_close(g, facade.stack([r[k] for r in rows]))
+    outer = vmap(vmap(branch))(x[:, None] * facade.tensor([1.0, -1.0]))
+    facade.testing.assert_close(outer, facade.stack([vmap(branch)(x), vmap(branch)(-x)], 1))
 
 
 def test_maps_and_associative_scans() -> None:

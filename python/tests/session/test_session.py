@@ -259,3 +259,11 @@ def test_a_session_runs_on_a_gpu() -> None:
     for n in (3, 2):
         assert_close(s.run(None, {s.get_inputs()[0].name: x.numpy()[:n]})[0], eager(m, x.numpy()[:n]))
     assert s(x).device.type == "wgpu"
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (1, 3), (3,), (1, 1, 3)])
+def test_results_that_are_views_of_what_the_last_step_made_have_the_view_s_shape(shape):
+    program = export.export(lambda x: x.mean(1).reshape(shape), (tl.zeros(3, 4),))
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    (got,) = tl.InferenceSession(program).run(None, {"x": x})
+    np.testing.assert_array_equal(got, x.mean(1).reshape(shape))

@@ -203,7 +203,9 @@ def test_number_on_the_left() -> None:
         assert op(a).tolist() == op(b).tolist()
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int32", "int64", "uint32", "float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int32", "int64", "uint16", "uint32", "float16", "bfloat16", "float32", "float64"]
+)
 def test_copies_keep_everything(dtype: str) -> None:
     """pickle, copy and deepcopy keep dtype, values, requires_grad and attributes."""
     t = torchlette.tensor([[0, 1], [1, 0]], dtype=getattr(torchlette, dtype))

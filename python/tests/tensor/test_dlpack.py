@@ -28,7 +28,7 @@ def test_to_numpy(name: str) -> None:
     assert seen.ctypes.data == again.ctypes.data
 
 
-@pytest.mark.parametrize("name", [*DTYPES, "bfloat16", "uint32"])
+@pytest.mark.parametrize("name", [*DTYPES, "bfloat16", "uint16", "uint32"])
 def test_to_pytorch_and_back(name: str) -> None:
     """Values, shape and dtype survive both ways, through objects and through capsules."""
     t = sample(name)
@@ -104,9 +104,8 @@ def test_refusals(device: str) -> None:
     torchlette.from_dlpack(capsule)
     with pytest.raises(RuntimeError, match="only once"):
         torchlette.from_dlpack(capsule)
-    for theirs in (torch.zeros(2, dtype=torch.uint64), torch.zeros(2, dtype=torch.uint16)):
-        with pytest.raises(TypeError, match="convert"):
-            torchlette.from_dlpack(theirs)
+    with pytest.raises(TypeError, match="convert"):
+        torchlette.from_dlpack(torch.zeros(2, dtype=torch.uint64))
 
 
 def test_unused_capsules_end_their_loans() -> None:

@@ -1,5 +1,5 @@
-"""uint8, int8 and int16: values modulo 2**bits, PyTorch's promotion, masks of before there was bool, and the ways in
-and out.
+"""uint8, int8, int16 and uint16: values modulo 2**bits, promotion, masks of before there was bool, and the ways in and
+out.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from oracle import TORCH_DTYPE, dtype_name
 
 import torchlette
 import torchlette.torch as facade
@@ -112,7 +113,34 @@ def test_old_masks(device: str) -> None:
         x.masked_fill(mask, 1)
 
 
-@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("call", CALLS)
+def test_uint16_wraps(call: str, device: str) -> None:
+    """Results have the values of int64, modulo 2**16 where the dtype is uint16, also where PyTorch has no uint16."""
+    x = torchlette.tensor([1, 44, 65480, 7, 0, 65535], dtype=torchlette.uint16, device=device)
+    got = flat(CALLS[call](Placed(device), x))
+    wide = torch.tensor(x.tolist())
+    want = flat(CALLS[call](torch, wide))
+    assert len(got) == len(want)
+    for g, w in zip(got, want, strict=True):
+        if g.dtype is torchlette.uint16:
+            w = w % 2**16
+        elif call == "to":
+            w = w.to(TORCH_DTYPE[dtype_name(g.dtype)])
+        np.testing.assert_allclose(g.tolist(), w.tolist(), rtol=1e-5)
+
+
+def test_uint16_with_other_dtypes() -> None:
+    """Dtypes of results are NumPy's, where PyTorch's raise an error."""
+    for other in ("bool", "uint8", "int8", "int16", "int32", "uint32", "int64"):
+        want = np.promote_types("uint16", other)
+        assert torchlette.promote_types(torchlette.uint16, getattr(torchlette, other)) is getattr(torchlette, str(want))
+    x = torchlette.ones(2, dtype=torchlette.uint16)
+    assert (x + 1.5).dtype is torchlette.float32 and (x * 2).dtype is torchlette.uint16
+    with pytest.raises(IndexError, match="long, int, byte or bool"):
+        torchlette.ones(3)[x]
+
+
+@pytest.mark.parametrize("dtype", [*NARROW, "uint16"])
 def test_ways_in_and_out(dtype: str) -> None:
     array = np.array(VALUES).astype(dtype)
     x = torchlette.from_numpy(array)
@@ -132,18 +160,27 @@ def test_ways_in_and_out(dtype: str) -> None:
     torch.save({"x": torch.from_numpy(array)}, theirs)
     theirs.seek(0)
     assert torchlette.load(theirs)["x"].tolist() == array.tolist()
+    ours = io.BytesIO()
+    facade.save({"x": x, "part": x[2:]}, ours)
+    ours.seek(0)
+    back = torch.load(ours, weights_only=True)
+    assert back["x"].tolist() == array.tolist() and back["part"].dtype is getattr(torch, dtype)
+    assert back["part"].data_ptr() == back["x"].data_ptr() + 2 * x.itemsize
     batch = next(iter(DataLoader(TensorDataset(x), batch_size=4)))
     assert batch[0].dtype is x.dtype and batch[0].tolist() == array.tolist()[:4]
 
 
 def test_numbers_that_do_not_fit() -> None:
-    """As PyTorch: negative numbers wrap in uint8, larger ones raise."""
+    """As PyTorch: negative numbers wrap in unsigned dtypes, larger ones raise."""
     for lib in (torch, torchlette):
+        assert lib.tensor([-1], dtype=lib.uint16).tolist() == [65535]
+        assert lib.tensor([-1], dtype=lib.uint32).tolist() == [2**32 - 1]
         assert lib.tensor([-1], dtype=lib.uint8).tolist() == [255]
         assert lib.full((1,), -1, dtype=lib.uint8).tolist() == [255]
         for wrong in (
             lambda t: t.tensor([300], dtype=t.uint8),
             lambda t: t.full((1,), 300, dtype=t.uint8),
+            lambda t: t.tensor([70000], dtype=t.uint16),
             lambda t: t.full((1,), -129, dtype=t.int8),
         ):
             with pytest.raises(RuntimeError, match="without overflow"):

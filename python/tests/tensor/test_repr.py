@@ -38,6 +38,7 @@ DTYPES = [
     torch.int64,
     torch.int32,
     torch.bool,
+    torch.uint16,
     torch.uint32,
 ]
 NUMBERS = [
@@ -74,7 +75,7 @@ def tensors() -> Iterator[torch.Tensor]:
     torch.manual_seed(0)
     for shape, dtype in itertools.product(SHAPES, DTYPES):
         x = torch.randn(shape) * 5
-        yield (x.abs() if dtype is torch.uint32 else x).to(dtype)
+        yield (x.abs() if dtype in (torch.uint16, torch.uint32) else x).to(dtype)
     for exponent, dtype in itertools.product(
         (-8, -5, -3, 0, 3, 5, 9, 30), (torch.float32, torch.float64, torch.bfloat16)
     ):

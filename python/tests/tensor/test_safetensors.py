@@ -18,7 +18,7 @@ from hypothesis import strategies as st  # noqa: E402
 import torchlette as tl  # noqa: E402
 import torchlette.nn  # noqa: E402
 
-DTYPES = ["float64", "int64", "float32", "int32", "uint32", "float16", "bfloat16", "int16", "int8", "uint8", "bool"]
+DTYPES = "float64 int64 float32 int32 uint32 float16 bfloat16 uint16 int16 int8 uint8 bool".split()
 SHAPES = [(), (1,), (0,), (3, 0, 2), (2, 3), (1, 5, 1)]
 
 

@@ -109,7 +109,17 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "is_nonzero": lambda lib: (lib.tensor(2.0).is_nonzero(), lib.tensor([0]).is_nonzero()),
     "is_nonzero of two": lambda lib: _x(lib, 2).is_nonzero(),
     "flags": lambda lib: (
-        lambda x: (x.is_cpu, x.is_conj(), x.is_neg(), x.is_shared(), x.is_nested, x.is_mps, x.output_nr, x.name)
+        lambda x: (
+            x.is_cpu,
+            x.is_conj(),
+            x.is_inference(),
+            x.is_neg(),
+            x.is_shared(),
+            x.is_nested,
+            x.is_mps,
+            x.output_nr,
+            x.name,
+        )
     )(_x(lib, 2)),
     "storage": lambda lib: (
         lambda x: (

@@ -199,7 +199,19 @@ def _while_loop(parts: list[Subgraph], device: Any, cond: Any, body: Any, carry:
     )
 
 
+def _scan(parts: list[Subgraph], device: Any, combine: Any, init: Any, xs: Any, more: Any = ()) -> Any:
+    from torchlette import lax
+
+    def step(state: Any, elements: Any) -> Any:
+        found = combine(device, *state, *elements, *more)
+        return tuple(found[: len(init)]), tuple(found[len(init) :])
+
+    last, ys = lax.scan(step, tuple(init), tuple(xs))
+    return [*last, *ys]
+
+
 _HIGHER = {
+    "scan": _scan,
     "cond": _cond,
     "while_loop": _while_loop,
     "wrap_with_set_grad_enabled": _inlined,

@@ -1,4 +1,4 @@
-"""Whether a graph runs to be recorded as a program, which holds no loops and no branches."""
+"""Whether a graph runs to be recorded as a program, and conditions of graphs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 
 from torchlette import _C, lax
-from torchlette._import.files import unsupported
 
 __all__ = ["choose", "is_recording", "recording"]
 
@@ -32,16 +31,9 @@ def is_recording() -> bool:
 
 
 def choose(condition: Tensor, yes: Callable[[], Sequence[Tensor]], no: Callable[[], Sequence[Tensor]]) -> list[Tensor]:
-    """Return the results of one of two functions. In a program both run, and their elements are chosen.
+    """Return the results of one of two functions.
 
     Raises:
-        TypeError: The results have other dtypes or sizes; NotImplementedError, where a program is recorded.
+        TypeError: The results have other dtypes or sizes.
     """
-    flag = condition.reshape(()).bool()
-    if not is_recording():
-        return list(lax.cond(flag, lambda: list(yes()), lambda: list(no())))
-    a, b = list(yes()), list(no())
-    types = [[(t.dtype, list(t.shape)) for t in branch] for branch in (a, b)]
-    if types[0] != types[1]:
-        raise unsupported(f"a condition that depends on values chooses between results of unequal types: {types}")
-    return [_C.where(flag, x, y) for x, y in zip(a, b, strict=True)]
+    return list(lax.cond(condition.reshape(()).bool(), lambda: list(yes()), lambda: list(no())))

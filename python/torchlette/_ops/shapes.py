@@ -457,6 +457,7 @@ def install() -> None:
         "index_put_": index_put_,
         "is_conj": _always(False, "Return False: a conjugate is computed."),
         "is_distributed": _always(False, "Return False."),
+        "is_inference": _always(False, "Return False: what inference mode makes is an ordinary tensor."),
         "is_neg": _always(False, "Return False: a negated tensor is computed."),
         "is_nonzero": _is_nonzero,
         "is_pinned": _always(False, "Return False: uploads need no pinned memory."),

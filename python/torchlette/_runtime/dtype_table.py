@@ -18,6 +18,7 @@ DTYPES = (
     _C.uint8,
     _C.int8,
     _C.int16,
+    _C.uint16,
     _C.complex64,
     _C.complex128,
 )
@@ -35,6 +36,7 @@ SCALAR_TYPES = {
     _C.uint8: "Byte",
     _C.int8: "Char",
     _C.int16: "Short",
+    _C.uint16: "UInt16",
     _C.complex64: "ComplexFloat",
     _C.complex128: "ComplexDouble",
 }
@@ -52,6 +54,7 @@ SHORT_NAMES = {
     _C.uint8: "U8",
     _C.int8: "I8",
     _C.int16: "I16",
+    _C.uint16: "U16",
     _C.complex64: "C64",
     _C.complex128: "C128",
 }
@@ -69,6 +72,7 @@ EXPORT_NUMBERS = {
     _C.uint8: 1,
     _C.int8: 2,
     _C.int16: 3,
+    _C.uint16: 28,
 }
 
 #: The number in ONNX files.
@@ -84,6 +88,7 @@ ONNX_NUMBERS = {
     _C.uint8: 2,
     _C.int8: 3,
     _C.int16: 5,
+    _C.uint16: 4,
 }
 
 #: NumPy's letter: b a bool, i a signed integer, u an unsigned one, f a float, c a complex number.
@@ -99,6 +104,7 @@ KINDS = {
     _C.uint8: "u",
     _C.int8: "i",
     _C.int16: "i",
+    _C.uint16: "u",
     _C.complex64: "c",
     _C.complex128: "c",
 }

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Self
 
-__all__ = ["fence", "is_recomputing", "no_fence", "recomputation", "transform"]
+__all__ = ["fence", "is_recomputing", "is_transforming", "no_fence", "recomputation", "transform"]
 
 # The kinds of tl_fence.
 _END, _QUERY, _NONE, _TRANSFORM, _RECOMPUTATION = range(5)
@@ -56,6 +56,11 @@ def recomputation() -> fence:
 def no_fence() -> AbstractContextManager[Any]:
     """Return a context that suspends all fences, for writes such as a layer's running statistics."""
     return fence(_NONE) if _open else nullcontext()
+
+
+def is_transforming() -> bool:
+    """Return whether a transform calls a function, in any thread."""
+    return any(f.kind == _TRANSFORM for f in _open)
 
 
 def is_recomputing() -> bool:

@@ -22,7 +22,7 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         "chalf",
     ),
     "Integers of other sizes": (
-        "the integers are uint8, int8, int16, int32, uint32 and int64: use the next wider one",
+        "the integers are uint8, int8, int16, uint16, int32, uint32 and int64: use the next wider one",
         "uint1 uint2 uint3 uint4 uint5 uint6 uint7 int1 int2 int3 int4 int5 int6 int7 bits8 bits16 hash_tensor",
         "hash_tensor",
     ),

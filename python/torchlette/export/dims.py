@@ -177,19 +177,26 @@ def merged(traces: list[dict[str, Any]], points: list[Sizes]) -> dict[str, Any]:
     """
     first = traces[0]
     for other, point in zip(traces, points, strict=True):
-        for i, (a, b) in enumerate(zip(first["steps"], other["steps"], strict=False)):
-            if a["op"] != b["op"] or a.get("mode") != b.get("mode"):
-                raise _differ(i, a["op"], b["op"], a.get("at"), points[0], point)
-        if (n := len(first["steps"])) != (m := len(other["steps"])):
-            longer = first["steps"] if n > m else other["steps"]
-            more = longer[min(n, m)]
-            a, b = (more["op"], "none") if n > m else ("none", more["op"])
-            raise _differ(min(n, m), a, b, more.get("at"), points[0], point)
+        _same_steps(first["steps"], other["steps"], points[0], point)
     steps = [
         _merge([t["steps"][i] for t in traces], points, f"step {i} ({step['op']}, {step.get('at', 'line unknown')})")
         for i, step in enumerate(first["steps"])
     ]
     return {**first, "steps": steps}
+
+
+def _same_steps(first: list[dict[str, Any]], other: list[dict[str, Any]], base: Sizes, point: Sizes) -> None:
+    """Check that two recordings have the same steps, also in the bodies of loops."""
+    for i, (a, b) in enumerate(zip(first, other, strict=False)):
+        if a["op"] != b["op"] or a.get("mode") != b.get("mode"):
+            raise _differ(i, a["op"], b["op"], a.get("at"), base, point)
+        if "body" in a:
+            _same_steps(a["body"]["steps"], b["body"]["steps"], base, point)
+    if (n := len(first)) != (m := len(other)):
+        longer = first if n > m else other
+        more = longer[min(n, m)]
+        had, has = (more["op"], "none") if n > m else ("none", more["op"])
+        raise _differ(min(n, m), had, has, more.get("at"), base, point)
 
 
 def _differ(i: int, a: str, b: str, at: str | None, base: Sizes, point: Sizes) -> Unsupported:

@@ -12,14 +12,17 @@ import json
 import os
 import zipfile
 from importlib import import_module
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from torchlette import _C
 from torchlette.export.program import ExportedProgram
 from torchlette.export.tracing import checked
 from torchlette.io.safetensors import write_safetensors
 
-__all__ = ["load", "open_model", "read", "save"]
+if TYPE_CHECKING:
+    from torchlette.onnx.graph import OnnxModule
+
+__all__ = ["load", "open_model", "read", "read_onnx", "save"]
 
 _TEXT, _WEIGHTS = "program.json", "weights.safetensors"
 _ALIGNMENT = 64
@@ -66,6 +69,13 @@ def _checked(spec: dict[str, Any]) -> dict[str, Any]:
             if not isinstance(owner.get(key), kind):
                 raise ValueError(f"export.load: the file is damaged: {key} is missing or wrong")
 
+    def check_steps(steps: list[Any]) -> None:
+        for step in steps:
+            wants(step, op=str, args=dict, out=list)
+            if step.get("body") is not None:
+                wants(step["body"], inputs=list, steps=list, results=list)
+                check_steps(step["body"]["steps"])
+
     wants(spec, dims=list, constants=list, functions=dict)
     for d in spec["dims"]:
         wants(d, name=str)
@@ -79,8 +89,7 @@ def _checked(spec: dict[str, Any]) -> dict[str, Any]:
         n.setdefault("value", 0.0)
     for f in spec["functions"].values():
         wants(f, inputs=list, steps=list, outputs=list)
-        for step in f["steps"]:
-            wants(step, op=str, args=dict, out=list)
+        check_steps(f["steps"])
         for v in [*f["inputs"], *f["outputs"], *(v for step in f["steps"] for v in step["out"])]:
             wants(v, **({"value": str} if "value" in v else {"dtype": str, "shape": list}))
     _check_nests(spec)
@@ -146,8 +155,14 @@ def load(f: str | os.PathLike[str]) -> ExportedProgram:
 
 def open_model(path: str | os.PathLike[str]) -> ExportedProgram:
     """Read a program of any kind of file: those of :func:`load`, or ONNX."""
+    module = read_onnx(path)
+    return load(path) if module is None else module.program()
+
+
+def read_onnx(path: str | os.PathLike[str]) -> OnnxModule | None:
+    """Return the module of an ONNX file, or None for the archives of :func:`load`."""
     with open(path, "rb") as file:
         if file.read(2) == b"PK":
-            return load(path)
-    program: ExportedProgram = import_module("torchlette.onnx").load(path)
-    return program
+            return None
+    module: OnnxModule = import_module("torchlette.onnx.files").read_module(path)
+    return module

@@ -19,6 +19,8 @@ __all__ = ["ExportGraphSignature", "ExportedProgram", "InputSpec", "export", "fr
 
 #: The function of a program that was exported for inference.
 FORWARD = "forward"
+#: The sizes at which a function of named dims alone is tried: these times 4, 5, 6, ... Recording computes nothing.
+_SCALES = (1, 8, 64, 128)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -303,6 +305,23 @@ def from_callable(fn: Any, inputs: Sequence[InputSpec], output_names: Sequence[s
     Returns:
         The program.
     """
+    names = [spec.name for spec in inputs]
+    first: Exception | None = None
+    for scale in _SCALES:
+        tensors, dynamic = _example(inputs, scale)
+        dims = declared(tensors, names, {}, dynamic)
+        try:
+            return _exported(fn, tuple(tensors), names, {}, dims, list(output_names))
+        except (ValueError, IndexError, RuntimeError) as exc:
+            if isinstance(exc, (NotImplementedError, MemoryError)) or not dims.dims:
+                raise
+            first = first or exc  # e.g. a window is larger than the example
+    assert first is not None
+    raise first
+
+
+def _example(inputs: Sequence[InputSpec], scale: int) -> tuple[list[_C.Tensor], list[dict[int, Dim]]]:
+    """Return zeros for the inputs, and which dims have names; ``scale`` times the smallest sizes of these."""
     sizes: dict[str, int] = {}
     dynamic: list[dict[int, Dim]] = []
     tensors = []
@@ -315,12 +334,11 @@ def from_callable(fn: Any, inputs: Sequence[InputSpec], output_names: Sequence[s
                 continue
             dim = size if isinstance(size, Dim) else dims.setdefault(size, Dim(size))
             top = dim.max if dim.max is not None else 1 << 30
-            shape.append(sizes.setdefault(dim.__name__, min(max(dim.min, 4 + len(sizes)), top)))
+            shape.append(sizes.setdefault(dim.__name__, min(max(dim.min, (4 + len(sizes)) * scale), top)))
             entry[axis] = dim
         tensors.append(_C.zeros(shape, dtype=spec.dtype, device="cpu"))
         dynamic.append(entry)
-    names = [spec.name for spec in inputs]
-    return _exported(fn, tuple(tensors), names, {}, declared(tensors, names, {}, dynamic), list(output_names))
+    return tensors, dynamic
 
 
 def _exported(

@@ -203,7 +203,15 @@ def _renumbered(f: dict[str, Any], inputs: int, constants: list[str]) -> dict[st
             return [argument(x) for x in v]
         return value(v) if isinstance(v, str) and v[:1] == "%" else v
 
-    steps = [{**s, "args": {k: argument(v) for k, v in s["args"].items()}} for s in f["steps"]]
+    def step(s: dict[str, Any]) -> dict[str, Any]:
+        s = {**s, "args": {k: argument(v) for k, v in s["args"].items()}}
+        if "body" in s:
+            body = s["body"]
+            inner, results = [step(b) for b in body["steps"]], [value(v) for v in body["results"]]
+            s["body"] = {**body, "steps": inner, "results": results}
+        return s
+
+    steps = [step(s) for s in f["steps"]]
     state = [name for name, changed in zip(own, f["changed"][inputs:], strict=True) if changed]
     for name, made in zip(f.get("made", ()), f["outputs"][1:], strict=False):
         args = {"self": f"%{inputs + place[name]}", "src": value(made), "non_blocking": False}

@@ -9,7 +9,7 @@ from torchlette import _C
 from torchlette._runtime import fences, forward
 from torchlette._runtime.levels import levels
 from torchlette._runtime.nested import replaced, tensors_in
-from torchlette.func.transform import Transform, check_tensors, output_tensors, with_tensors
+from torchlette.func.transform import Transform, check_only_tensors, check_tensors, output_tensors, with_tensors
 
 __all__ = ["jvp", "linearize"]
 
@@ -69,9 +69,9 @@ def jvp(
         has_aux: Whether ``func`` returns a pair, whose second part is returned last.
 
     Raises:
-        RuntimeError: The structures or shapes of ``primals`` and ``tangents`` differ, or ``func`` returns something
-            else than tensors.
-        ValueError: An argument holds something else than floating point tensors.
+        RuntimeError: The structures or shapes of ``primals`` and ``tangents`` differ, or these or the results of
+            ``func`` hold something else than tensors.
+        ValueError: A tensor among the arguments is neither floating point nor complex.
 
     >>> x = torchlette.tensor([1.0, 2.0])
     >>> torchlette.func.jvp(lambda x: x**2, (x,), (torchlette.ones(2),))[1].tolist()
@@ -79,13 +79,14 @@ def jvp(
     """
     if not isinstance(primals, tuple):
         raise RuntimeError(f"{_WHAT}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
+    check_only_tensors(primals, _WHAT, "primals")
+    check_only_tensors(tangents, _WHAT, "tangents")
     if structure_of(primals) != structure_of(tangents):
         raise RuntimeError(
             f"{_WHAT}: Expected primals and tangents to have the same python structure. For example, if primals "
             f"is a tuple of 3 tensors, tangents also must be. Got primals with structure {structure_of(primals)} and "
             f"tangents with structure {structure_of(tangents)}"
         )
-    check_tensors(primals)
     _check_primals(tensors_in(primals))
     result, slopes, aux = pushed(func, primals, tensors_in(tangents), strict, has_aux)
     zeros = [

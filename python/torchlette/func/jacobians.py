@@ -13,6 +13,7 @@ from torchlette.func.transform import (
     Argnums,
     Transform,
     argument_numbers,
+    check_real,
     chosen_arguments,
     output_tensors,
     with_tensors,
@@ -49,12 +50,14 @@ def _jacobian(
     chunk_size: int | None = None,
 ) -> Any:
     """Return all derivatives of the results of ``func`` by the arguments ``argnums``."""
+    check_real(args, "jacrev", "inputs")
     points, given, others = chosen_arguments(here, argnums, args)
     out, aux = here.call(func, given, {}, has_aux, others)
     wanted = tuple(points.values())
     inputs, parts = tensors_in(wanted), []
+    check_real(out, "jacrev", "outputs")
     for result in output_tensors(out, here.what):
-        if not (result.is_floating_point() or result.is_complex()) and here.what.startswith("vjp"):
+        if not result.is_floating_point() and here.what.startswith("vjp"):
             raise RuntimeError(
                 "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor "
                 f"with dtype {result.dtype}"
@@ -66,7 +69,7 @@ def _jacobian(
             if column is not None
             else _C.zeros(
                 (*result.shape, *x.shape),
-                dtype=x.dtype if result.is_floating_point() or result.is_complex() else result.dtype,
+                dtype=x.dtype if result.is_floating_point() else result.dtype,
                 device=x.device,
             )
             for column, x in zip(columns, inputs, strict=True)
@@ -90,7 +93,9 @@ def _jacobian_by_columns(
         return func(*(given.get(i, a) for i, a in enumerate(args)))
 
     def pushed(*tangents: Tensor) -> Any:
-        return jvp(chosen, tuple(inputs), tangents, has_aux=has_aux)[1:]
+        out, *columns = jvp(chosen, tuple(inputs), tangents, has_aux=has_aux)
+        check_real(out, "jacfwd", "outputs")
+        return columns
 
     sizes = [x.numel() for x in inputs]
     basis = [
@@ -127,8 +132,8 @@ def jacrev(
             numbers only if it is 1.
 
     Raises:
-        RuntimeError: ``func`` returns something else than floating point tensors, ``argnums`` names no argument, or the
-            backward pass draws random numbers.
+        RuntimeError: ``func`` returns something else than floating point tensors, an argument is complex, ``argnums``
+            names no argument, or the backward pass draws random numbers.
         ValueError: ``chunk_size`` is not positive, or an argument holds something else than tensors.
 
     >>> x = torchlette.tensor([1.0, 2.0])
@@ -160,7 +165,8 @@ def jacfwd(
             for each column. The auxiliary result is that of the first column.
 
     Raises:
-        RuntimeError: ``randomness`` is none of the three, or ``func`` draws random numbers where they are refused.
+        RuntimeError: ``randomness`` is none of the three, ``func`` draws random numbers where they are refused, or an
+            argument or a result is complex.
         ValueError: An argument to differentiate by holds something else than floating point tensors.
 
     >>> x = torchlette.tensor([1.0, 2.0])
@@ -169,8 +175,9 @@ def jacfwd(
     """
 
     def wrapper(*args: Any) -> Any:
+        check_real(args, "jacfwd", "inputs")
         for t in tensors_in([args[n] for n in argument_numbers(argnums, len(args))]):
-            if not (t.is_floating_point() or t.is_complex()):
+            if not t.is_floating_point():
                 raise ValueError(f"Expected primal to be floating point or complex, but got: {t.dtype}")
         check_randomness(randomness)
         return _jacobian_by_columns(func, argnums, args, has_aux, randomness)

@@ -43,7 +43,7 @@ def output_tensors(value: Any, what: str) -> list[Tensor]:
             others.append(item)
 
     note(value)
-    if others:
+    if others and value is not None:
         raise RuntimeError(
             f"{what}: expected f(*primals) to return only tensors, got unsupported type {type(others[0])}"
         )
@@ -51,6 +51,24 @@ def output_tensors(value: Any, what: str) -> list[Tensor]:
     if not tensors:
         raise RuntimeError(f"{what}: Expected f to be a function that has non-empty output (got output = {value!r})")
     return tensors
+
+
+def check_only_tensors(value: Any, what: str, name: str) -> None:
+    """Raise if nested arguments of a forward transform, called ``name``, hold anything but tensors."""
+    if isinstance(value, (list, tuple, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            check_only_tensors(item, what, name)
+    elif not isinstance(value, Tensor):
+        raise RuntimeError(f"{what}: Expected {name} to only contain Tensors, got {type(value)}")
+
+
+def check_real(value: Any, what: str, role: str) -> None:
+    """Raise if nested inputs or outputs of a function whose Jacobian is wanted hold complex tensors."""
+    for i, t in enumerate(tensors_in(value)):
+        if t.is_complex():
+            raise RuntimeError(
+                f"{what}: Expected all {role} to be real but received complex tensor at flattened input idx: {i}"
+            )
 
 
 def argument_numbers(argnums: Argnums, count: int) -> tuple[int, ...]:

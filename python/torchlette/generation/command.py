@@ -12,6 +12,7 @@ from torchlette.generation.folders import load
 from torchlette.generation.models import Decoder, Whisper
 from torchlette.generation.search import stream
 from torchlette.generation.strings import Pieces
+from torchlette.quantized import SCHEMES, quantize
 
 __all__ = ["main"]
 
@@ -37,6 +38,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--dtype", choices=("float32", "float16", "bfloat16"), help="of the weights; the file's if absent"
     )
+    parser.add_argument(
+        "--quantize", choices=sorted(SCHEMES), help="weights of 8 or 4 bits: a scheme of torchlette.quantize"
+    )
     parser.add_argument("--assistant", metavar="FOLDER", help="a smaller model that drafts tokens")
     parser.add_argument("--verbose", action="store_true", help="print tokens per second at the end, to standard error")
     return parser
@@ -57,6 +61,8 @@ def main(arguments: Sequence[str]) -> None:
     if model.tokenizer is None:
         parser.error("the text needs tokenizer.json in the folder, and the library: pip install tokenizers")
     assistant = None if args.assistant is None else load(args.assistant, device=args.device, dtype=dtype)
+    if args.quantize is not None:
+        quantize(model, args.quantize)
     if args.seed is not None:
         torchlette.manual_seed(args.seed)
     prompt = sys.stdin.read() if args.prompt == "-" else args.prompt

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from torchlette import _C
 from torchlette.nn import functional as F
 from torchlette.nn.modules.module import Module
 from torchlette.nn.parameter import Parameter
+from torchlette.quantized import QuantizedLinear
 
 if TYPE_CHECKING:
     from torchlette.generation.cache import Cache, Step
@@ -76,13 +77,28 @@ class Linear(Module):
         """Take the tensors."""
         super().__init__()
         shape = sizes if transposed else sizes[::-1]
-        self.weight = _parameter(source(f"{path}.weight", shape))
+        self.weight: Parameter | None = _parameter(source(f"{path}.weight", shape))
         self.bias = _parameter(source(f"{path}.bias", (sizes[1],))) if bias else None
         self.transposed = transposed
+        self.quantized: QuantizedLinear | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the product of [..., in], as [..., out]."""
-        return F.linear(x, self.weight.t() if self.transposed else self.weight, self.bias)
+        if self.quantized is not None:
+            return self.quantized.forward(x)
+        weight = cast("Tensor", self.weight)
+        return F.linear(x, weight.t() if self.transposed else weight, self.bias)
+
+    def quantize(self, scheme: str) -> QuantizedLinear:
+        """Replace the weight by a quantized one, and return its layer.
+
+        Args:
+            scheme: A name of :data:`torchlette.quantized.SCHEMES`.
+        """
+        assert self.weight is not None
+        self.quantized = QuantizedLinear(self.weight.t() if self.transposed else self.weight, self.bias, scheme)
+        self.weight = self.bias = None
+        return self.quantized
 
 
 class Embedding(Module):

@@ -36,8 +36,8 @@ __all__ = ["PyTorchFileReader", "archive_name", "is_legacy", "read_archive", "re
 
 Place = Callable[[_C.Tensor, str], _C.Tensor]
 
-_STORAGES: dict[str, _C.dtype | None] = {f"{scalar}Storage": dtype for dtype, scalar in SCALAR_TYPES.items()}
-_STORAGES["UntypedStorage"] = None
+_STORAGES: dict[str, _C.dtype] = {f"{scalar}Storage": dtype for dtype, scalar in SCALAR_TYPES.items()}
+_STORAGES["UntypedStorage"] = _C.uint8
 
 #: What reading a damaged file raises by itself.
 _DAMAGE = AttributeError, EOFError, LookupError, OverflowError, RecursionError, TypeError, ValueError, struct.error
@@ -89,6 +89,20 @@ def _rebuild_tensor(
     return t.detach().requires_grad_() if requires_grad else t
 
 
+def _rebuild_of_bytes(
+    storage: _C.Tensor,
+    offset: int,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    requires_grad: bool,
+    hooks: Any,
+    dtype: _C.dtype,
+    *rest: Any,
+) -> _C.Tensor:
+    """PyTorch has no storage class for its newer dtypes: their storages count bytes."""
+    return _rebuild_tensor(storage.view(dtype), offset, size, stride, requires_grad)
+
+
 def _rebuild_meta(
     dtype: _C.dtype, size: tuple[int, ...], stride: tuple[int, ...], requires_grad: bool, *rest: Any
 ) -> _C.Tensor:
@@ -134,6 +148,7 @@ _FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {
     ("torch", "device"): _C.device,
     ("torch._utils", "_rebuild_tensor"): _rebuild_tensor,
     ("torch._utils", "_rebuild_tensor_v2"): _rebuild_tensor,
+    ("torch._utils", "_rebuild_tensor_v3"): _rebuild_of_bytes,
     ("torch._utils", "_rebuild_parameter"): _rebuild_parameter,
     ("torch._utils", "_rebuild_parameter_with_state"): _rebuild_parameter,
     ("torch._utils", "_rebuild_meta_tensor_no_storage"): _rebuild_meta,

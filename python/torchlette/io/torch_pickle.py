@@ -38,12 +38,17 @@ class _Name:
 
 
 _REBUILD_TENSOR = _Name("torch._utils", "_rebuild_tensor_v2")
+_REBUILD_OF_BYTES = _Name("torch._utils", "_rebuild_tensor_v3")
 _REBUILD_META = _Name("torch._utils", "_rebuild_meta_tensor_no_storage")
 _REBUILD_PARAMETER = _Name("torch._utils", "_rebuild_parameter")
 _REBUILD_PARAMETER_WITH_STATE = _Name("torch._utils", "_rebuild_parameter_with_state")
 _REBUILD_FROM_TYPE = _Name("torch._tensor", "_rebuild_from_type_v2")
 _SIZE, _DEVICE = _Name("torch", "Size"), _Name("torch", "device")
-_STORAGES = {dtype: _Name("torch", f"{scalar}Storage") for dtype, scalar in SCALAR_TYPES.items()}
+#: PyTorch has no storage class for its newer dtypes: their storages count bytes.
+_STORAGES = {
+    dtype: _Name("torch", f"{scalar}Storage") for dtype, scalar in SCALAR_TYPES.items() if scalar[:4] != "UInt"
+}
+_BYTES = _Name("torch.storage", "UntypedStorage")
 
 
 def _module_name(module: str, name: str) -> str:
@@ -69,7 +74,8 @@ class _Storage:
     def __init__(self, tensor: _C.Tensor, key: str) -> None:
         elements = tensor._meta()["storage"]
         self.whole = whole(tensor, elements)
-        self.reference = ("storage", _STORAGES[tensor.dtype], key, str(tensor.device), elements)
+        kind, size = _STORAGES.get(tensor.dtype, _BYTES), 1 if tensor.dtype in _STORAGES else tensor.itemsize
+        self.reference = ("storage", kind, key, str(tensor.device), elements * size)
 
     def bytes(self) -> bytes:
         """Return the elements as they are now; waits for them."""
@@ -123,6 +129,8 @@ class _Pickler(_Base):  # type: ignore[misc]
         else:
             arguments: Any = self._storage(t), t.storage_offset(), size, stride, t.requires_grad, OrderedDict()
             made = _REBUILD_TENSOR, arguments
+            if t.dtype not in _STORAGES:
+                made = _REBUILD_OF_BYTES, (*arguments, t.dtype)
         if type(t) is _C.Tensor and not attributes:
             return made
         return _REBUILD_FROM_TYPE, (made[0], type(t), made[1], attributes)

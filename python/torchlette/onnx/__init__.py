@@ -6,12 +6,13 @@ Neither needs the libraries onnx, onnxruntime or NumPy. ``torchlette.torch.onnx.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 __all__ = ["export", "is_in_onnx_export", "load", "register_custom_op_symbolic", "unregister_custom_op_symbolic"]
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], fixed: Mapping[str, bool | int | float] | None = None) -> Any:
     """Return the program of an ONNX file with operators of version 13 to 23.
 
     Inputs and outputs have the file's names. Tensors of floats are parameters under their names, others buffers.
@@ -19,6 +20,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Args:
         path: Of the file.
+        fixed: Sizes of dims by their names, and values of inputs without dims. The program has them as constants. A
+            dim without a name has its input's name and its place: ``x_0``.
 
     Returns:
         A :class:`torchlette.export.ExportedProgram`.
@@ -30,7 +33,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     from torchlette.onnx.files import load as load_file
 
-    return load_file(path)
+    return load_file(path, fixed)
 
 
 def export(

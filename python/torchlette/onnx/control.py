@@ -8,6 +8,7 @@ from typing import Any
 from torchlette import _C, lax
 from torchlette._import.files import unsupported
 from torchlette._import.recording import choose, is_recording
+from torchlette._runtime.errors import ExecutionError, HostReadInCompileError
 from torchlette.onnx.tensors import Host
 
 __all__ = ["CONTROL"]
@@ -16,7 +17,8 @@ Tensor = _C.Tensor
 
 #: Steps of a loop that is written out: more become a loop of the engine.
 WRITTEN_OUT = 128
-#: Iterations of a loop in a program.
+#: Iterations of a loop that is written out in a program, because no loop of the engine can run it; also iterations of a
+#: loop with a condition that all run, so that it has a gradient.
 UNROLLED = 256
 #: Iterations of a loop that only Python can run.
 ITERATIONS = 100_000
@@ -53,7 +55,11 @@ def _if(
 
     try:
         return choose(condition, call(branches[0]), call(branches[1]))
-    except TypeError:  # results of different sizes: the condition must be read
+    except (TypeError, ValueError, ExecutionError) as exc:  # only one branch fits the sizes: the condition must be read
+        if is_recording() and isinstance(exc, TypeError):
+            raise unsupported(f"a condition on values chooses between results of unequal types: {exc}") from exc
+        if is_recording():
+            raise
         return branches[0 if condition.item() else 1].run(device, scope, [])[:count]
 
 
@@ -83,7 +89,7 @@ def _loop(
     endless = condition is None or first is not None and bool(first.values[0])
     counted = most is not None and endless and _always(body)
     if is_recording():
-        return _unrolled(run, most, counted, condition, carry, scans, device)
+        return _recorded(run, most, counted, condition, carry, scans, device, len(body.steps))
     if counted and most.values[0] * max(1, len(body.steps)) > WRITTEN_OUT and not _has_lists(carry):
         try:
             return _counted(run, most.values[0], [_tensor(v, device) for v in carry], device)
@@ -173,17 +179,56 @@ def _written_out(
     return [*state, *_stacked(rows, device)]
 
 
-def _unrolled(
-    run: Any, most: Host | None, counted: bool, condition: Any, carry: Any, scans: int, device: Any
+def _recorded(
+    run: Any, most: Host | None, counted: bool, condition: Any, carry: Any, scans: int, device: Any, steps: int
 ) -> list[Any]:
+    """Run a loop that becomes part of a program.
+
+    A counted loop becomes a scan, or is written out where it is small. A condition on values makes a scan of all
+    iterations that may run, after the end of which carried values stay; or, of many, a loop without gradient.
+    """
+    trips = None if most is None else most.values[0]
+    few = trips is not None and trips <= UNROLLED
+    if scans and not counted:
+        raise unsupported("a loop whose number of results depends on values is no part of a program")
+    small = counted and few and trips * max(1, steps) <= WRITTEN_OUT and not (most is not None and most.moving)
+    if not small and not _has_lists(carry):
+        state = [_tensor(v, device) for v in carry]
+        try:
+            if counted:
+                return _counted(run, trips, state, device)
+            return (_masked if few else _while)(run, trips, condition, state, device)
+        except (TypeError, HostReadInCompileError) as exc:  # sizes or Python's numbers differ from step to step
+            if not few:
+                raise unsupported(
+                    f"a program holds loops of more than {UNROLLED} iterations, or of a number that the file does not "
+                    f"tell, only if all iterations have the same sizes: {exc}"
+                ) from exc
+    if not few:
+        raise unsupported(f"a program holds loops over sequences of at most {UNROLLED} iterations, known from the file")
+    return _unrolled(run, most, counted, condition, carry, scans, device)
+
+
+def _masked(run: Any, trips: Any, condition: Any, carry: list[Any], device: Any) -> list[Any]:
+    """Run all iterations. After the one whose condition is false, carried values stay."""
+    first = Host([True], [], _C.bool) if condition is None else condition
+
+    def step(state: Any, i: Any) -> Any:
+        more, values = state
+        found = [_tensor(v, device) for v in run(i, more, values)]
+        if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(found[1:], values, strict=True)):
+            raise TypeError("a carried value changes its shape or dtype")
+        new = tuple([_C.where(more, a, b) for a, b in zip(found[1:], values, strict=True)])
+        return (more & found[0].reshape(()), new), ()
+
+    state = _tensor(first, device).reshape(()), tuple(carry)
+    return list(lax.scan(step, state, _C.arange(max(0, trips), device=device), max(0, trips))[0][1])
+
+
+def _unrolled(run: Any, most: Any, counted: bool, condition: Any, carry: Any, scans: int, device: Any) -> list[Any]:
     """Write out a loop for a program. After the end that a condition on values sets, carried values stay."""
-    if most is None or most.values[0] > UNROLLED or scans and not counted:
-        raise unsupported(
-            f"a program holds loops of at most {UNROLLED} iterations, which the file must tell, and whose number of "
-            "results does not depend on values: run the module of torchlette.onnx.files.read_module"
-        )
     state, rows = list(carry), [[] for _ in range(scans)]
-    more = Host([True], [], _C.bool) if condition is None else condition
+    more = Host([True], [], _C.bool) if condition is None or counted else condition
     for i in range(most.values[0]):
         if isinstance(more, Host) and not more.values[0]:
             break
@@ -234,24 +279,9 @@ def _scan(
         found = [_tensor(v, device) for v in body.run(device, scope, [*state, *elements])]
         return tuple(found[:n]), tuple(found[n:])
 
-    if is_recording():
-        last, ys = _unrolled_scan(step, carry, xs, outputs)
-    else:
-        last, ys = lax.scan(step, tuple(carry), tuple(xs))
+    last, ys = lax.scan(step, tuple(carry), tuple(xs))
     ys = [y.flip(0) if back else y for y, back in zip(ys, out_turned, strict=True)]
     return [*last, *(y.movedim(0, axis) for y, axis in zip(ys, out_axes, strict=True))]
-
-
-def _unrolled_scan(step: Any, state: Any, xs: Sequence[Tensor], outputs: int) -> tuple[Any, list[Tensor]]:
-    count = xs[0].shape[0]
-    if not 0 < count <= UNROLLED:
-        raise unsupported(f"a program holds scans of 1 to {UNROLLED} steps, got {count}")
-    rows: list[Any] = [[] for _ in range(outputs)]
-    for i in range(count):
-        state, ys = step(state, [x[i] for x in xs])
-        for row, y in zip(rows, ys, strict=True):
-            row.append(y)
-    return state, [_C.stack(row) for row in rows]
 
 
 def _sequence_map(

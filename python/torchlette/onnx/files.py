@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from torchlette._import.files import damaged, explained
@@ -24,7 +25,7 @@ def read_module(path: str | os.PathLike[str]) -> OnnxModule:
         return OnnxModule(read_model(memoryview(data)), Files(os.path.dirname(os.path.abspath(path))))
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], fixed: Mapping[str, bool | int | float] | None = None) -> Any:
     """Return the program of an ONNX file: operators of version 13 to 23.
 
     Inputs and outputs have the file's names. Tensors of floats are parameters under their names, others buffers. The
@@ -32,6 +33,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Args:
         path: Of the file.
+        fixed: Sizes of dims by their names, and values of inputs without dims. The program has them as constants. A
+            dim without a name has its input's name and its place: ``x_0``.
 
     Returns:
         A :class:`torchlette.export.ExportedProgram`.
@@ -41,6 +44,4 @@ def load(path: str | os.PathLike[str]) -> Any:
         ValueError: The file is damaged, or of another kind.
         NotImplementedError: The graph has operators that are not supported; the text lists them.
     """
-    module = read_module(path)
-    with explained("onnx.load"):
-        return module.program()
+    return read_module(path).program(fixed)

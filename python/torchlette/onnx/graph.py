@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from torchlette import _C
-from torchlette._import.files import damaged, unsupported
+from torchlette._import.files import damaged, explained, unsupported
 from torchlette._import.module import Ref, Step, check_order, place, run_steps, with_last_uses
 from torchlette._import.recording import recording
 from torchlette.nn.modules.module import Module
@@ -353,8 +353,10 @@ class OnnxModule(Module):
         if body.outer:
             raise damaged(f"the values {body.outer[:5]} are read, and no node gives them")
         self._body, self._places = body, context.places
-        self.inputs = inputs
+        self.inputs, self.outputs = inputs, graph.outputs
         self.output_names = list(body.results)
+        #: Values of inputs, by their places, that are constants of the program that is recorded.
+        self._fixed: dict[int, Host] = {}
 
     def input_specs(self) -> Iterable[tuple[str, _C.dtype, list[int | str]]]:
         """Give the name, dtype and sizes of each input; a str is the name of a dim."""
@@ -366,24 +368,47 @@ class OnnxModule(Module):
             sizes = [f"{info.name}_{d}" if n is None else n for d, n in enumerate(info.shape)]
             yield info.name, dtype_of(info.dtype), sizes
 
+    def output_specs(self) -> Iterable[tuple[str, _C.dtype, list[int | str | None]]]:
+        """Give the name, dtype and declared sizes of each output."""
+        for info in self.outputs:
+            yield info.name, dtype_of(info.dtype), list(info.shape or ())
+
     def forward(self, *values: Tensor) -> list[Any]:
         """Return the list of results for the inputs in order; results that are no tensors are as they are."""
         tensors = {key: getattr(owner, leaf) for key, (owner, leaf) in self._places.items()}
+        if len(values) + len(self._fixed) != len(self.inputs):
+            raise ValueError(f"the graph takes {len(self.inputs) - len(self._fixed)} values, got {len(values)}")
+        given = iter(values)
+        inputs = [self._fixed[k] if k in self._fixed else next(given) for k in range(len(self.inputs))]
         device = next((v.device for v in (*values, *tensors.values()) if isinstance(v, Tensor)), _C.device("cpu"))
-        found = self._body.run(device, {"#tensors": tensors}, values)
+        found = self._body.run(device, {"#tensors": tensors}, inputs)
         return [as_tensor(value, device) for value in found]
 
-    def program(self) -> Any:
-        """Record the graph as an :class:`torchlette.export.ExportedProgram`."""
+    def program(self, fixed: Mapping[str, bool | int | float] | None = None) -> Any:
+        """Record the graph as an :class:`torchlette.export.ExportedProgram`.
+
+        Args:
+            fixed: Sizes of dims by their names, and values of inputs without dims, which are no inputs of the program.
+        """
         from torchlette.export import InputSpec, from_callable
 
+        fixed = dict(fixed or {})
         names: dict[str, str] = {}
-        specs = [
-            InputSpec(name, dtype, [_dim_name(n, names) if isinstance(n, str) else n for n in shape])
-            for name, dtype, shape in self.input_specs()
-        ]
-        with recording():
-            program = from_callable(self, specs, self.output_names)
+        specs = []
+        self._fixed = {}
+        for k, (name, dtype, shape) in enumerate(self.input_specs()):
+            if not shape and name in fixed:
+                self._fixed[k] = Host([fixed.pop(name)], [], dtype)
+                continue
+            sizes = [fixed.get(n, _dim_name(n, names)) if isinstance(n, str) else n for n in shape]
+            specs.append(InputSpec(name, dtype, sizes))
+        if unknown := set(fixed) - set(names):
+            raise ValueError(f"onnx.load: fixed: no dims and no inputs without dims: {sorted(unknown)}")
+        try:
+            with explained("onnx.load"), recording():
+                program = from_callable(self, specs, self.output_names)
+        finally:
+            self._fixed = {}
         python = program.spec["python"]
         python["names"] = [spec.name for spec in specs]
         if len(self.output_names) == 1:

@@ -16,7 +16,7 @@ from torchlette.autograd import enable_grad, no_grad
 from torchlette.optim.overflow import Overflow, SharedNumbers
 from torchlette.utils.hooks import RemovableHandle
 
-__all__ = ["Optimizer", "ParamsT"]
+__all__ = ["Optimizer", "ParamsT", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
 Tensor = _C.Tensor
 #: The first argument of optimizers: parameters, groups, or (name, parameter) pairs.
@@ -89,6 +89,32 @@ def count_steps(entries: list[dict[str, Any]]) -> list[float]:
             if not isinstance(entry["step"], Tensor):
                 entry["step"] = host_number(entry["step"])
         return _C._count([entry["step"] for entry in entries])
+
+
+# Hooks of the steps of all optimizers.
+_global_optimizer_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+_global_optimizer_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+
+
+def _add_hook(table: OrderedDict[int, Any], hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    handle = RemovableHandle(table)
+    table[handle.id] = hook
+    if prepend:
+        table.move_to_end(handle.id, last=False)
+    return handle
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` before each step of every optimizer.
+
+    It runs before the optimizer's own hooks. It may return new ``(args, kwargs)``.
+    """
+    return _add_hook(_global_optimizer_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(optimizer, args, kwargs)`` after each step of every optimizer, behind the optimizer's own hooks."""
+    return _add_hook(_global_optimizer_post_hooks, hook)
 
 
 class Optimizer:
@@ -206,6 +232,8 @@ class Optimizer:
         """Return whether the step is one of this package, without code of others around it."""
         if "step" in vars(self) or self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks:
             return False
+        if _global_optimizer_pre_hooks or _global_optimizer_post_hooks:
+            return False
         kinds = type(self).__mro__
         own = next(i for i, kind in enumerate(kinds) if kind.__module__.startswith("torchlette.optim."))
         return kinds[own] is not Optimizer and not any(self._STEP_PARTS & vars(kind).keys() for kind in kinds[:own])
@@ -253,7 +281,7 @@ class Optimizer:
             The loss that ``closure`` returned, else ``None``.
         """
         args, kwargs = (() if closure is None else (closure,)), {}
-        for hook in list(self._optimizer_step_pre_hooks.values()):
+        for hook in (*_global_optimizer_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
             replaced = hook(self, args, kwargs)
             if replaced is not None:
                 if not (isinstance(replaced, tuple) and len(replaced) == 2):
@@ -264,7 +292,7 @@ class Optimizer:
                 closure = args[0] if args else kwargs.get("closure")
         loss = self._run(closure)
         self._opt_called = True
-        for hook in list(self._optimizer_step_post_hooks.values()):
+        for hook in (*self._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values()):
             hook(self, args, kwargs)
         try:
             _C.flush()
@@ -293,37 +321,29 @@ class Optimizer:
 
     # Hooks -------------------------------------------------------------------------------
 
-    @staticmethod
-    def _add_hook(table: OrderedDict[int, Any], hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        handle = RemovableHandle(table)
-        table[handle.id] = hook
-        if prepend:
-            table.move_to_end(handle.id, last=False)
-        return handle
-
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(optimizer, args, kwargs)`` before each step."""
-        return self._add_hook(self._optimizer_step_pre_hooks, hook)
+        return _add_hook(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
         """Call ``hook(optimizer, args, kwargs)`` after each step."""
-        return self._add_hook(self._optimizer_step_post_hooks, hook)
+        return _add_hook(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., None], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer)`` before the state is collected."""
-        return self._add_hook(self._optimizer_state_dict_pre_hooks, hook, prepend)
+        return _add_hook(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer, state_dict)`` after the state is collected; what it returns replaces the state."""
-        return self._add_hook(self._optimizer_state_dict_post_hooks, hook, prepend)
+        return _add_hook(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer, state_dict)`` before loading; what it returns replaces the state."""
-        return self._add_hook(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+        return _add_hook(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., None], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(optimizer)`` after loading."""
-        return self._add_hook(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+        return _add_hook(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
     # Saved form --------------------------------------------------------------------------
 
@@ -446,7 +466,11 @@ class Optimizer:
             group["param_names"] = [name for name, _ in params]
             params = [p for _, p in params]
         if self.param_groups and ("param_names" in self.param_groups[0]) != ("param_names" in group):
-            raise ValueError("all optimizer param groups should be with/without names.")
+            kind = "with" if "param_names" in group else "without"
+            raise ValueError(
+                "all optimizer param groups should be with/without names. "
+                f"cannot add param group {kind} names to the optimizer"
+            )
         return params
 
 

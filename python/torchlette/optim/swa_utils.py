@@ -199,7 +199,7 @@ class SWALR(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         """Check the options and store the final rates in the groups."""
-        for rate, group in zip(per_group(swa_lr, optimizer, "values for swa_lr"), optimizer.param_groups, strict=True):
+        for rate, group in zip(per_group(swa_lr, optimizer, "swa_lr"), optimizer.param_groups, strict=True):
             group["swa_lr"] = rate
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")

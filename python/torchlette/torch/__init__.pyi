@@ -700,6 +700,8 @@ from torchlette import promote_types as promote_types
 from torchlette import put as put
 from torchlette import put_ as put_
 from torchlette import quantile as quantile
+from torchlette import quantize as quantize
+from torchlette import quantized as quantized
 from torchlette import rad2deg as rad2deg
 from torchlette import rad2deg_ as rad2deg_
 from torchlette import rand as rand

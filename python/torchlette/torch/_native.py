@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def _are_functorch_transforms_active() -> bool:
+    """Return whether ``vmap``, a level of forward mode, or a transform by backward is in progress."""
+    from torchlette._runtime import fences, forward, levels
+
+    return bool(levels.levels() or forward.levels() or fences.is_transforming())
+
+
 def _has_torch_function(args: Any) -> bool:
     """Return whether a class of the arguments, or a mode, answers calls."""
     from torchlette._compat.overrides import has_torch_function

@@ -47,9 +47,9 @@ def _type(name: str, dtype: _C.dtype) -> TensorType:
     return TensorType(name, (), {"dtype": dtype, "__module__": "torch", "__doc__": f"Tensors of {dtype} on the CPU."})
 
 
-# PyTorch has no class for uint32, its newer type.
+# PyTorch has no classes for its newer types uint16 and uint32.
 _TYPES = {
-    f"{scalar}Tensor": _type(f"{scalar}Tensor", dtype) for dtype, scalar in SCALAR_TYPES.items() if dtype != _C.uint32
+    f"{scalar}Tensor": _type(f"{scalar}Tensor", dtype) for dtype, scalar in SCALAR_TYPES.items() if scalar[:4] != "UInt"
 }
 globals().update(_TYPES)
 __all__ = [*_TYPES, "set_default_tensor_type"]

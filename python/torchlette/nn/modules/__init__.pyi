@@ -37,6 +37,7 @@ from torchlette.nn.modules.batchnorm import InstanceNorm1d as InstanceNorm1d
 from torchlette.nn.modules.batchnorm import InstanceNorm2d as InstanceNorm2d
 from torchlette.nn.modules.batchnorm import InstanceNorm3d as InstanceNorm3d
 from torchlette.nn.modules.batchnorm import SyncBatchNorm as SyncBatchNorm
+from torchlette.nn.modules.container import Container as Container
 from torchlette.nn.modules.container import ModuleDict as ModuleDict
 from torchlette.nn.modules.container import ModuleList as ModuleList
 from torchlette.nn.modules.container import ParameterDict as ParameterDict

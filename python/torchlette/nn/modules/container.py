@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
@@ -12,7 +13,27 @@ from torchlette import _C
 from torchlette.nn.modules.module import Module, _indent, type_name
 from torchlette.nn.parameter import Parameter
 
-__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+__all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+
+
+class Container(Module):
+    """A module of the given submodules; deprecated in PyTorch.
+
+    Args:
+        modules: The submodules by name.
+    """
+
+    def __init__(self, **modules: Module | None) -> None:
+        """Add the modules."""
+        super().__init__()
+        warnings.warn(
+            "nn.Container is deprecated. All of it's functionality is now implemented in nn.Module. Subclass that "
+            "instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        for name, module in modules.items():
+            self.add_module(name, module)
 
 
 def _position(index: Any, length: int) -> int:

@@ -5,13 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from torchlette import _C
+from torchlette._runtime.api import iinfo
+from torchlette._runtime.dtype_table import KINDS
 from torchlette.onnx.operators.layers import conv
 from torchlette.onnx.registry import operator
 from torchlette.onnx.tensors import dtype_of
 
 Tensor = _C.Tensor
 
-_LIMITS = {_C.uint8: (0, 255), _C.int8: (-128, 127), _C.int16: (-32768, 32767), _C.int32: (-(1 << 31), (1 << 31) - 1)}
+#: The least and greatest integer of each dtype of at most 32 bits with a sign, 16 without: float64 and int32 hold them.
+_LIMITS = {
+    dtype: (iinfo(dtype).min, iinfo(dtype).max)
+    for dtype, kind in KINDS.items()
+    if kind == "i" and dtype.itemsize <= 4 or kind == "u" and dtype.itemsize <= 2
+}
 
 
 def _along(v: Tensor, x: Tensor, axis: int, block: int) -> Tensor:
@@ -35,7 +42,7 @@ def quantized(x: Tensor, scale: Tensor, zero: Tensor | None, dtype: _C.dtype, ax
     return y.clamp(low, high).to(_C.int32).to(dtype)
 
 
-@operator("QuantizeLinear", note="to int8, uint8, int16; gradients stop at the rounding")
+@operator("QuantizeLinear", note="to int8, uint8, int16, uint16; gradients stop at the rounding")
 def quantize_linear(
     x: Tensor,
     scale: Tensor,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from torchlette import _C
 from torchlette.optim.optimizer import Optimizer
 
 __all__ = ["EPOCH_DEPRECATION_WARNING", "LRScheduler", "per_group"]
@@ -15,8 +16,24 @@ EPOCH_DEPRECATION_WARNING = (
 )
 
 
+def copied(value: Any) -> Any:
+    """Return a copy of a tensor, so that writes to it are not seen; other values as they are."""
+    return value.detach().clone() if isinstance(value, _C.Tensor) else value
+
+
 def group_rates(optimizer: Optimizer) -> list[float]:
-    return [group["lr"] for group in optimizer.param_groups]
+    return [copied(group["lr"]) for group in optimizer.param_groups]
+
+
+def set_rate(group: dict[str, Any], value: Any) -> None:
+    """Set the rate of a group; a tensor is written in place, as the program may hold it."""
+    rate = group["lr"]
+    if not isinstance(rate, _C.Tensor):
+        group["lr"] = value
+    elif isinstance(value, _C.Tensor):
+        rate.copy_(value)
+    else:
+        rate.fill_(value)
 
 
 class LRScheduler:
@@ -40,14 +57,14 @@ class LRScheduler:
         self.optimizer = optimizer
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", group["lr"])
+                group.setdefault("initial_lr", copied(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with last_epoch "
                     f">= 0. "
                     "This typically happens when the optimizer was made anew: load its state first."
                 )
-        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        self.base_lrs = [copied(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._is_initial = False
         self._get_lr_called_within_step = False
@@ -105,7 +122,7 @@ class LRScheduler:
         finally:
             self._get_lr_called_within_step = False
         for group, value in zip(self.optimizer.param_groups, values, strict=True):
-            group["lr"] = value
+            set_rate(group, value)
         self._last_lr = group_rates(self.optimizer)
 
     def _warn_outside_step(self) -> None:
@@ -119,20 +136,26 @@ class LRScheduler:
         return [rate * factor for rate in group_rates(self.optimizer)]
 
 
-def per_group(value: Any, optimizer: Optimizer, name: str) -> list[Any]:
-    """Return a value for each group, from a single value or a list.
+_LENGTHS = (
+    "{name} must have the same length as optimizer.param_groups. {name} has {given} values, param_groups has {count}."
+)
+
+
+def per_group(value: Any, optimizer: Optimizer, name: str, error: str = _LENGTHS) -> list[Any]:
+    """Return a value for each group, from a single value or a list; tensors are copied.
 
     Args:
         value: One value, or a list of one for each group.
         optimizer: The optimizer whose rates are set.
         name: What the value is, for errors.
+        error: The text for a list of the wrong length.
     """
     count = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):
-        return [value] * count
+        return [copied(value) for _ in range(count)]
     if len(value) != count:
-        raise ValueError(f"Expected {count} {name}, but got {len(value)}")
-    return list(value)
+        raise ValueError(error.format(name=name, given=len(value), count=count))
+    return [copied(item) for item in value]
 
 
 def uses_beta1(optimizer: Optimizer) -> bool:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
-from torchlette.optim.lr_scheduler.base import LRScheduler, group_rates
+from torchlette.optim.lr_scheduler.base import LRScheduler, group_rates, set_rate
 from torchlette.optim.lr_scheduler.plateau import ReduceLROnPlateau
 from torchlette.optim.optimizer import Optimizer
 
@@ -42,7 +42,7 @@ class SequentialLR(LRScheduler):
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
         for group in optimizer.param_groups:
-            group["lr"] = group["initial_lr"]
+            set_rate(group, group["initial_lr"])
         for scheduler in schedulers:
             _undo_step(scheduler)
         first = schedulers[bisect_right(milestones, 0)]

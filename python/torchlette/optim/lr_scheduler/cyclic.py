@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from torchlette.optim.lr_scheduler.base import LRScheduler, group_rates, per_group, set_momentum, uses_beta1
+from torchlette.optim.lr_scheduler.base import LRScheduler, group_rates, per_group, set_momentum, set_rate, uses_beta1
 from torchlette.optim.optimizer import Optimizer
 
 __all__ = ["CosineAnnealingWarmRestarts", "CyclicLR", "OneCycleLR"]
@@ -64,7 +64,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         values = self.get_lr()
         self._get_lr_called_within_step = False
         for group, value in zip(self.optimizer.param_groups, values, strict=True):
-            group["lr"] = value
+            set_rate(group, value)
         self._last_lr = group_rates(self.optimizer)
 
     def _find_cycle(self, epoch: float) -> None:
@@ -131,9 +131,7 @@ class OneCycleLR(LRScheduler):
         self._schedule_phases = self._phases(pct_start, three_phase)
         self._anneal_func_type = anneal_strategy
         if last_epoch == -1:
-            for group, top in zip(
-                optimizer.param_groups, per_group(max_lr, optimizer, "values for max_lr"), strict=True
-            ):
+            for group, top in zip(optimizer.param_groups, per_group(max_lr, optimizer, "max_lr"), strict=True):
                 group["initial_lr"] = top / div_factor
                 group["max_lr"] = top
                 group["min_lr"] = group["initial_lr"] / final_div_factor
@@ -184,8 +182,8 @@ class OneCycleLR(LRScheduler):
         self.use_beta1 = uses_beta1(self.optimizer)
         if last_epoch != -1:
             return
-        tops = per_group(top, self.optimizer, "values for max_momentum")
-        bases = per_group(base, self.optimizer, "values for base_momentum")
+        tops = per_group(top, self.optimizer, "max_momentum")
+        bases = per_group(base, self.optimizer, "base_momentum")
         for group, high, low in zip(self.optimizer.param_groups, tops, bases, strict=True):
             set_momentum(group, high, self.use_beta1)
             group["max_momentum"], group["base_momentum"] = high, low
@@ -262,11 +260,11 @@ class CyclicLR(LRScheduler):
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         self.optimizer = optimizer
-        base_lrs = per_group(base_lr, optimizer, "values for base_lr")
+        base_lrs = per_group(base_lr, optimizer, "base_lr")
         if last_epoch == -1:
             for group, rate in zip(optimizer.param_groups, base_lrs, strict=True):
-                group["lr"] = rate
-        self.max_lrs = per_group(max_lr, optimizer, "values for max_lr")
+                set_rate(group, rate)
+        self.max_lrs = per_group(max_lr, optimizer, "max_lr")
         down = float(step_size_up if step_size_down is None else step_size_down)
         self.total_size = float(step_size_up) + down
         self.step_ratio = float(step_size_up) / self.total_size
@@ -284,8 +282,8 @@ class CyclicLR(LRScheduler):
 
     def _set_up_momentum(self, base: Any, top: Any, last_epoch: int) -> None:
         self.use_beta1 = uses_beta1(self.optimizer)
-        self.base_momentums = per_group(base, self.optimizer, "values for base_momentum")
-        self.max_momentums = per_group(top, self.optimizer, "values for max_momentum")
+        self.base_momentums = per_group(base, self.optimizer, "base_momentum")
+        self.max_momentums = per_group(top, self.optimizer, "max_momentum")
         if last_epoch != -1:
             return
         for group, high, low in zip(self.optimizer.param_groups, self.max_momentums, self.base_momentums, strict=True):

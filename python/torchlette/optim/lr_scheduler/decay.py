@@ -32,7 +32,9 @@ class _ByFunction(LRScheduler):
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
         """Keep the functions."""
-        self.lr_lambdas: list[Callable[[int], float]] = per_group(lr_lambda, optimizer, "lr_lambdas")
+        self.lr_lambdas: list[Callable[[int], float]] = per_group(
+            lr_lambda, optimizer, "lr_lambdas", "Expected {count} {name}, but got {given}"
+        )
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:

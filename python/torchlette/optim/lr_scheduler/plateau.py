@@ -6,7 +6,7 @@ import math
 import warnings
 from typing import Any
 
-from torchlette.optim.lr_scheduler.base import EPOCH_DEPRECATION_WARNING, LRScheduler, group_rates, per_group
+from torchlette.optim.lr_scheduler.base import EPOCH_DEPRECATION_WARNING, LRScheduler, group_rates, per_group, set_rate
 from torchlette.optim.optimizer import Optimizer
 
 __all__ = ["ReduceLROnPlateau"]
@@ -51,7 +51,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.factor = factor
         self.optimizer = optimizer
         self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
-        self.min_lrs = per_group(min_lr, optimizer, "min_lrs")
+        self.min_lrs = per_group(min_lr, optimizer, "min_lrs", "expected {count} {name}, got {given}")
         self.patience = patience
         self.cooldown = cooldown
         self.eps = eps
@@ -100,8 +100,17 @@ class ReduceLROnPlateau(LRScheduler):
         self._last_lr = group_rates(self.optimizer)
 
     def _reduce_lr(self) -> None:
+        count = len(self.optimizer.param_groups)
+        if count != len(self.min_lrs):  # a group was added
+            if self.default_min_lr is None:
+                raise RuntimeError(
+                    f"The number of param groups in the `optimizer` ({count}) differs from when `ReduceLROnPlateau` "
+                    f"was initialized ({len(self.min_lrs)}), usually due to a new param group being added to the "
+                    "optimizer. Please modify the `min_lrs` field to match the length of the `optimizer` param groups."
+                )
+            self.min_lrs = [self.default_min_lr] * count
         for group, lowest in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
             old = float(group["lr"])
             new = max(old * self.factor, lowest)
             if old - new > self.eps:
-                group["lr"] = new
+                set_rate(group, new)

@@ -1,0 +1,179 @@
+// Runs products with quantized weights (launch.Quantized): shares panels of weights and blocks of rows among the
+// threads. Products of int8 quantize the rows first.
+#include <string.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+#include "cpu.h"
+
+// Parameters: M, N, K, the stride of rows of x, then the offsets of x, weights, scales, offsets of groups and bias.
+enum { AT_X = 4, AT_W, AT_SCALE, AT_OFFSET, AT_BIAS };
+enum { ROWS = 2 * TLK_INT8_ROWS, GRAIN = 1 << 16 }; // rows of a block; multiplications of a claim
+
+typedef struct {
+	const tl_quantized *q;
+	const tl_isa_table *t;
+	tl_int8_panel *int8;
+	int64_t M, N, K, xm, groups, words, panels, pitch; // words: rows of words of a panel; pitch: bytes of a row of int8
+	const float *x, *bias;
+	const uint32_t *w;
+	const char *scale;
+	const uint16_t *offset;
+	float *sums, *c; // sums of groups [M, groups]
+	float *rowscale; // of rows of int8, with the sums of these rows
+	int32_t *rowsum;
+	int8_t *rows;
+} work;
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static void sum_groups(void *arg, int worker, int64_t begin, int64_t end) {
+	(void)worker;
+	const work *p = arg;
+	for (int64_t i = begin; i < end; i++)
+		for (int64_t g = 0; g < p->groups; g++) {
+			const int64_t n = least(p->q->group, p->K - g * p->q->group);
+			const float *x = p->x + i * p->xm + g * p->q->group;
+			float part[16] = {0}, sum = 0;
+			int64_t k = 0;
+			for (; k + 16 <= n; k += 16) for (int j = 0; j < 16; j++) part[j] += x[k + j];
+			for (int j = 0; j < 16; j++) sum += part[j];
+			for (; k < n; k++) sum += x[k];
+			p->sums[i * p->groups + g] = sum;
+		}
+}
+
+// Four products, each rounded to a float and then to an integer, halves to even. They are rounded twice everywhere, so
+// that the integers do not depend on the instruction set.
+static inline void round_four(const float *x, float factor, int32_t *to) {
+#if defined(__SSE2__)
+	_mm_storeu_si128((__m128i *)to, _mm_cvtps_epi32(_mm_mul_ps(_mm_loadu_ps(x), _mm_set1_ps(factor))));
+#elif defined(__aarch64__)
+	vst1q_s32(to, vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x), factor)));
+#else
+#error "no rounding"
+#endif
+}
+
+static void quantize_rows(void *arg, int worker, int64_t begin, int64_t end) {
+	(void)worker;
+	const work *p = arg;
+	for (int64_t i = begin; i < end; i++) {
+		const float *x = p->x + i * p->xm;
+		int8_t *to = p->rows + i * p->pitch;
+		int32_t most = 0, sum = 0;
+		for (int64_t k = 0; k < p->K; k++) {
+			int32_t b;
+			memcpy(&b, x + k, 4);
+			b &= 0x7fffffff; // magnitudes are ordered as their bits
+			most = b > most ? b : most;
+		}
+		float top;
+		memcpy(&top, &most, 4);
+		memset(to, 0, (size_t)p->pitch);
+		p->rowsum[i] = 0;
+		if (most >= 0x7f800000) { // not finite: neither is the result
+			p->rowscale[i] = __builtin_nanf("");
+			continue;
+		}
+		const float factor = 127 / top;
+		if (!(factor < __builtin_inff())) { // too small for a factor
+			p->rowscale[i] = 0;
+			continue;
+		}
+		p->rowscale[i] = top / 127;
+		for (int64_t k = 0; k < p->K; k += 4) {
+			float four[4] = {0};
+			int32_t number[4];
+			const int64_t n = least(4, p->K - k);
+			if (n == 4) memcpy(four, x + k, 16);
+			else for (int64_t j = 0; j < n; j++) four[j] = x[k + j];
+			round_four(four, factor, number);
+			for (int j = 0; j < 4; j++) {
+				to[k + j] = (int8_t)number[j];
+				sum += number[j];
+			}
+		}
+		p->rowsum[i] = sum;
+	}
+}
+
+// Stores the columns of rows that exist.
+static void store(const work *p, int64_t panel, int64_t row, int rows, const float *c) {
+	const int64_t j = panel * TLK_PANEL, n = least(TLK_PANEL, p->N - j);
+	for (int i = 0; i < rows; i++, c += TLK_PANEL) {
+		float *to = p->c + (row + i) * p->N + j;
+		if (p->bias) for (int64_t k = 0; k < n; k++) to[k] = c[k] + p->bias[j + k];
+		else memcpy(to, c, (size_t)n * 4);
+	}
+}
+
+static void int8_block(const work *p, int64_t panel, int64_t from, int64_t to) {
+	float out[TLK_INT8_ROWS * TLK_PANEL];
+	int32_t c[TLK_INT8_ROWS * TLK_PANEL];
+	float scale[TLK_PANEL];
+	memcpy(scale, p->scale + panel * TLK_PANEL * 4, sizeof scale);
+	for (int64_t i = from; i < to; i += TLK_INT8_ROWS) {
+		const int rows = (int)least(TLK_INT8_ROWS, to - i);
+		p->int8(rows, p->words, p->rows + i * p->pitch, p->pitch, p->rowsum + i, p->w + panel * p->words * TLK_PANEL, c);
+		for (int r = 0; r < rows; r++)
+			for (int n = 0; n < TLK_PANEL; n++)
+				out[r * TLK_PANEL + n] = (float)c[r * TLK_PANEL + n] * (p->rowscale[i + r] * scale[n]);
+		store(p, panel, i, rows, out);
+	}
+}
+
+static void block(const work *p, int64_t panel, int64_t from, int64_t to) {
+	float c[16 * TLK_PANEL];
+	const int64_t table = panel * p->groups * TLK_PANEL;
+	for (int64_t i = from; i < to;) {
+		const int rows = (int)least(p->t->panel_rows, to - i);
+		p->t->panel(p->q, rows, p->K, p->x + i * p->xm, p->xm, p->sums ? p->sums + i * p->groups : p->x, p->groups,
+			p->w + panel * p->words * TLK_PANEL, p->scale + table * (p->q->bits == 8 ? 4 : 2),
+			p->offset ? p->offset + table : NULL, c);
+		store(p, panel, i, rows, c);
+		i += rows;
+	}
+}
+
+static void job(void *arg, int worker, int64_t begin, int64_t end) {
+	(void)worker;
+	const work *p = arg;
+	for (int64_t i = begin; i < end; i++) {
+		const int64_t from = i / p->panels * ROWS, to = least(from + ROWS, p->M);
+		(p->q->dynamic ? int8_block : block)(p, i % p->panels, from, to);
+	}
+}
+
+int64_t tl_run_quantized(const tl_quantized *q, tl_pool *pool, int isa, char **buf, const int64_t *par) {
+	work p = {.q = q, .t = tl_isa_tables(isa), .int8 = tl_int8_kernel(isa), .M = par[0], .N = par[1], .K = par[2],
+		.xm = par[3], .x = (const float *)buf[0] + par[AT_X], .w = (const uint32_t *)buf[1] + par[AT_W]};
+	const int64_t width = q->bits == 8 ? 4 : 2;
+	p.scale = buf[2] + par[AT_SCALE] * width;
+	int b = 3;
+	if (q->offset) p.offset = (const uint16_t *)buf[b++] + par[AT_OFFSET];
+	if (q->bias) p.bias = (const float *)buf[b++] + par[AT_BIAS];
+	p.c = (float *)buf[b];
+	p.groups = (p.K + q->group - 1) / q->group;
+	p.panels = (p.N + TLK_PANEL - 1) / TLK_PANEL;
+	p.pitch = (p.K + TLK_TERMS - 1) / TLK_TERMS * TLK_TERMS;
+	p.words = q->bits == 8 ? p.pitch / 4 : (p.K + 7) / 8;
+	const int64_t head = (p.M * 8 + 63) & ~63;
+	const int64_t bytes = q->dynamic ? head + p.M * p.pitch : q->offset ? p.M * p.groups * 4 : 0;
+	char *mem = bytes ? tl_scratch(pool, -1, bytes) : NULL;
+	if (bytes && !mem) return bytes;
+	const int64_t grain = GRAIN / (p.K + 1) + 1;
+	if (q->dynamic) {
+		p.rowscale = (float *)mem;
+		p.rowsum = (int32_t *)mem + p.M;
+		p.rows = (int8_t *)mem + head;
+		tl_parallel_whole(pool, p.M, grain, quantize_rows, &p);
+	} else if (q->offset) {
+		p.sums = (float *)mem;
+		tl_parallel_whole(pool, p.M, grain, sum_groups, &p);
+	}
+	tl_parallel(pool, (p.M + ROWS - 1) / ROWS * p.panels, GRAIN / (TLK_PANEL * least(p.M, ROWS) * (p.K + 1)) + 1, job, &p);
+	return 0;
+}

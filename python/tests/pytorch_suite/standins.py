@@ -1,0 +1,222 @@
+"""Runs one of PyTorch's test files in this process: python standins.py SOURCE FILE [pytest arguments].
+
+``import torch`` gives this library. ``torch.testing._internal``, which PyTorch's tests import, comes from PyTorch's
+sources. Those import private modules and names of PyTorch's: a stand-in answers them, which does nothing. Public names
+have none, but for those in PUBLIC: docs/refused.md refuses their features, and the helpers of all tests import them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+#: Names that PyTorch's helpers use when they are imported or compare values: layouts and dtypes that are refused here.
+PUBLIC = (
+    "quint8 qint8 qint32 quint4x2 quint2x4 uint16 uint32 uint64 complex32 float8_e4m3fn float8_e5m2 float8_e4m3fnuz "
+    "float8_e5m2fnuz sparse_csr sparse_csc sparse_bsr sparse_bsc sparse_coo _mkldnn jagged sparse"
+).split()
+#: Modules of PyTorch's compilers, TorchScript, quantisation and back ends: every name of theirs has a stand-in.
+FOREIGN = ("_C", "_dynamo", "_dynamo.config", "_dynamo.utils", "_utils", "_inductor", "jit", "ao", "backends")
+
+
+class _Kind(type):
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return StandIn
+
+
+class StandIn(metaclass=_Kind):
+    """Stands for a private class, function, decorator, context or list."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return args[0] if len(args) == 1 and callable(args[0]) and not kwargs else self
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *error: object) -> bool:
+        return False
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+    def __contains__(self, item: object) -> bool:
+        return False
+
+    def __len__(self) -> int:
+        return 0
+
+
+def absent(name: str) -> Any:
+    """Return a function for an operator that is not here: entries of PyTorch's database fail when it is called."""
+
+    def operator(*args: Any, **kwargs: Any) -> Any:
+        raise AttributeError(f"torch has no {name}")
+
+    operator.__name__ = name.rpartition(".")[2]
+    made: Any = operator
+    made._create_jit_fn = made._create_multi_output_jit_fn = lambda *args, **kwargs: operator
+    return operator
+
+
+class Sources(importlib.abc.MetaPathFinder):
+    """Finds torch.testing._internal in PyTorch's sources."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if not name.startswith("torch.testing._"):
+            return None
+        file = os.path.join(self.source, *name.split("."))
+        if os.path.isdir(file):
+            return importlib.util.spec_from_file_location(
+                name, os.path.join(file, "__init__.py"), submodule_search_locations=[file]
+            )
+        if not os.path.exists(file + ".py"):
+            return None
+        spec = importlib.util.spec_from_file_location(name, file + ".py")
+        assert spec is not None and spec.loader is not None
+        run = spec.loader.exec_module
+        if name.endswith(".opinfo.core"):
+            loader: Any = spec.loader
+            loader.exec_module = lambda module: (run(module), _lenient_database(module))[0]
+        return spec
+
+
+def _lenient_database(module: types.ModuleType) -> None:
+    """Keep entries of operators that are not here."""
+    before: Any = module._getattr_qual
+
+    def lookup(owner: Any, name: str, default: Any = module._NOTHING) -> Any:
+        try:
+            return before(owner, name, default)
+        except AttributeError:
+            return absent(name)
+
+    module.__dict__["_getattr_qual"] = lookup
+
+
+class Missing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Makes a module of stand-ins for a private module of PyTorch's that is not here."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        parts = name.split(".")
+        private = (
+            parts[0] == "torchgen"
+            or parts[0] == "torch"
+            and (
+                any(part.startswith("_") for part in parts[1:])
+                or parts[1] in ("ao", "backends", "storage")
+                or name == "torch.optim.SparseAdam"
+            )
+        )
+        if not private or any(self._has(finder, name, path) for finder in sys.meta_path):
+            return None
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def _has(self, finder: Any, name: str, path: Any) -> bool:
+        try:
+            return finder is not self and finder.find_spec(name, path) is not None
+        except ModuleNotFoundError:  # below a stand-in
+            return False
+
+    def create_module(self, spec: Any) -> types.ModuleType:
+        module = types.ModuleType(spec.name)
+        module.__dict__["__path__"] = []
+        return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        answer_private(module, "", everything=True)
+
+
+def answer_private(module: types.ModuleType, source: str, everything: bool = False) -> None:
+    """Let a module answer private names that it lacks, if PyTorch's sources ask; or every name."""
+    before: Callable[[str], Any] | None = module.__dict__.get("__getattr__")
+
+    def answer(name: str) -> Any:
+        problem = AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+        if before is not None:
+            try:
+                return before(name)
+            except AttributeError as error:
+                problem = error
+        caller = sys._getframe(1).f_globals
+        asked = str(caller.get("__file__") or "").startswith(source)
+        asked = asked and not name.startswith(("__", "_foreach"))
+        if asked and (everything or name.startswith("_")):
+            return StandIn
+        if asked and "common_methods_invocations" in caller["__name__"]:
+            return absent(name)
+        raise problem
+
+    module.__dict__["__getattr__"] = answer
+
+
+def prepare(source: str) -> None:
+    """Let ``import torch`` give this library, with stand-ins for what PyTorch's tests import besides."""
+    from torchlette import as_torch
+    from torchlette.torch import _import_hook
+
+    as_torch.activate()
+    import torch
+
+    mirror = _import_hook.mirror
+
+    def mirror_with_answers(facade: types.ModuleType, core: types.ModuleType) -> None:
+        mirror(facade, core)
+        answer_private(facade, source)
+
+    _import_hook.mirror = mirror_with_answers
+    sys.meta_path.insert(0, Sources(source))
+    sys.meta_path.insert(1, Missing())
+    for name in FOREIGN:
+        answer_private(importlib.import_module(f"torch.{name}"), source, everything=True)
+    for name in ("", ".cuda", ".nn.functional", ".linalg", ".special", ".optim.optimizer"):
+        answer_private(importlib.import_module("torch" + name), source)
+    torch._C._get_privateuse1_backend_name = lambda: "privateuseone"
+    for name in PUBLIC:
+        try:
+            getattr(torch, name)
+        except AttributeError:
+            setattr(torch, name, type(name, (StandIn,), {})())
+    storage: Any = types.ModuleType("torch.storage")
+    storage.TypedStorage = storage.UntypedStorage = type("Storage", (StandIn,), {})
+    torch.storage = sys.modules["torch.storage"] = storage
+    sys.path.insert(0, os.path.join(source, "test"))
+
+
+def main() -> int:
+    """Run the file of the command line."""
+    import pytest
+
+    source, file, *rest = sys.argv[1:]
+    sys.argv = [file]
+    source = os.path.abspath(source)
+    prepare(source)
+    tests = os.path.join(source, "test")
+    options = ["-p", "no:cacheprovider", "--noconftest", "-q", "--rootdir", tests, "-c", os.devnull]
+    return int(pytest.main([os.path.join(tests, file), *options, *rest]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

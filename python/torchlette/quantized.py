@@ -1,0 +1,487 @@
+"""Programs and models with weights of 8 or 4 bits."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from torchlette import _C
+from torchlette._runtime.errors import InvalidValueError
+from torchlette.autograd import no_grad
+from torchlette.nn import functional as F
+from torchlette.nn.modules.module import Module
+
+if TYPE_CHECKING:
+    from torchlette.export import ExportedProgram
+    from torchlette.generation import Model
+
+__all__ = ["SCHEMES", "LayerReport", "QuantizedLinear", "Scheme", "quantize"]
+
+Tensor = _C.Tensor
+#: Outputs in a panel of packed weights, and the terms to which int8 weights are padded.
+_PANEL, _TERMS = 16, 64
+#: More than the terms of any weight: one group.
+_WHOLE = 1 << 40
+
+
+@dataclasses.dataclass(frozen=True)
+class Scheme:
+    """How a weight [out, in] is quantized.
+
+    Attributes:
+        bits: 8 or 4.
+        group: Terms of an output that share a scale; None for all of them.
+        asymmetric: Whether groups have an offset beside the scale.
+        dynamic: Whether the rows of inputs are quantized to int8 too, on each call.
+    """
+
+    bits: int
+    group: int | None = None
+    asymmetric: bool = False
+    dynamic: bool = False
+
+
+#: The schemes by name.
+SCHEMES = {
+    "int8": Scheme(8),
+    "int8_dynamic": Scheme(8, dynamic=True),
+    "int4": Scheme(4, 32),
+    "int4_128": Scheme(4, 128),
+    "int4_asymmetric": Scheme(4, 32, asymmetric=True),
+    "int4_128_asymmetric": Scheme(4, 128, asymmetric=True),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerReport:
+    """What quantization changes in one layer.
+
+    Attributes:
+        name: The weight's name.
+        shape: out and in.
+        weight_error: Norm of the weight's change, relative to the weight's norm.
+        output_error: The same of the layer's outputs on the calibration inputs; None without these.
+        bytes: The size of the quantized weight, with scales and offsets.
+    """
+
+    name: str
+    shape: tuple[int, int]
+    weight_error: float
+    output_error: float | None
+    bytes: int
+
+
+class QuantizedLinear(Module):
+    """A product with a quantized weight, in float32: ``y = x @ weight.T + bias``.
+
+    Args:
+        weight: [out, in], floating point.
+        bias: [out], or None.
+        scheme: A name of :data:`SCHEMES`.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, scheme: str) -> None:
+        """Quantize the weight on its device."""
+        super().__init__()
+        self.scheme = _scheme(scheme)
+        self.out_features, self.in_features = weight.shape
+        with no_grad():
+            numbers, scale, offset = _numbers(weight.detach().to(_C.float32), self.scheme)
+            self.register_buffer("weight", _packed(numbers, self.scheme.bits))
+            self.register_buffer("scale", _table(scale, _C.float32 if self.scheme.bits == 8 else _C.bfloat16))
+            self.register_buffer("offset", None if offset is None else _table(offset, _C.bfloat16))
+        self.register_buffer("bias", None if bias is None else bias.detach())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return [..., out] for [..., in], of x's dtype."""
+        s = self.scheme
+        tensors = self.weight, self.scale, self.offset, self.bias
+        return _C._quantized_linear(x, *tensors, self.out_features, s.bits, s.group or _WHOLE, s.dynamic)
+
+    def dequantized(self) -> Tensor:
+        """Return the weight that the product is with, float32 [out, in]."""
+        s, n, k = self.scheme, self.out_features, self.in_features
+        fields = _C.stack([(self.weight << (32 - s.bits * (j + 1))) >> (32 - s.bits) for j in range(32 // s.bits)], -1)
+        w = fields.transpose(1, 2).reshape(-1, fields.shape[1] * fields.shape[3])[:n, :k].to(_C.float32)
+
+        def spread(table: Tensor) -> Tensor:
+            rows = table.to(_C.float32).transpose(1, 2).reshape(-1, table.shape[1])[:n]
+            return rows if s.group is None else rows.repeat_interleave(s.group, 1)[:, :k]
+
+        w = w * spread(self.scale)
+        return w if self.offset is None else w + spread(self.offset)
+
+    def named_packs(self) -> Iterator[tuple[str, Tensor]]:
+        """Give the tensors of the quantized weight with their names."""
+        for name in ("weight", "scale", "offset"):
+            if (t := getattr(self, name)) is not None:
+                yield name, t
+
+    def report(self, name: str, weight: Tensor, output_error: float | None = None) -> LayerReport:
+        """Return the report of this layer, made of a weight [out, in].
+
+        Args:
+            name: The weight's name.
+            weight: What was quantized.
+            output_error: The error of outputs, where it is known.
+        """
+        size = sum(t.numel() * t.element_size() for _, t in self.named_packs())
+        error = _relative(self.dequantized(), weight.detach().to(_C.float32))
+        return LayerReport(name, (self.out_features, self.in_features), error, output_error, size)
+
+
+def _scheme(name: str) -> Scheme:
+    if name not in SCHEMES:
+        raise InvalidValueError(f"quantize: scheme: got {name!r}, want one of {', '.join(SCHEMES)}")
+    return SCHEMES[name]
+
+
+def _relative(x: Tensor, y: Tensor) -> float:
+    """Return the norm of x - y, relative to that of y."""
+    size: float = y.norm().item()
+    change: float = (x - y).norm().item()
+    return change / size if size else change
+
+
+def _numbers(w: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return integers [out, in], scales [out, groups] and offsets [out, groups]: a weight is scale * integer + offset.
+
+    Scales are rounded before the integers are chosen, so that their rounding costs no accuracy.
+    """
+    if not w.isfinite().all().item():
+        raise InvalidValueError("quantize: a weight has numbers that are not finite")
+    if scheme.group is None:
+        scale = w.abs().amax(1, keepdim=True) / 127
+        divisor = _C.where(scale == 0, 1.0, scale)
+        return (w / divisor).round().clamp(-127, 127), divisor, None
+    n, k = w.shape
+    groups = -(-k // scheme.group)
+    # The last group may be shorter: it is filled with copies of its last term, which are dropped at the end.
+    filled = _C.cat([w, w[:, -1:].expand(n, groups * scheme.group - k)], 1).reshape(n, groups, scheme.group)
+    if scheme.asymmetric:
+        low, high = filled.amin(2), filled.amax(2)
+        middle = (low + high) / 2
+        # The integers also reach what the rounding of the offset leaves.
+        scale = ((high - low + middle.abs() / 256) / 15).to(_C.bfloat16).to(_C.float32)
+        scale = _C.where(scale == 0, 1.0, scale)
+        offset = (middle + scale / 2).to(_C.bfloat16).to(_C.float32)
+        numbers = (filled - offset.unsqueeze(2)) / scale.unsqueeze(2)
+    else:
+        scale = (filled.abs().amax(2) / 7.5).to(_C.bfloat16).to(_C.float32)
+        scale, offset = _C.where(scale == 0, 1.0, scale), None
+        numbers = filled / scale.unsqueeze(2)
+    return numbers.round().clamp(-8, 7).reshape(n, -1)[:, :k], scale, offset
+
+
+def _padded(x: Tensor, rows: int, columns: int) -> Tensor:
+    """Return x with zeros up to multiples of rows and columns."""
+    return F.pad(x, (0, -x.shape[1] % columns, 0, -x.shape[0] % rows))
+
+
+def _packed(numbers: Tensor, bits: int) -> Tensor:
+    """Return int32 [panels, words, 16]: outputs in panels of 16, the terms of a word from its lowest bits on."""
+    each = 32 // bits
+    x = _padded(numbers, _PANEL, _TERMS if bits == 8 else each).to(_C.int32)
+    x = x.reshape(x.shape[0] // _PANEL, _PANEL, x.shape[1] // each, each).transpose(1, 2)
+    words = _C.bitwise_left_shift(x[..., each - 1], 32 - bits)
+    for j in range(each - 1):
+        words = words | _C.bitwise_left_shift(x[..., j] & ((1 << bits) - 1), bits * j)
+    return words.contiguous()
+
+
+def _table(x: Tensor, dtype: _C.dtype) -> Tensor:
+    """Return [panels, groups, 16] of scales or offsets [out, groups]."""
+    x = _padded(x, _PANEL, 1)
+    return x.reshape(x.shape[0] // _PANEL, _PANEL, x.shape[1]).transpose(1, 2).to(dtype).contiguous()
+
+
+def quantize(
+    program: ExportedProgram | Model | str | os.PathLike[str], scheme: str, calibration: Iterable[Any] | None = None
+) -> tuple[Any, list[LayerReport]]:
+    """Quantize the weights of a program's linear layers.
+
+    Products ``linear``, ``matmul``, ``mm`` and ``addmm`` with a constant matrix are replaced by products with a
+    quantized weight. It is dequantized inside the product, so that a call reads only the packed bytes. Other
+    operators, and embeddings, stay as they are.
+
+    Args:
+        program: An exported program, or the path of a file that a session opens. Or a model of
+            :mod:`torchlette.generation`, whose layers are then replaced in place.
+        scheme: ``"int8"``: one scale for each output; ``"int8_dynamic"``: inputs in int8 too, with a scale for each
+            row; ``"int4"``, ``"int4_128"``: 4 bits in groups of 32 or 128 terms; ``"int4_asymmetric"``,
+            ``"int4_128_asymmetric"``: groups with an offset. The last group of an output may be shorter.
+        calibration: Inputs for the error report: each a tensor or array, a tuple of them, or a dict by input name.
+
+    Returns:
+        The quantized program (the model itself for a model), and a report for each layer.
+
+    Raises:
+        ValueError: The scheme does not exist; a weight is not finite; the program is a training program, or has no such
+            layer; calibration is given for a model, or inputs do not fit.
+    """
+    _scheme(scheme)
+    if isinstance(program, Module):
+        if calibration is not None:
+            raise InvalidValueError("quantize: calibration is for programs, got a model")
+        return _quantized_model(program, scheme)
+    if isinstance(program, (str, os.PathLike)):
+        from torchlette.export.files import open_model
+
+        program = open_model(program)
+    with no_grad():
+        return _Rewriting(cast("ExportedProgram", program), scheme).result(calibration)
+
+
+def _quantized_model(model: Module, scheme: str) -> tuple[Module, list[LayerReport]]:
+    from torchlette.generation.layers import Linear
+    from torchlette.generation.models import Model
+
+    if not isinstance(model, Model):
+        raise InvalidValueError(
+            f"quantize: got a {type(model).__name__}, want an exported program or a model of torchlette.generation: "
+            f"export the module first"
+        )
+    layers = [(name, m) for name, m in model.named_modules() if isinstance(m, Linear)]
+    reports = []
+    for name, layer in layers:
+        weight = layer.weight
+        if weight is None:
+            raise InvalidValueError(f"quantize: layer {name} is quantized already")
+        reports.append(layer.quantize(scheme).report(name, weight.t() if layer.transposed else weight))
+    if "head" not in model.stack.parts:
+        weight = model.stack.parts["embed"].weight
+        head = QuantizedLinear(weight, None, scheme)
+        model.stack.parts["head"] = head
+        model.add_module("quantized_head", head)
+        reports.append(head.report("quantized_head", weight))
+    return model, reports
+
+
+@dataclasses.dataclass
+class _Layer:
+    """A step that is a product with a constant matrix: its place, operands, and the constant."""
+
+    step: int
+    x: str
+    bias: str | None
+    constant: int
+    turned: bool  # the constant is [in, out]
+
+
+class _Rewriting:
+    """The replacement of a program's products."""
+
+    def __init__(self, program: ExportedProgram, scheme: str) -> None:
+        functions = program.spec["functions"]
+        if list(functions) != ["forward"]:
+            raise InvalidValueError("quantize: got a training program, want one that was exported for inference")
+        self.program, self.scheme = program, scheme
+        self.function = functions["forward"]
+        self.inputs, self.named = len(self.function["inputs"]), program.spec["constants"]
+        self.shapes: list[list[Any]] = [v["shape"] for v in (*self.function["inputs"], *self.named)]
+        self.first: list[int] = []  # by step: the number of its first result
+        # Values that are a constant matrix, or its transpose.
+        self.matrices = {
+            self.inputs + i: (i, False)
+            for i, c in enumerate(self.named)
+            if len(c["shape"]) == 2 and c["dtype"] in ("float32", "float16", "bfloat16") and 0 not in c["shape"]
+            if c["name"] not in self.function["state"]
+        }
+        self.views: set[int] = set()  # steps that transpose a constant
+        self.layers: list[_Layer] = []
+        for number, step in enumerate(self.function["steps"]):
+            self.first.append(len(self.shapes))
+            self._read(number, step)
+            self.shapes += [out["shape"] for out in step["out"]]
+        if not self.layers:
+            raise InvalidValueError("quantize: the program has no product with a constant matrix")
+
+    def _read(self, number: int, step: dict[str, Any]) -> None:
+        args, op = step["args"], step["op"]
+        if step.get("mode") or step.get("autocast"):
+            return
+        if op in ("t", "transpose.int", "permute", "numpy_T", "T"):
+            source = self.matrices.get(_id(args.get("self", args.get("input"))))
+            dims = [args["dim1"], args["dim0"]] if op == "transpose.int" else args.get("dims", [1, 0])
+            turns = {d % 2 for d in dims} == {0, 1} and (op != "permute" or dims[0] % 2 == 1)
+            if source is not None and turns:
+                self.matrices[self.first[number]] = source[0], not source[1]
+                self.views.add(number)
+            return
+        if op == "linear":
+            x, w, bias, turned = args["input"], args["weight"], args["bias"], False
+        elif op in ("matmul", "mm"):
+            x, w, bias, turned = args["self"], args.get("other", args.get("mat2")), None, True
+        elif op == "addmm" and args["beta"] == 1 and args["alpha"] == 1:
+            x, w, bias, turned = args["mat1"], args["mat2"], args["self"], True
+        else:
+            return
+        matrix = self.matrices.get(_id(w))
+        if matrix is None or _id(x) in self.matrices or not self.shapes[_id(x)]:
+            return
+        turned = turned != matrix[1]
+        if bias is not None and self.shapes[_id(bias)] != [self.named[matrix[0]]["shape"][int(turned)]]:
+            return
+        self.layers.append(_Layer(number, x, bias, matrix[0], turned))
+
+    def result(self, calibration: Iterable[Any] | None) -> tuple[ExportedProgram, list[LayerReport]]:
+        """Return the program and the report."""
+        made: dict[tuple[int, bool], QuantizedLinear] = {}
+        for layer in self.layers:
+            key = layer.constant, layer.turned
+            if key not in made:
+                made[key] = QuantizedLinear(self._weight(layer), None, self.scheme)
+        program = self._rebuilt(made)
+        errors = [None] * len(self.layers) if calibration is None else self._errors(made, calibration)
+        return program, [
+            made[layer.constant, layer.turned].report(self.named[layer.constant]["name"], self._weight(layer), error)
+            for layer, error in zip(self.layers, errors, strict=True)
+        ]
+
+    def _weight(self, layer: _Layer) -> Tensor:
+        w = self.program.constants[layer.constant].detach()
+        return w.t() if layer.turned else w
+
+    def _rebuilt(self, made: dict[tuple[int, bool], QuantizedLinear]) -> ExportedProgram:
+        """Return the program with its products replaced, and without constants and transposes that nothing reads."""
+        steps: list[dict[str, Any]] = copy.deepcopy(self.function["steps"])
+        extra: list[tuple[str, Tensor]] = []
+        places: dict[tuple[int, bool], dict[str, str]] = {}
+        taken = {c["name"] for c in self.named}
+        for (constant, turned), packs in made.items():
+            place = places[constant, turned] = {}
+            for part, t in packs.named_packs():
+                name = f"{self.named[constant]['name']}_quantized" + ("" if part == "weight" else f"_{part}")
+                while name in taken:
+                    name += "_"
+                taken.add(name)
+                place[part] = f"%+{len(extra)}"
+                extra.append((name, t))
+        for layer in self.layers:
+            packs, place = made[layer.constant, layer.turned], places[layer.constant, layer.turned]
+            s = packs.scheme
+            args: dict[str, Any] = {
+                "input": layer.x,
+                "weight": place["weight"],
+                "scale": place["scale"],
+                "bias": layer.bias,
+            }
+            args |= {"offset": place.get("offset"), "out_features": packs.out_features, "bits": s.bits}
+            args |= {"group": s.group or _WHOLE, "dynamic": s.dynamic}
+            steps[layer.step] = {**steps[layer.step], "op": "_quantized_linear", "args": args}
+        used = {r for i, s in enumerate(steps) if i not in self.views for r in _references(s["args"])}
+        used |= {_id(v["value"]) for v in self.function["outputs"]}
+        for i in sorted(self.views, reverse=True):
+            if self.first[i] in used:
+                used |= set(_references(steps[i]["args"]))
+        kept = [i for i, c in enumerate(self.named) if self.inputs + i in used or c["name"] in self.function["state"]]
+        return self._assembled(steps, kept, extra, [i for i in self.views if self.first[i] not in used])
+
+    def _assembled(
+        self, steps: list[dict[str, Any]], kept: list[int], extra: list[tuple[str, Tensor]], dropped: list[int]
+    ) -> ExportedProgram:
+        from torchlette.export.program import ExportedProgram, describe
+
+        numbers = {f"%{i}": f"%{i}" for i in range(self.inputs)}
+        numbers |= {f"%{self.inputs + c}": f"%{self.inputs + i}" for i, c in enumerate(kept)}
+        numbers |= {f"%+{i}": f"%{self.inputs + len(kept) + i}" for i in range(len(extra))}
+        after, count = [], self.inputs + len(kept) + len(extra)
+        for i, step in enumerate(steps):
+            if i in dropped:
+                continue
+            after.append({**step, "args": _renumbered(step["args"], numbers)})
+            for j in range(len(step["out"])):
+                numbers[f"%{self.first[i] + j}"] = f"%{count}"
+                count += 1
+        outputs = [{**v, "value": numbers[v["value"]]} for v in self.function["outputs"]]
+        spec = {**self.program.spec}
+        spec["functions"] = {"forward": {**self.function, "steps": after, "outputs": outputs}}
+        spec["constants"] = [self.named[i] for i in kept] + [describe(name, "buffer", t) for name, t in extra]
+        return ExportedProgram(spec, [self.program.constants[i] for i in kept] + [t for _, t in extra])
+
+    def _errors(self, made: dict[tuple[int, bool], QuantizedLinear], calibration: Iterable[Any]) -> list[float | None]:
+        """Return the relative error of each layer's output, given the inputs that it has in the whole program."""
+        from torchlette.export.program import run
+
+        probe, sums = self._probe(), [[0.0, 0.0] for _ in self.layers]
+        for given in calibration:
+            values = run(probe, "forward", self._feed(given), probe.constants)
+            for layer, x, sum_ in zip(self.layers, values, sums, strict=True):
+                w = self._weight(layer)
+                want = F.linear(x.to(w.dtype), w).to(_C.float32)
+                got = made[layer.constant, layer.turned](x).to(_C.float32)
+                sum_[0] += (got - want).square().sum().item()
+                sum_[1] += want.square().sum().item()
+        if sums[0] == [0.0, 0.0] and not any(b for _, b in sums):
+            raise InvalidValueError("quantize: calibration has no inputs for which the layers give something")
+        return [(a / b if b else a) ** 0.5 for a, b in sums]
+
+    def _probe(self) -> ExportedProgram:
+        """Return the program that gives the input of each layer, copied before later steps write to it."""
+        from torchlette.export.program import ExportedProgram
+
+        at = {layer.step: layer for layer in self.layers}
+        numbers = {f"%{i}": f"%{i}" for i in range(self.inputs + len(self.named))}
+        steps, outputs, count = list[dict[str, Any]](), list[dict[str, Any]](), len(numbers)
+        for i, step in enumerate(self.function["steps"]):
+            if i in at:
+                x = at[i].x
+                source = self._out(_id(x))
+                steps.append({"op": "clone", "args": {"self": numbers[x]}, "out": [source]})
+                outputs.append({"name": f"input_{len(outputs)}", "value": f"%{count}"})
+                count += 1
+            steps.append({**step, "args": _renumbered(step["args"], numbers)})
+            for j in range(len(step["out"])):
+                numbers[f"%{self.first[i] + j}"] = f"%{count}"
+                count += 1
+        function = {**self.function, "steps": steps, "outputs": outputs, "state": []}
+        spec = {**self.program.spec, "functions": {"forward": function}}
+        return ExportedProgram(spec, [t.clone() for t in self.program.constants])
+
+    def _out(self, value: int) -> dict[str, Any]:
+        """Return dtype and shape of a value."""
+        for i, first in enumerate(self.first):
+            outs: list[dict[str, Any]] = self.function["steps"][i]["out"]
+            if first <= value < first + len(outs):
+                return outs[value - first]
+        given = (*self.function["inputs"], *self.named)[value]
+        return {"dtype": given["dtype"], "shape": given["shape"]}
+
+    def _feed(self, given: Any) -> list[Tensor]:
+        names = [v["name"] for v in self.function["inputs"]]
+        if isinstance(given, Mapping):
+            if set(given) != set(names):
+                raise InvalidValueError(f"quantize: calibration: got inputs {sorted(given)}, want {sorted(names)}")
+            given = [given[name] for name in names]
+        values = list(given) if isinstance(given, (list, tuple)) else [given]
+        if len(values) != len(names):
+            raise InvalidValueError(f"quantize: calibration: got {len(values)} inputs, want {len(names)}: {names}")
+        device = self.program.constants[0].device
+        return [v.to(device) if isinstance(v, Tensor) else _C.tensor(v, device=device) for v in values]
+
+
+def _id(reference: Any) -> int:
+    """Return the number of a value, -1 for what is no reference to one."""
+    return int(reference[1:]) if isinstance(reference, str) and reference[:1] == "%" and reference[1:].isdigit() else -1
+
+
+def _references(args: Any) -> Iterator[int]:
+    if isinstance(args, str):
+        if _id(args) >= 0:
+            yield _id(args)
+    elif isinstance(args, (list, dict)):
+        for v in args.values() if isinstance(args, dict) else args:
+            yield from _references(v)
+
+
+def _renumbered(args: Any, numbers: dict[str, str]) -> Any:
+    if isinstance(args, str):
+        return numbers.get(args, args)
+    if isinstance(args, list):
+        return [_renumbered(v, numbers) for v in args]
+    if isinstance(args, dict):
+        return {key: _renumbered(v, numbers) for key, v in args.items()}
+    return args
