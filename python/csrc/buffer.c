@@ -222,7 +222,7 @@ PyObject *array_tensor(PyObject *array, int wanted, uint8_t api) {
     for (int k = 0; k < v.ndim; k++) {
         shape[k] = (int64_t)v.shape[k];
     }
-    return memory_tensor(&v, v.buf, dtype, v.ndim, shape, stride, api);
+    return memory_tensor(&v, v.buf, dtype, v.ndim, shape, stride, true, api);
 }
 
 /* Fills in the elements of a tensor: on the CPU its memory, else a copy. Returns their address. */

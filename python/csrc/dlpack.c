@@ -179,7 +179,7 @@ static PyObject *array_in(const array *a, PyObject *owner, bool read_only, uint8
         }
     }
     Py_buffer v = {.obj = Py_NewRef(owner), .buf = a->data, .readonly = read_only};
-    return memory_tensor(&v, (char *)a->data + a->byte_offset, dtype, a->ndim, a->shape, stride, api);
+    return memory_tensor(&v, (char *)a->data + a->byte_offset, dtype, a->ndim, a->shape, stride, true, api);
 }
 
 /* Makes a tensor of a capsule's array. The struct moves to an owner, so that the capsule cannot be used again. */

@@ -42,7 +42,7 @@ PyObject *py_data_ptr(PyObject *self, PyObject *tensor) {
 }
 
 PyObject *memory_tensor(Py_buffer *v, void *first, uint8_t dtype, int rank, const int64_t *shape,
-    const int64_t *stride, uint8_t api) {
+    const int64_t *stride, bool shared, uint8_t api) {
     import *i = PyMem_Malloc(sizeof *i);
     if (i == NULL) {
         PyBuffer_Release(v);
@@ -57,7 +57,11 @@ PyObject *memory_tensor(Py_buffer *v, void *first, uint8_t dtype, int rank, cons
         PyMem_Free(i);
         return raise_status(status);
     }
-    import_watch(i);
+    if (shared) {
+        import_watch(i);
+    } else {
+        tl_private(i->export_id);
+    }
     return tensor_wrap(&out, api == TL_API_CORE ? creation_api() : api);
 }
 
@@ -73,12 +77,13 @@ PyObject *py_address(PyObject *self, PyObject *buffer) {
     return r;
 }
 
-/* _from_memory(buffer, dtype, shape, stride, offset): a tensor over the bytes of a buffer from offset on. stride None:
- * dense. */
+/* _from_memory(buffer, dtype, shape, stride, offset, private=False): a tensor over the bytes of a buffer from offset on.
+ * stride None: dense. private: nothing else uses them. */
 PyObject *py_from_memory(PyObject *self, PyObject *args) {
     PyObject *buffer, *type, *sizes, *steps, *tuple = (PyObject *)&PyTuple_Type;
     Py_ssize_t offset;
-    if (!PyArg_ParseTuple(args, "OOO!On:_from_memory", &buffer, &type, tuple, &sizes, &steps, &offset)) {
+    int private = 0;
+    if (!PyArg_ParseTuple(args, "OOO!On|p:_from_memory", &buffer, &type, tuple, &sizes, &steps, &offset, &private)) {
         return NULL;
     }
     uint8_t dtype;
@@ -109,5 +114,5 @@ PyObject *py_from_memory(PyObject *self, PyObject *args) {
         return raise_text(TL_VALUE, "_from_memory(): expected aligned elements inside of the buffer");
     }
     return memory_tensor(
-        &v, first, dtype, (int)rank, shape, stride, self == Py_True ? TL_API_TORCH : TL_API_CORE);
+        &v, first, dtype, (int)rank, shape, stride, !private, self == Py_True ? TL_API_TORCH : TL_API_CORE);
 }

@@ -16,9 +16,9 @@ typedef struct {
 /* Computes a tensor and shares its memory. pin: as long as the tensor or an alias lives. */
 int memory_share(Tensor *t, bool pin, shared_memory *m);
 
-/* A tensor over memory of a buffer, which it takes over; stride counts elements. */
+/* A tensor over memory of a buffer, which it takes over; stride counts elements. shared: others may use the memory. */
 PyObject *memory_tensor(Py_buffer *v, void *first, uint8_t dtype, int rank, const int64_t *shape, const int64_t *stride,
-    uint8_t api);
+    bool shared, uint8_t api);
 
 PyObject *py_data_ptr(PyObject *self, PyObject *tensor);
 PyObject *py_address(PyObject *self, PyObject *buffer);

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import mmap
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,6 +14,7 @@ from torchlette import _C
 from torchlette.generation import specs
 from torchlette.generation.layers import Source
 from torchlette.generation.models import Decoder, Encoder, Model, Whisper
+from torchlette.io.mapped import map_file
 from torchlette.io.safetensors import SafetensorsReader
 
 __all__ = ["build", "load"]
@@ -60,9 +60,7 @@ class _Checkpoint:
         self._where: dict[str, SafetensorsReader] = {}
         for path in paths:
             file: Any = open_files.enter_context(open(path, "rb"))
-            if path.stat().st_size > 0:
-                file = open_files.enter_context(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-            reader = SafetensorsReader(file)
+            reader = SafetensorsReader(map_file(file) or file)
             for name in reader.names:
                 if name in self._where:
                     raise ValueError(f"load: two files have a tensor {name!r}")

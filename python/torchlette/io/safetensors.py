@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 
 from torchlette import _C
 from torchlette._runtime.dtype_table import SHORT_NAMES
+from torchlette.io.mapped import tensor_over
 
 __all__ = ["SafetensorsReader", "write_safetensors"]
 
@@ -97,8 +98,8 @@ class SafetensorsReader:
     """A file's tensors by name.
 
     Args:
-        f: A file opened for reading bytes, at the beginning of the header; it must allow ``seek``. Tensors of a mapped
-            file are copied once, others twice.
+        f: A file opened for reading bytes, at the beginning of the header; it must allow ``seek``. Tensors of a mapping
+            (``map_file``) are made over its pages, others are copied.
 
     Raises:
         ValueError: The file is not of the format, or damaged, or has a dtype that is not supported.
@@ -142,12 +143,11 @@ class SafetensorsReader:
         """Read a tensor, to the CPU."""
         entry = self._entries[name]
         begin, end = entry["data_offsets"]
-        dtype, cpu = _NAMES[entry["dtype"]], _C.device("cpu")
+        dtype = _NAMES[entry["dtype"]]
         if isinstance(self._file, mmap.mmap):
-            with memoryview(self._file) as whole, whole[self._data + begin : self._data + end] as part:
-                return _C._frombytes(part, dtype, entry["shape"], cpu)
+            return tensor_over(memoryview(self._file)[self._data + begin : self._data + end], dtype, entry["shape"])
         self._file.seek(self._data + begin)
         data = self._file.read(end - begin)
         if len(data) != end - begin:
             raise _damaged(f"it ends within {name!r}")
-        return _C._frombytes(data, dtype, entry["shape"], cpu)
+        return _C._frombytes(data, dtype, entry["shape"], _C.device("cpu"))

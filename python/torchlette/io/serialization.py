@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from torchlette import _C
+from torchlette.io.mapped import map_file, open_to_write
 
 if TYPE_CHECKING:
     import zipfile
@@ -322,7 +323,7 @@ def save(
     # Libraries on top of safetensors look for "pt": row-major tensors named as in a state_dict.
     metadata = {"format": "pt", _STRUCTURE: structure}
     if isinstance(f, (str, os.PathLike)):
-        with open(f, "wb") as file:
+        with open_to_write(f) as file:
             write_safetensors(file, writer.tensors, metadata)
     else:
         write_safetensors(f, writer.tensors, metadata)
@@ -363,7 +364,9 @@ def load(
         weights_only: With True or None the file must hold tensors, numbers, strings and containers of them, and loading
             it runs no code from it. With False it may hold any object: **loading runs what the file asks for**, so it
             must be from a source that you trust.
-        mmap: Read a file of ``torch.save`` through the memory of the operating system; ``f`` must be a path.
+        mmap: Whether tensors on the CPU are over the file's pages, which are read when they are used, and then kept
+            as long as a tensor is; ``f`` must be a path. None: those of safetensors files are, others are copied. A
+            program that changes a mapped file in place changes the tensors. ``save`` makes a new file in its place.
 
     Returns:
         The saved object. For a safetensors file of another program: a dictionary of its tensors.
@@ -377,35 +380,37 @@ def load(
         if os.fspath(f).endswith(".index.json"):
             from torchlette.io.sharded import read_index
 
-            return read_index(os.fspath(f), place)
+            return read_index(os.fspath(f), place, mmap is not False)
         with open(f, "rb") as file:
-            return _load_file(file, place, only, bool(mmap))
+            return _load_file(file, place, only, mmap)
     if mmap:
         raise ValueError("f must be a file path in order to use the mmap argument")
     return _load_file(f, place, only, False)
 
 
-def _load_file(file: BinaryIO, place: Place, weights_only: bool, mmap: bool) -> Any:
+def _load_file(file: BinaryIO, place: Place, weights_only: bool, mmap: bool | None) -> Any:
     start = file.tell()
     if not (magic := file.read(4)):  # at the end of what was just written
         start = file.seek(0)
         magic = file.read(4)
     file.seek(start)
     if magic in (b"PK\x03\x04", b"PK\x05\x06"):
-        return _load_zip(file, place, weights_only, mmap)
+        return _load_zip(file, place, weights_only, bool(mmap))
     from torchlette.io.torch_archive import is_legacy, read_legacy
 
+    if not is_legacy(magic):
+        return _load_safetensors(file, place, mmap is not False)
     if mmap:
         raise RuntimeError(
             "mmap can only be used with files saved with `torch.save(_use_new_zipfile_serialization=True)`"
         )
-    return read_legacy(file, place, weights_only) if is_legacy(magic) else _load_safetensors(file, place)
+    return read_legacy(file, place, weights_only)
 
 
-def _load_safetensors(file: BinaryIO, place: Place) -> Any:
+def _load_safetensors(file: BinaryIO, place: Place, mmap: bool) -> Any:
     from torchlette.io.safetensors import SafetensorsReader
 
-    reader = SafetensorsReader(file)
+    reader = SafetensorsReader((map_file(file) if mmap else None) or file)
     structure = reader.metadata.get(_STRUCTURE)
     if structure is None:
         return {name: place(reader.tensor(name), "cpu") for name in reader.names}
@@ -415,7 +420,6 @@ def _load_safetensors(file: BinaryIO, place: Place) -> Any:
 
 
 def _load_zip(file: BinaryIO, place: Place, weights_only: bool, mmap: bool) -> Any:
-    import mmap as memory
     import zipfile
 
     from torchlette.io.torch_archive import archive_name, read_archive
@@ -427,12 +431,9 @@ def _load_zip(file: BinaryIO, place: Place, weights_only: bool, mmap: bool) -> A
             folder = archive_name(archive)
             if folder is None:
                 raise ValueError(f"load: the file is wrong: it has no entry {_ZIP_INDEX} and no data.pkl")
-            if not mmap:
+            mapped = map_file(file) if mmap else None
+            if mapped is None:
                 return read_archive(archive, folder, place, weights_only)
-            with (
-                memory.mmap(file.fileno(), 0, access=memory.ACCESS_READ) as mapped,
-                memoryview(mapped) as data,
-            ):
-                return read_archive(archive, folder, place, weights_only, data)
+            return read_archive(archive, folder, place, weights_only, memoryview(mapped))
     except zipfile.BadZipFile as exc:
         raise ValueError(f"load: the file is wrong: {exc}") from exc

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from torchlette import _C
 from torchlette._import.files import damaged, parse_json
+from torchlette.io.mapped import map_file
 from torchlette.io.safetensors import SafetensorsReader
 
 __all__ = ["INDEX", "read_index"]
@@ -15,12 +16,13 @@ __all__ = ["INDEX", "read_index"]
 INDEX = ".index.json"
 
 
-def read_index(path: str, place: Callable[[_C.Tensor, str], _C.Tensor]) -> dict[str, _C.Tensor]:
+def read_index(path: str, place: Callable[[_C.Tensor, str], _C.Tensor], mmap: bool) -> dict[str, _C.Tensor]:
     """Return the tensors of an index by name, in its order.
 
     Args:
         path: Of the index. Its files are in the same folder.
         place: Moves a tensor to the device of a name.
+        mmap: Whether the tensors are over the files' pages.
 
     Raises:
         ValueError: The index or a file is damaged, or a file is in another folder.
@@ -37,7 +39,7 @@ def read_index(path: str, place: Callable[[_C.Tensor, str], _C.Tensor]) -> dict[
         if not file or file in (".", "..") or os.path.basename(file) != file or "\\" in file or "\0" in file:
             raise damaged(f"the index names the file {file!r}, want one in its own folder")
         with open(os.path.join(folder, file), "rb") as shard:
-            reader = SafetensorsReader(shard)
+            reader = SafetensorsReader((map_file(shard) if mmap else None) or shard)
             for name, where in names.items():
                 if where == file:
                     if name not in reader:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from torchlette import _C
 from torchlette._runtime.dtype_table import DTYPES, SCALAR_TYPES
+from torchlette.io.mapped import tensor_over
 
 if TYPE_CHECKING:
     import zipfile
@@ -175,7 +176,7 @@ class _Storages:
             dtype = _STORAGES.get(kind) if isinstance(kind, str) else None
             if dtype is None:
                 raise pickle.UnpicklingError(f"load: the file holds a storage that is not supported: {kind}")
-            vector = _C._frombytes(self.read(key), dtype, [int(numel)], _C.device("cpu"))
+            vector = self.made(key, dtype, int(numel))
             self.placing = True
             try:
                 self.loaded[key] = self.place(vector, location)
@@ -186,6 +187,13 @@ class _Storages:
                 ) from exc
             self.placing = False
         return self.loaded[key]
+
+    def made(self, key: str, dtype: Any, numel: int) -> _C.Tensor:
+        """Return the elements of a storage, over the file's pages where it is mapped."""
+        data = self.read(key)
+        if isinstance(data, memoryview):
+            return tensor_over(data, dtype, (numel,))
+        return _C._frombytes(data, dtype, [numel], _C.device("cpu"))
 
 
 class _Unpickler(pickle.Unpickler):
@@ -268,7 +276,7 @@ def read_archive(archive: zipfile.ZipFile, folder: str, place: Place, weights_on
         folder: What :func:`archive_name` returned.
         place: Moves a vector to the device of a name.
         weights_only: Whether only names in the tables are resolved.
-        data: The bytes of the file in memory; None: they are read.
+        data: A mapping of the file; None: the file is read.
     """
     order = f"{folder}/byteorder"
     if order in archive.namelist() and archive.read(order) != b"little":

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from torchlette import device
+from torchlette.io.mapped import open_to_write
 from torchlette.io.serialization import (
     File,
     add_safe_globals,
@@ -77,5 +78,5 @@ def save(
     if path is None:
         contents.write(f)
     else:
-        with open(path, "wb") as file:
+        with open_to_write(path) as file:
             contents.write(file)
