@@ -77,7 +77,7 @@ PyObject *py_address(PyObject *self, PyObject *buffer) {
     return r;
 }
 
-/* _from_memory(buffer, dtype, shape, stride, offset, private=False): a tensor over the bytes of a buffer from offset on.
+/* _from_memory(buffer, dtype, shape, stride, offset, private=False): a tensor over a buffer from byte offset on.
  * stride None: dense. private: nothing else uses them. */
 PyObject *py_from_memory(PyObject *self, PyObject *args) {
     PyObject *buffer, *type, *sizes, *steps, *tuple = (PyObject *)&PyTuple_Type;
