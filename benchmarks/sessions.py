@@ -20,6 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "2")
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from measure import Row, main, race  # noqa: E402
+from nets import NETS  # noqa: E402
 
 import torchlette  # noqa: E402
 import torchlette.torch as facade  # noqa: E402
@@ -68,8 +69,18 @@ def block(width: int, fused: bool, heads: int = 4) -> Model:
     return make
 
 
-def models() -> Iterable[tuple[str, Model, tuple[int, ...]]]:
-    """Give the rows: name, model, shape of the input."""
+def models() -> Iterable[tuple[str, Model, np.ndarray[Any, Any], int]]:
+    """Give the rows: name, model, input, calls to time together."""
+    rng = np.random.default_rng(0)
+    for name, model, shape in shapes():
+        calls = max(1, 200_000 // max(1, int(np.prod(shape)) * shape[-1] // 64))
+        yield name, model, rng.normal(size=shape).astype("float32"), calls
+    for name, (model, make) in NETS.items():
+        yield name, model, make(rng), 1
+
+
+def shapes() -> Iterable[tuple[str, Model, tuple[int, ...]]]:
+    """Give the rows of small models: name, model, shape of the input."""
     for rows, width in ((1, 512), (32, 512), (128, 512), (1, 2048), (32, 2048)):
         yield f"MLP {rows}x{width}", mlp(width), (rows, width)
     for batch, length, width in ((1, 16, 64), (4, 16, 64), (4, 64, 128), (4, 128, 256)):
@@ -129,10 +140,9 @@ def rows() -> Iterable[Row]:
     if importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("onnx"):
         rivals = {"onnxruntime": onnxruntime, **rivals}
     torch.set_num_threads(2)
-    for name, model, shape in models():
+    for name, model, x, calls in models():
         torch.manual_seed(0)
         reference = model(torch).eval()
-        x = np.random.default_rng(0).normal(size=shape).astype("float32")
         mine = ours(model, reference.state_dict(), x)
         for rival, make in rivals.items():
             try:
@@ -140,7 +150,6 @@ def rows() -> Iterable[Row]:
             except Exception as exc:  # torch.compile needs a C++ compiler
                 print(f"{name}, to {rival}: {type(exc).__name__}")
                 continue
-            calls = max(1, 200_000 // max(1, int(np.prod(shape)) * shape[-1] // 64))
             repeat = [_repeated(f, calls) for f in (mine, theirs)]
             a, b = race(*repeat, rounds=15)
             yield Row(f"{name}, to {rival}", a / calls, b / calls)
