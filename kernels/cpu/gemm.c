@@ -132,6 +132,21 @@ static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 // TLK_MAP_LANES elements.
 enum { MAP_ROW = 256 };
 
+// Fills n bytes with one element of width w, by whole vectors: up to SPILL bytes behind them are written too.
+enum { SPILL = 64 };
+static char *splat(char *tile, const char *element, int64_t n, int64_t w) {
+#define SPLAT(w, T) \
+	case w: { \
+		typedef T lanes __attribute__((vector_size(16), aligned(1), may_alias)); \
+		const lanes v = (lanes){0} + *(const T *)element; \
+		for (int64_t i = 0; i < n; i += 16) *(lanes *)(tile + i) = v; \
+		break; \
+	}
+	switch (w) { SPLAT(1, uint8_t) SPLAT(2, uint16_t) SPLAT(4, uint32_t) SPLAT(8, uint64_t) }
+#undef SPLAT
+	return tile;
+}
+
 // The n elements that operand o of the epilogue has for row m of this matrix, from column j on: in place where they are
 // neighbours, else copied to tile.
 static char *map_view(const gemm *x, int o, int64_t m, int64_t j, int64_t n, char *tile) {
@@ -145,6 +160,8 @@ static char *map_view(const gemm *x, int o, int64_t m, int64_t j, int64_t n, cha
 	}
 	char *from = x->maps[1 + o] + at * w;
 	if (step == 1 && !tile) return from;
+	if (step == 1) return memcpy(tile, from, (size_t)(n * w));
+	if (step == 0) return splat(tile, from, n * w, w);
 #define FILL(w, T) case w: for (int64_t i = 0; i < n; i++) ((T *)tile)[i] = ((T *)from)[i * step]; break;
 	switch (w) { FILL(1, uint8_t) FILL(2, uint16_t) FILL(4, uint32_t) FILL(8, uint64_t) }
 #undef FILL
@@ -156,7 +173,7 @@ static char *map_view(const gemm *x, int o, int64_t m, int64_t j, int64_t n, cha
 // the results back.
 static __attribute__((noinline)) void map_gathered(const gemm *x, tl_ctx *c, int64_t at, int64_t m0, int64_t rows,
 	int64_t j, int64_t n, int64_t cm) {
-	char tile[1 + TLK_EPILOGUE_OPERANDS][TLK_MAP_LANES * sizeof(double)] __attribute__((aligned(64)));
+	char tile[1 + TLK_EPILOGUE_OPERANDS][TLK_MAP_LANES * sizeof(double) + SPILL] __attribute__((aligned(64)));
 	char *buf[1 + TLK_EPILOGUE_OPERANDS];
 	const tl_gemm *g = x->g;
 	const int64_t each = TLK_MAP_LANES / n;
