@@ -483,6 +483,11 @@ typedef struct {
 		float *c, int64_t cm);
 	void (*gemmrows64)(int mr, int64_t kc, const double *a, int64_t am, int64_t ak, const double *b, const int64_t *row,
 		double *c, int64_t cm);
+	// window: c[j] = sum over k of a[k * ak] b[row[k] + j * step] for n columns, step 1 or 2; up to bend may be read.
+	void (*window32)(int64_t n, int64_t kc, const float *a, int64_t ak, const float *b, const float *bend,
+		const int64_t *row, int64_t step, float *c);
+	void (*window64)(int64_t n, int64_t kc, const double *a, int64_t ak, const double *b, const double *bend,
+		const int64_t *row, int64_t step, double *c);
 	void (*putruns32)(const float *tile, int64_t rows, const tl_piece *run, int64_t runs, float *c, int64_t cm);
 	void (*putruns64)(const double *tile, int64_t rows, const tl_piece *run, int64_t runs, double *c, int64_t cm);
 	// Pack panels of a B with several dims of K or N. packruns: row k begins at b + row[k], and its columns are runs of

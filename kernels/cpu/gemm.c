@@ -17,6 +17,10 @@ enum { LINES = 16 };
 // columns are at most one for each RAW_WASTE columns.
 enum { RAW_K = 4 * KC, RAW_WASTE = 4 };
 
+// A product with one row and a B of several dims is a sum over windows if K is at most RAW_K and its columns are at most
+// WINDOW_STEP elements apart.
+enum { WINDOW_STEP = 2 };
+
 // A product with one row is split over K into PARTS partial sums if each part has at least PART_ROWS rows of B and a
 // row has at most PART_COLUMNS columns.
 enum { PARTS = 8, PART_ROWS = 32, PART_COLUMNS = 4096 };
@@ -66,6 +70,7 @@ typedef struct {
 	// If columns are in the order of memory, they lie within span elements, as nstart runs of one length that begin at
 	// the elements start. span is 0 if B is packed instead.
 	int64_t span, nstart, *start;
+	int windows; // computed as sums over windows
 	int transposed;      // C' = B' A' is computed: M and N, the operands and their strides are exchanged
 	char **buf;
 	const int64_t *par;
@@ -362,6 +367,11 @@ static int take_dims(gemm *x) {
 	int ordered = x->bnd[d] == 1 && !x->apart && x->cn == 1 && !x->bias && x->K <= RAW_K;
 	for (; d > 0; d--) ordered = ordered && x->bnd[d - 1] >= x->bnd[d] * x->ns[d];
 	int64_t span = x->start[x->nstart - 1] + x->ns[x->nn - 1];
+	int forward = !x->apart && x->cn == 1 && !x->bias && x->K <= RAW_K;
+	for (int i = 0; i < x->nk; i++) forward = forward && x->bkd[i] >= 0;
+	for (int i = 0; i < x->nn; i++) forward = forward && x->bnd[i] >= 0;
+	const int64_t step = x->bnd[x->nn - 1];
+	x->windows = forward && x->M == 1 && x->K > 0 && step >= 1 && step <= WINDOW_STEP;
 	if (ordered && span - x->N <= x->N / RAW_WASTE) x->span = span;
 	return 1;
 }

@@ -186,6 +186,18 @@ static void SUF(raw)(void *arg, int worker, int64_t begin, int64_t end) {
 	if (x->epilogue && first >= 0) map_block(x, 0, x->M, first, behind, x->cm, 1);
 }
 
+// For one row of A and columns that lie one or two elements apart: a task is a range of runs of columns.
+static void SUF(windows)(void *arg, int worker, int64_t begin, int64_t end) {
+	gemm *x = arg;
+	(void)worker;
+	const REAL *b = (const REAL *)x->b;
+	const int64_t n = x->ns[x->nn - 1];
+	for (int64_t r = begin; r < end && !cut(x); r++)
+		x->t->SUF(window)(n, x->K, (const REAL *)x->a, x->ak, b + x->start[r], b + x->extent, x->row, x->bnd[x->nn - 1],
+			(REAL *)x->c + r * n);
+	if (x->epilogue) map_block(x, 0, 1, begin * n, end * n, x->cm, 1);
+}
+
 static void SUF(pack_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	gemm *x = arg;
 	(void)worker;
@@ -367,6 +379,12 @@ static void SUF(run)(gemm *x, int worker, int parallel) {
 		gemm y = SUF(transpose)(x);
 		SUF(blocks)(&y, worker, parallel);
 		x->oom = y.oom;
+		return;
+	}
+	if (x->windows) {
+		const int64_t grain = 65536 / (x->ns[x->nn - 1] * x->K) + 1;
+		if (parallel) spread(x, x->nstart, grain, SUF(windows), x);
+		else SUF(windows)(x, worker, 0, x->nstart);
 		return;
 	}
 	int64_t panels = ((x->span ? x->span : x->N) + x->nr - 1) / x->nr;
