@@ -211,9 +211,10 @@ static void map_viewed(const gemm *x, tl_ctx *c, int64_t at, int64_t m, int64_t 
 		k = least(TLK_MAP_LANES, n - i);
 		for (int o = 0; o < g->noperand - g->nresult; o++) {
 			if (!g->view[o].set) continue;
-			// Every buffer is addressed from element at on.
-			char *to = x->par[g->view[o].n] == 1 ? NULL : tile[o];
-			buf[1 + o] = (char *)((uintptr_t)map_view(x, o, m, j + i, k, to) - (uintptr_t)((at + i) * g->width[1 + o]));
+			const int64_t step = x->par[g->view[o].n];
+			char *view = tile[o]; // the first part of the row filled it for all parts, if the operand is that of the row
+			if (i == 0 || step != 0) view = map_view(x, o, m, j + i, k, step == 1 ? NULL : tile[o]);
+			buf[1 + o] = (char *)((uintptr_t)view - (uintptr_t)((at + i) * g->width[1 + o])); // addressed from at + i
 		}
 		tl_map_run(c, at + i, k);
 	}
