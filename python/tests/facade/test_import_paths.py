@@ -116,10 +116,13 @@ def test_modules_optimizers_and_schedules_survive_pickling() -> None:
     assert schedule_state == schedule.state_dict()
 
 
-def test_importing_a_module_leaves_a_function_of_its_name_to_the_package() -> None:
+@pytest.mark.parametrize("path", ["torchlette.torch", "torch"])
+def test_importing_a_module_leaves_a_function_of_its_name_to_the_package(path: str) -> None:
     script = (
-        "import torchlette.torch as torch\n"
-        "from torchlette.torch.autograd.gradcheck import gradgradcheck\n"
+        "import torchlette.as_torch\n"
+        "torchlette.as_torch.activate()\n"
+        f"import {path} as torch\n"
+        f"from {path}.autograd.gradcheck import gradgradcheck\n"
         "assert torch.autograd.gradcheck(torch.sin, torch.ones(2, dtype=torch.float64, requires_grad=True))\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -202,7 +202,7 @@ def prepare(source: str) -> None:
     _import_hook.mirror = mirror_with_answers
     sys.meta_path.insert(0, Sources(source))
     sys.meta_path.insert(1, Missing())
-    torch._C.__dict__["__path__"] = []
+    sys.modules["torch._C._profiler"] = importlib.import_module("torch._profiler")
     for name in FOREIGN:
         answer_private(importlib.import_module(f"torch.{name}"), source, everything=True)
     for name in ("", ".cuda", ".nn.functional", ".linalg", ".special", ".optim.optimizer", ".autograd"):
