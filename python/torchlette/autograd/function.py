@@ -141,7 +141,8 @@ class _Call:
         self.rule = cls.backward
         self.ctx = ctx
         self.like = [(tuple(a.shape), a.dtype, a.device) if isinstance(a, Tensor) else None for a in args]
-        # Shape, dtype and device of each result that is a tensor; the gradients of the walk in progress; what backward returned for it.
+        # Shape, dtype and device of each result that is a tensor; the gradients of the walk in progress; what backward
+        # returned for it.
         self.results: list[Any] = []
         self.grads: dict[int, Tensor] = {}
         self.answers: tuple[Any, ...] | None = None
