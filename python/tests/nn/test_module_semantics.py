@@ -517,3 +517,14 @@ def test_registrations_of_every_module_call_hooks_which_replace_the_value(t, kin
     assert seen == ["kept", "replaced"] + ["assigned"] * (kind != "buffer")
     assert module.kept is kept
     assert module.replaced is other
+
+
+def test_functions_and_modules_that_hold_them_are_pickled():
+    import torchlette.torch as facade
+
+    for function in (tl.relu, facade.relu, facade.linalg.det, tnn.functional.gelu):
+        assert pickle.loads(pickle.dumps(function)) == function
+    layer = facade.nn.TransformerEncoderLayer(4, 2, 8, activation="gelu", dropout=0.0)
+    again = pickle.loads(pickle.dumps(layer))
+    x = facade.ones(2, 3, 4)
+    assert again(x).tolist() == layer(x).tolist()
