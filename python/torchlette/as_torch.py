@@ -77,9 +77,14 @@ class TorchFinder:
     @staticmethod
     def exec_module(module: ModuleType) -> None:
         """Put the module of ``torchlette.torch`` under PyTorch's name."""
-        found = importlib.import_module(_FACADE + module.__name__.removeprefix("torch"))
+        path = _FACADE + module.__name__.removeprefix("torch")
+        found = importlib.import_module(path)
         found.__name__ = module.__name__  # packages compare it
         sys.modules[module.__name__] = found
+        for name, value in vars(found).items():  # functions of their modules' names: the import would take them
+            inside = sys.modules.get(f"{path}.{name}")
+            if inside is not None and value is not inside:
+                sys.modules[f"{module.__name__}.{name}"] = inside
 
     @staticmethod
     def find_distributions(context: Any = None) -> Iterator[Any]:

@@ -195,3 +195,13 @@ def test_gradcheck_finds_wrong_gradients():
         warnings.simplefilter("always")
         autograd.gradcheck(lambda p: p * 2, leaf(1.0, dtype=tl.float32), raise_exception=False)
     assert any("float64" in str(w.message) for w in seen)
+
+
+def test_gradcheck_moves_the_tensors_themselves():
+    layer = tl.nn.Linear(2, 3, dtype=tl.float64)
+    before, version = layer.weight.tolist(), layer.weight._version
+    x = leaf(1.0, 2.0)
+    assert autograd.gradcheck(lambda x, *parameters: layer(x), (x, *layer.parameters()))
+    assert autograd.gradgradcheck(lambda x, *parameters: layer(x).sin(), (x, *layer.parameters()))
+    assert layer.weight.tolist() == before
+    assert layer.weight._version == version

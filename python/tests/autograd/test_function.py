@@ -324,3 +324,45 @@ def test_saved_tensors_are_freed_by_backward(lib):
     with pytest.raises(RuntimeError, match="a second time"):
         _ = contexts[0].saved_tensors
     assert x.grad.tolist() == [4.0, 4.0]
+
+
+@pytest.mark.parametrize("materialize", [True, False])
+@pytest.mark.parametrize("t", [torch, tl], ids=["torch", "torchlette"])
+def test_results_of_other_types_are_returned_as_they_are_and_have_no_gradient(t, materialize):
+    seen = []
+
+    class Several(t.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.set_materialize_grads(materialize)
+            return x * 2, 4, None, "text", x * 3
+
+        @staticmethod
+        def backward(ctx, *grads):
+            seen.extend(grads)
+            return grads[0]
+
+    x = t.ones(1, requires_grad=True)
+    first, *others, last = Several.apply(x)
+    assert others == [4, None, "text"]
+    first.backward()
+    assert x.grad.tolist() == [1.0]
+    assert seen[1:4] == [None, None, None]
+    assert (seen[4].tolist() == [0.0]) if materialize else seen[4] is None
+
+
+@pytest.mark.parametrize("t", [torch, tl], ids=["torch", "torchlette"])
+def test_one_result_that_is_no_tensor_is_returned(t):
+    class Number(t.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return 4
+
+    assert Number.apply(t.ones(1, requires_grad=True)) == 4
+
+
+@pytest.mark.parametrize("t", [torch, tl], ids=["torch", "torchlette"])
+def test_grad_of_no_inputs_raises(t):
+    x = t.ones(1, requires_grad=True)
+    with pytest.raises(RuntimeError, match="cannot be empty"):
+        t.autograd.grad(2 * x, [])

@@ -114,3 +114,29 @@ def test_modules_optimizers_and_schedules_survive_pickling() -> None:
     assert [p.tolist() for p in net2.parameters()] == [p.tolist() for p in net.parameters()]
     assert state["param_groups"] == optimizer.state_dict()["param_groups"]
     assert schedule_state == schedule.state_dict()
+
+
+@pytest.mark.parametrize("path", ["torchlette.torch", "torch"])
+def test_importing_a_module_leaves_a_function_of_its_name_to_the_package(path: str) -> None:
+    script = (
+        "import torchlette.as_torch\n"
+        "torchlette.as_torch.activate()\n"
+        f"import {path} as torch\n"
+        f"from {path}.autograd.gradcheck import gradgradcheck\n"
+        "assert torch.autograd.gradcheck(torch.sin, torch.ones(2, dtype=torch.float64, requires_grad=True))\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("name", ["cudnn", "mkldnn"])
+def test_switches_of_a_back_end_are_a_context_and_a_decorator(name: str) -> None:
+    import torchlette.torch as torch
+
+    flags = getattr(torch.backends, name).flags
+
+    @flags(enabled=True)
+    def two() -> int:
+        return 2
+
+    with flags(enabled=False):
+        assert two() + two() == 4

@@ -472,3 +472,59 @@ def test_clip_grad_norm_nonfinite():
     p.grad = tl.tensor([float("inf"), 1.0])
     with pytest.raises(RuntimeError, match="non-finite"):
         tl.nn.utils.clip_grad_norm_([p], 1.0, error_if_nonfinite=True)
+
+
+@pytest.mark.parametrize("t", [torch, tl], ids=["torch", "torchlette"])
+def test_what_a_hook_raises_after_forward_raised_is_a_warning(t):
+    def fail(text):
+        def hook(*args):
+            raise RuntimeError(text)
+
+        return hook
+
+    module = t.nn.Linear(2, 2)
+    module.register_forward_pre_hook(fail("before"))
+    module.register_forward_hook(fail("always"), always_call=True)
+    with pytest.raises(RuntimeError, match="before"), pytest.warns(UserWarning, match="always"):
+        module(t.ones(2))
+
+
+@pytest.mark.parametrize("t", [torch, tl], ids=["torch", "torchlette"])
+@pytest.mark.parametrize("kind", ["buffer", "module", "parameter"])
+def test_registrations_of_every_module_call_hooks_which_replace_the_value(t, kind):
+    made = {
+        "buffer": lambda: t.ones(1),
+        "module": lambda: t.nn.ReLU(),
+        "parameter": lambda: t.nn.Parameter(t.ones(1)),
+    }[kind]
+    other, seen = made(), []
+
+    def hook(module, name, value):
+        seen.append(name)
+        return other if name == "replaced" else None
+
+    module, kept = t.nn.Module(), made()
+    add = {"buffer": "register_buffer", "module": "add_module", "parameter": "register_parameter"}[kind]
+    handle = getattr(t.nn.modules.module, f"register_module_{kind}_registration_hook")(hook)
+    try:
+        getattr(module, add)("kept", kept)
+        getattr(module, add)("replaced", made())
+        if kind != "buffer":
+            module.assigned = made()
+    finally:
+        handle.remove()
+    getattr(module, add)("later", made())
+    assert seen == ["kept", "replaced"] + ["assigned"] * (kind != "buffer")
+    assert module.kept is kept
+    assert module.replaced is other
+
+
+def test_functions_and_modules_that_hold_them_are_pickled():
+    import torchlette.torch as facade
+
+    for function in (tl.relu, facade.relu, facade.linalg.det, tnn.functional.gelu):
+        assert pickle.loads(pickle.dumps(function)) == function
+    layer = facade.nn.TransformerEncoderLayer(4, 2, 8, activation="gelu", dropout=0.0)
+    again = pickle.loads(pickle.dumps(layer))
+    x = facade.ones(2, 3, 4)
+    assert again(x).tolist() == layer(x).tolist()

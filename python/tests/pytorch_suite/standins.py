@@ -20,17 +20,30 @@ from typing import Any
 #: Names that PyTorch's helpers use when they are imported or compare values: layouts and dtypes that are refused here.
 PUBLIC = (
     "quint8 qint8 qint32 quint4x2 quint2x4 uint16 uint32 uint64 complex32 float8_e4m3fn float8_e5m2 float8_e4m3fnuz "
-    "float8_e5m2fnuz sparse_csr sparse_csc sparse_bsr sparse_bsc sparse_coo _mkldnn jagged sparse"
+    "float8_e5m2fnuz sparse_csr sparse_csc sparse_bsr sparse_bsc sparse_coo _mkldnn jagged sparse "
+    "per_tensor_affine per_channel_affine per_channel_affine_float_qparams per_tensor_symmetric per_channel_symmetric"
+).split()
+#: Undocumented names of submodules that test files import at their start.
+ABSENT = (
+    "autograd.kineto_available autograd.profiler.emit_itt autograd.function.InplaceFunction profiler.itt nn.Container"
 ).split()
 #: Modules of PyTorch's compilers, TorchScript, quantisation and back ends: every name of theirs has a stand-in.
 FOREIGN = ("_C", "_dynamo", "_dynamo.config", "_dynamo.utils", "_utils", "_inductor", "jit", "ao", "backends")
 
 
 class _Kind(type):
+    __all__ = ()
+
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         return StandIn
+
+    def __iter__(cls) -> Any:
+        return iter(())
+
+    def __contains__(cls, item: object) -> bool:
+        return False
 
 
 class StandIn(metaclass=_Kind):
@@ -127,7 +140,7 @@ class Missing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             and (
                 any(part.startswith("_") for part in parts[1:])
                 or parts[1] in ("ao", "backends", "storage")
-                or name == "torch.optim.SparseAdam"
+                or name in ("torch.optim.SparseAdam", "torch.autograd.profiler_util", "torch.utils.weak")
             )
         )
         if not private or any(self._has(finder, name, path) for finder in sys.meta_path):
@@ -172,6 +185,17 @@ def answer_private(module: types.ModuleType, source: str, everything: bool = Fal
     module.__dict__["__getattr__"] = answer
 
 
+def backward_only(check: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a check of gradients leave out what is refused: tangents and batches of gradients."""
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        for name in ("check_forward_ad", "check_batched_grad", "check_batched_forward_grad", "check_fwd_over_rev"):
+            kwargs.pop(name, None)
+        return check(*args, **kwargs)
+
+    return checked
+
+
 def prepare(source: str) -> None:
     """Let ``import torch`` give this library, with stand-ins for what PyTorch's tests import besides."""
     from torchlette import as_torch
@@ -189,9 +213,10 @@ def prepare(source: str) -> None:
     _import_hook.mirror = mirror_with_answers
     sys.meta_path.insert(0, Sources(source))
     sys.meta_path.insert(1, Missing())
+    sys.modules["torch._C._profiler"] = importlib.import_module("torch._profiler")
     for name in FOREIGN:
         answer_private(importlib.import_module(f"torch.{name}"), source, everything=True)
-    for name in ("", ".cuda", ".nn.functional", ".linalg", ".special", ".optim.optimizer"):
+    for name in ("", ".cuda", ".nn.functional", ".linalg", ".special", ".optim.optimizer", ".autograd"):
         answer_private(importlib.import_module("torch" + name), source)
     torch._C._get_privateuse1_backend_name = lambda: "privateuseone"
     for name in PUBLIC:
@@ -199,6 +224,13 @@ def prepare(source: str) -> None:
             getattr(torch, name)
         except AttributeError:
             setattr(torch, name, type(name, (StandIn,), {})())
+    for name in ABSENT:
+        module, _, attribute = name.rpartition(".")
+        setattr(importlib.import_module(f"torch.{module}"), attribute, StandIn)
+    for name in ("gradcheck", "gradgradcheck"):
+        setattr(torch.autograd, name, backward_only(getattr(torch.autograd, name)))
+    utilities: Any = importlib.import_module("torch.utils._import_utils")
+    utilities._check_module_exists = lambda name: importlib.util.find_spec(name) is not None
     storage: Any = types.ModuleType("torch.storage")
     storage.TypedStorage = storage.UntypedStorage = type("Storage", (StandIn,), {})
     torch.storage = sys.modules["torch.storage"] = storage

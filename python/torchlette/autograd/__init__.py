@@ -164,6 +164,8 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
     roots, wanted = _as_tuple(outputs), _as_tuple(inputs)
+    if not wanted:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     given = (None,) * len(roots) if grad_outputs is None else _as_tuple(grad_outputs)
     start = _start_gradients(roots, given)
     keep = create_graph if retain_graph is None else retain_graph

@@ -141,7 +141,8 @@ class _Call:
         self.rule = cls.backward
         self.ctx = ctx
         self.like = [(tuple(a.shape), a.dtype, a.device) if isinstance(a, Tensor) else None for a in args]
-        # Shape, dtype and device of each result; the gradients of the walk in progress; what backward returned for it.
+        # Shape, dtype and device of each result that is a tensor; the gradients of the walk in progress; what backward
+        # returned for it.
         self.results: list[Any] = []
         self.grads: dict[int, Tensor] = {}
         self.answers: tuple[Any, ...] | None = None
@@ -187,9 +188,12 @@ class _Call:
 
     def _run(self) -> tuple[Any, ...]:
         grads: list[Tensor | None] = []
-        for i, (shape, dtype, device) in enumerate(self.results):
-            missing = _C.zeros(shape, dtype=dtype, device=device) if self.ctx._materialize else None
-            grads.append(self.grads.get(i, missing))
+        for i, like in enumerate(self.results):
+            if i in self.grads or like is None or not self.ctx._materialize:
+                grads.append(self.grads.get(i))
+            else:
+                shape, dtype, device = like
+                grads.append(_C.zeros(shape, dtype=dtype, device=device))
         answers = self.rule(self.ctx, *grads)
         answers = answers if isinstance(answers, tuple) else (answers,)
         wanted = len(self.like)
@@ -235,8 +239,8 @@ class Function:
     """Base class of differentiable functions: a subclass gives ``forward`` and ``backward``.
 
     ``forward(ctx, *args)`` returns a tensor or a tuple. Alternatively ``forward(*args)`` does, and ``setup_context(ctx,
-    inputs, output)`` runs after it. ``backward(ctx, *grad_outputs)`` returns a gradient,
-    or None, for each argument of ``forward``. Call it by ``apply``.
+    inputs, output)`` runs after it. ``backward(ctx, *grad_outputs)`` returns a gradient, or None, for each argument of
+    ``forward``; for results that are no tensors it gets None. Call it by ``apply``.
     """
 
     @staticmethod
@@ -364,12 +368,6 @@ class Function:
             return output, ctx
         many = isinstance(output, (tuple, list))
         outputs = list(output) if many else [output]
-        for i, out in enumerate(outputs):
-            if not isinstance(out, Tensor) and out is not None:
-                raise TypeError(
-                    f"{cls.__name__}.forward: expected to return None or a Tensor as result {i}, but got "
-                    f"{type(out).__name__}"
-                )
         packer = _C._set_packer(None)  # the operations of the join are internal: the user's hooks do not see them
         _C._function_scope(call.name)
         try:
@@ -391,10 +389,9 @@ class Function:
             if t.is_leaf and t.requires_grad:
                 raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         call.results = [
-            ((), _C.float32, _C.device("cpu")) if out is None else (tuple(out.shape), out.dtype, out.device)
-            for out in outputs
+            (tuple(out.shape), out.dtype, out.device) if isinstance(out, Tensor) else None for out in outputs
         ]
-        place = {id(out): i for i, out in enumerate(outputs) if out is not None}
+        place = {id(out): i for i, out in enumerate(outputs) if isinstance(out, Tensor)}
         given = {id(a) for a in args}
         with enable_grad():
             # Writing to a changed input puts it and its views on the tape; its copies stay off the tape.
@@ -415,7 +412,7 @@ class Function:
                 )
             joined = []
             for i, out in enumerate(outputs):
-                if out is None or id(out) in constant or not _has_gradients(out):
+                if not isinstance(out, Tensor) or id(out) in constant or not _has_gradients(out):
                     joined.append(out)
                 elif id(out) in dirty:
                     joined.append(out.copy_(call.join(i, out.clone(), taps)))

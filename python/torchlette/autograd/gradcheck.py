@@ -29,20 +29,25 @@ def _outputs(func: Callable[..., Any], inputs: Sequence[Any]) -> list[_C.Tensor]
 def _numeric_columns(func: Callable[..., Any], inputs: list[Any], i: int, eps: float) -> list[list[list[float]]]:
     """Return, for each output, the derivatives of its elements by each element of input ``i``."""
     x = inputs[i]
-    flat = x.detach().reshape(-1).tolist()
+    data = x.data  # changed in place: a function may use the tensor itself, as a module does its parameter
+    before = data.clone()
+    flat = before.reshape(-1).tolist()
     columns: list[list[list[float]]] = []
-    for k in range(len(flat)):
-        sides = []
-        for step in (eps, -eps):
-            moved = flat.copy()
-            moved[k] += step
-            probe = _C.tensor(moved, dtype=x.dtype, device=x.device).reshape(x.shape)
-            with _autograd.no_grad():
-                outs = _outputs(func, [*inputs[:i], probe, *inputs[i + 1 :]])
-            sides.append([o.detach().reshape(-1).tolist() for o in outs])
-        columns.append(
-            [[(a - b) / (2 * eps) for a, b in zip(up, down, strict=True)] for up, down in zip(*sides, strict=True)]
-        )
+    try:
+        for k in range(len(flat)):
+            sides = []
+            for step in (eps, -eps):
+                moved = flat.copy()
+                moved[k] += step
+                data.copy_(_C.tensor(moved, dtype=x.dtype, device=x.device).reshape(x.shape))
+                with _autograd.no_grad():
+                    outs = _outputs(func, inputs)
+                sides.append([o.detach().reshape(-1).tolist() for o in outs])
+            columns.append(
+                [[(a - b) / (2 * eps) for a, b in zip(up, down, strict=True)] for up, down in zip(*sides, strict=True)]
+            )
+    finally:
+        data.copy_(before)
     return [[column[j] for column in columns] for j in range(len(columns[0]) if columns else 0)]
 
 

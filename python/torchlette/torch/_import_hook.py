@@ -130,6 +130,9 @@ def mirror(facade: ModuleType, core: ModuleType) -> None:
     for name, value in names.items():
         own = f"{facade.__name__}.{name}".removeprefix(_FACADE + ".") in OWN_NAMES
         if not (own or name.startswith("__") or _is_core_module(value)):
+            if f"{core.__name__}.{name}" in sys.modules:  # a function of its module's name: the import would take it
+                importlib.import_module(f"{facade.__name__}.{name}")
+                facade.__dict__[name] = value
             facade.__dict__.setdefault(name, value)
     if "__all__" in names:
         facade.__dict__["__all__"] = list(names["__all__"])

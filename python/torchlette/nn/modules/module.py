@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
@@ -10,7 +11,7 @@ from torchlette import _C
 from torchlette.autograd import no_grad
 from torchlette.nn.modules.backward_hooks import BackwardTap
 from torchlette.nn.modules.module_hooks import *  # noqa: F403
-from torchlette.nn.modules.module_hooks import EVERY
+from torchlette.nn.modules.module_hooks import EVERY, registered
 from torchlette.nn.modules.paths import PathMixin
 from torchlette.nn.modules.signature import AnyArguments
 from torchlette.nn.modules.state import _EXTRA_STATE_KEY_SUFFIX, StateDictMixin, _IncompatibleKeys  # noqa: F401
@@ -147,7 +148,10 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         """Run the hooks registered with ``always_call`` after ``forward`` raised."""
         for key, hook in {**EVERY.forward, **self._forward_hooks}.items():
             if (key in self._forward_hooks_always_called or key in EVERY.always_called) and key not in called:
-                self._run_forward_hook(key, hook, args, kwargs, None)
+                try:
+                    self._run_forward_hook(key, hook, args, kwargs, None)
+                except Exception as error:
+                    warnings.warn(f"a forward hook raised after forward had: {error}", stacklevel=2)
 
     # Hooks -------------------------------------------------------------------------------
 
@@ -233,7 +237,7 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
                 f"express "
                 f"'{name}' as a function of another Tensor, compute the value in the forward() method."
             )
-        self._parameters[name] = param
+        self._parameters[name] = registered("parameter", self, name, param)
 
     def register_buffer(self, name: str, tensor: _C.Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is part of the module's state but is not trained.
@@ -250,7 +254,7 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
             raise TypeError(
                 f"cannot assign '{type_name(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
             )
-        self._buffers[name] = tensor
+        self._buffers[name] = registered("buffer", self, name, tensor)
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -261,7 +265,7 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type_name(module)} is not a Module subclass")
         self._check_new_name("module", name, self._modules)
-        self._modules[name] = module
+        self._modules[name] = registered("module", self, name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
         """Alias of :meth:`add_module`."""
@@ -305,7 +309,7 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
             if modules is None:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._forget(name, "_modules")
-            modules[name] = value
+            modules[name] = registered("module", self, name, value)
             return
         if modules is not None and name in modules:
             if value is not None:
@@ -329,7 +333,7 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
                     f"cannot assign '{type_name(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None "
                     f"expected)"
                 )
-            buffers[name] = value
+            buffers[name] = registered("buffer", self, name, value)
         else:
             super().__setattr__(name, value)
 

@@ -11,10 +11,13 @@ from torchlette.utils.hooks import RemovableHandle
 
 __all__ = [
     "register_module_backward_hook",
+    "register_module_buffer_registration_hook",
     "register_module_forward_hook",
     "register_module_forward_pre_hook",
     "register_module_full_backward_hook",
     "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
 ]
 
 Hooks = OrderedDict[int, Any]
@@ -30,6 +33,7 @@ class _EveryModule:
         self.backward: Hooks = OrderedDict()
         self.with_kwargs: Hooks = OrderedDict()
         self.always_called: Hooks = OrderedDict()
+        self.registration: dict[str, Hooks] = {kind: OrderedDict() for kind in ("buffer", "module", "parameter")}
         # _C checks these tables: calls without hooks do not enter Python.
         _C._set_module_hooks(self.forward_pre, self.forward, self.backward_pre, self.backward)
 
@@ -43,6 +47,29 @@ def _register(table: Hooks, hook: Any, *flags: Hooks) -> RemovableHandle:
     for flag in flags:
         flag[handle.id] = True
     return handle
+
+
+def registered(kind: str, module: Any, name: str, value: Any) -> Any:
+    """Return what a module registers for ``value``, a buffer, module or parameter: what the last hook returned."""
+    for hook in EVERY.registration[kind].values():
+        replaced = hook(module, name, value)
+        value = value if replaced is None else replaced
+    return value
+
+
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, name, buffer)`` when a module gets a buffer; what it returns replaces the buffer."""
+    return _register(EVERY.registration["buffer"], hook)
+
+
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, name, submodule)`` when a module gets a submodule; what it returns replaces it."""
+    return _register(EVERY.registration["module"], hook)
+
+
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call ``hook(module, name, parameter)`` when a module gets a parameter; what it returns replaces it."""
+    return _register(EVERY.registration["parameter"], hook)
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:

@@ -11,16 +11,20 @@ from torchlette import _C
 __all__ = ["functional_call"]
 
 Tensor = _C.Tensor
+_ABSENT = object()
 
 
 def _place(module: Any, path: str) -> tuple[dict[str, Any], str]:
-    """Return the table that holds the parameter or buffer at a dotted path, and its name there."""
+    """Return the table that holds the parameter, buffer or attribute at a dotted path, and its name there."""
     parent, _, name = path.rpartition(".")
     owner = module.get_submodule(parent)
     for table in (owner._parameters, owner._buffers):
         if name in table:
             return table, name
-    raise AttributeError(f"{type(owner).__name__} has no attribute `{name}`")
+    known = getattr(owner, name, None)
+    if known is not None and not isinstance(known, Tensor):
+        raise TypeError(f"attribute `{name}`: {known} is not an instance of torch.Tensor")
+    return owner.__dict__, name
 
 
 def _with_ties(module: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -46,13 +50,18 @@ def _replaced(module: Any, tensors: Mapping[str, Tensor]) -> Iterator[None]:
     before: list[tuple[dict[str, Any], str, Any]] = []
     try:
         for path, value in tensors.items():
+            if not isinstance(value, Tensor):
+                raise TypeError(f"{value} is not an instance of torch.Tensor")
             table, name = _place(module, path)
-            before.append((table, name, table[name]))
+            before.append((table, name, table.get(name, _ABSENT)))
             table[name] = value
         yield
     finally:
         for table, name, value in reversed(before):
-            table[name] = value
+            if value is _ABSENT:
+                table.pop(name, None)
+            else:
+                table[name] = value
 
 
 def functional_call(
@@ -68,7 +77,8 @@ def functional_call(
 
     Args:
         module: The module.
-        parameters_and_buffers: Path -> tensor, or several such dictionaries.
+        parameters_and_buffers: Path -> tensor, or several such dictionaries. A tensor that the module has as an
+            attribute, or does not have, is substituted too.
         args: Arguments, a tuple or a single one.
         kwargs: Keyword arguments.
         tie_weights: Whether a tensor replaces a tied parameter under all of its names.
@@ -89,10 +99,13 @@ def functional_call(
             for members in (module.named_parameters, module.named_buffers)
             for name, _ in members(remove_duplicate=False)
         }
-        if missing := sorted(names - tensors.keys()):
-            raise RuntimeError(f"Error(s) in loading state_dict: Missing key(s): {', '.join(missing)}.")
-        if unexpected := sorted(tensors.keys() - names):
-            raise RuntimeError(f"Error(s) in loading state_dict: Unexpected key(s): {', '.join(unexpected)}.")
+        problems = [
+            f"\n\t{kind} key(s): {', '.join(map(repr, sorted(keys)))}."
+            for kind, keys in (("Unexpected", tensors.keys() - names), ("Missing", names - tensors.keys()))
+            if keys
+        ]
+        if problems:
+            raise RuntimeError(f"Error(s) in reparametrizing for {type(module).__name__}:{''.join(problems)}")
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     with _replaced(module, tensors):
         return module(*args, **(kwargs or {}))

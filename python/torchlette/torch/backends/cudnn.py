@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 enabled = True
@@ -21,6 +22,7 @@ def version() -> None:
     """Return ``None``."""
 
 
-def flags(**switches: Any) -> contextlib.AbstractContextManager[None]:
-    """Return a context that changes nothing."""
-    return contextlib.nullcontext()
+@contextlib.contextmanager
+def flags(**switches: Any) -> Iterator[None]:
+    """Return a context, or a decorator, that changes nothing."""
+    yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 enabled = False
@@ -15,6 +16,7 @@ def is_available() -> bool:
     return False
 
 
-def flags(**switches: Any) -> contextlib.AbstractContextManager[None]:
-    """Return a context that changes nothing."""
-    return contextlib.nullcontext()
+@contextlib.contextmanager
+def flags(**switches: Any) -> Iterator[None]:
+    """Return a context, or a decorator, that changes nothing."""
+    yield
