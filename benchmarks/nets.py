@@ -11,7 +11,7 @@ __all__ = ["NETS"]
 
 
 def inverted(lib: Any, inputs: int, outputs: int, stride: int, expand: int) -> Any:
-    """Return MobileNetV2's block: a narrow, a wide depthwise and a narrow convolution (Sandler et al. 2018, table 1)."""
+    """Return MobileNetV2's block: narrow, wide depthwise, narrow convolutions (Sandler et al. 2018, table 1)."""
     nn = lib.nn
     wide = inputs * expand
 

@@ -17,8 +17,8 @@ enum { LINES = 16 };
 // columns are at most one for each RAW_WASTE columns.
 enum { RAW_K = 4 * KC, RAW_WASTE = 4 };
 
-// A product with one row and a B of several dims is a sum over windows if K is at most RAW_K and its columns are at most
-// WINDOW_STEP elements apart.
+// A product with one row and a B of several dims is a sum over windows if K is at most RAW_K and its columns are at
+// most WINDOW_STEP elements apart.
 enum { WINDOW_STEP = 2 };
 
 // A product with one row is split over K into PARTS partial sums if each part has at least PART_ROWS rows of B and a
