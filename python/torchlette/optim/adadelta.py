@@ -24,7 +24,7 @@ class Adadelta(PerParameterOptimizer):
         foreach: Accepted for compatibility.
         capturable: Accepted for compatibility.
         maximize: Ascend.
-        differentiable: Not supported.
+        differentiable: Record the steps for autograd, so that gradients flow through them.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ class Adagrad(PerParameterOptimizer):
         eps: Added to the divisor.
         foreach: Accepted for compatibility.
         maximize: Ascend.
-        differentiable: Not supported.
+        differentiable: Record the steps for autograd, so that gradients flow through them.
         fused: Accepted for compatibility.
     """
 

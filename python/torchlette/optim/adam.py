@@ -6,6 +6,7 @@ from typing import Any
 
 from torchlette import _C
 from torchlette._runtime.supplied import passed
+from torchlette.optim import recorded
 from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options, count_steps, host_number, option
 from torchlette.optim.overflow import Overflow, bias_correction
 
@@ -25,7 +26,7 @@ class Adam(Optimizer):
         foreach: Accepted for compatibility.
         maximize: Ascend.
         capturable: Accepted for compatibility.
-        differentiable: Not supported.
+        differentiable: Record the steps for autograd, so that gradients flow through them.
         fused: Accepted for compatibility; the update is always one operation.
         decoupled_weight_decay: Apply weight decay to the parameter itself, as AdamW does.
     """
@@ -67,9 +68,9 @@ class Adam(Optimizer):
                 (0.0 <= as_number(betas[0]) < 1.0, f"Invalid beta parameter at index 0: {betas[0]}"),
                 (0.0 <= as_number(betas[1]) < 1.0, f"Invalid beta parameter at index 1: {betas[1]}"),
                 (weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}"),
-                (not differentiable, f"{type(self).__name__}: differentiable is wrong: got True, want False"),
             )
         )
+        recorded.check_fused(fused, differentiable)
         defaults = {
             "lr": lr,
             "betas": betas,
@@ -114,6 +115,10 @@ class Adam(Optimizer):
                 if (grad := p.grad) is not None:
                     ready.append((p, grad, entry := state[p] or self._start(p, group)))
                     entries.append(entry)
+            if group["differentiable"]:
+                for (p, grad, entry), step in zip(ready, count_steps(entries), strict=True):
+                    recorded.adam_step(p, grad, entry, group, step)
+                continue
             if overflow is not None:
                 self._select_group(group, ready, overflow)
                 continue

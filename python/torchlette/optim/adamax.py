@@ -22,7 +22,7 @@ class Adamax(PerParameterOptimizer):
         weight_decay: Factor of the parameter that is added to the gradient.
         foreach: Accepted for compatibility.
         maximize: Ascend.
-        differentiable: Not supported.
+        differentiable: Record the steps for autograd, so that gradients flow through them.
         capturable: Accepted for compatibility.
     """
 

@@ -25,7 +25,7 @@ class ASGD(PerParameterOptimizer):
         weight_decay: Factor of the parameter that is added to the gradient.
         foreach: Accepted for compatibility.
         maximize: Ascend.
-        differentiable: Not supported.
+        differentiable: Record the steps for autograd, so that gradients flow through them.
         capturable: Accepted for compatibility.
     """
 

@@ -27,7 +27,7 @@ class NAdam(PerParameterOptimizer):
         foreach: Accepted for compatibility.
         maximize: Ascend.
         capturable: Accepted for compatibility.
-        differentiable: Not supported.
+        differentiable: Record the steps for autograd, so that gradients flow through them.
     """
 
     _NUMBERS = ("step", "mu_product")

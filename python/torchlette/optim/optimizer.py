@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from torchlette import _C
 from torchlette._runtime.errors import OutOfMemoryError, Unsupported
 from torchlette._runtime.supplied import Supply
-from torchlette.autograd import enable_grad, no_grad
+from torchlette.autograd import enable_grad, set_grad_enabled
 from torchlette.optim.overflow import Overflow, SharedNumbers
 from torchlette.utils.hooks import RemovableHandle
 
@@ -243,7 +243,7 @@ class Optimizer:
 
         Only the steps of this package do: overridden methods and hooks run only for steps that are taken.
         """
-        return self._is_own()
+        return self._is_own() and not self.defaults.get("differentiable")
 
     def _run(self, closure: Callable[[], Any] | None) -> Any:
         """Evaluate the closure, if there is one, and update the parameters once."""
@@ -254,7 +254,7 @@ class Optimizer:
         found = getattr(self, "found_inf", None)
         if found is not None and Supply.current() is not None:
             raise Unsupported("a captured function steps an optimizer by a GradScaler: call scaler.step outside of it")
-        with no_grad():
+        with set_grad_enabled(bool(self.defaults.get("differentiable"))):
             if found is None:
                 self._leave_device()
                 self._update(None)

@@ -8,6 +8,7 @@ from torchlette import _C
 from torchlette._runtime.supplied import host_numbers, operand, write_numbers
 from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options, count_steps, host_number, option
 from torchlette.optim.overflow import Number, Overflow
+from torchlette.optim.recorded import check_fused, pairs, recorded_option, renew
 
 __all__ = ["Entry", "PerParameterOptimizer", "zeros_for"]
 
@@ -50,12 +51,9 @@ class PerParameterOptimizer(Optimizer):
                     defaults.get("weight_decay", 0.0) >= 0.0,
                     f"Invalid weight_decay value: {defaults.get('weight_decay')}",
                 ),
-                (
-                    not defaults["differentiable"],
-                    f"{type(self).__name__}: differentiable is wrong: got True, want False",
-                ),
             )
         )
+        check_fused(defaults.get("fused"), defaults.get("differentiable"))
         super().__init__(params, defaults)
 
     def __setstate__(self, state: Entry) -> None:
@@ -100,7 +98,9 @@ class PerParameterOptimizer(Optimizer):
                 if grad is not None:
                     ready.append((p, grad))
                     entries.append(self.state[p] or self._begin(p, group))
-            if overflow is None:
+            if group.get("differentiable"):
+                self._record_group(group, ready, entries)
+            elif overflow is None:
                 self._update_group(group, ready, entries)
             else:
                 self._select_group(group, ready, entries, overflow)
@@ -120,6 +120,15 @@ class PerParameterOptimizer(Optimizer):
             changed.extend(new)
         if tensors:
             write_numbers(tensors, changed)
+
+    def _record_group(self, group: Entry, ready: list[tuple[Tensor, Tensor]], entries: list[Entry]) -> None:
+        """Update a group for autograd. Numbers of the state that require a gradient are tensors."""
+        others, steps, lr = self._NUMBERS[1:], count_steps(entries), recorded_option(group["lr"])
+        for (p, grad), state, step in zip(ready, entries, steps, strict=True):
+            given, changed = self._rates(group, lr, step, *(recorded_option(state[key]) for key in others))
+            self._decayed_step(p, grad, renew(state, self._NUMBERS), group, lr, given)
+            for key, value in zip(others, changed, strict=True):
+                state[key] = value if isinstance(value, Tensor) else _C.full_like(state[key], value)
 
     def _select_group(
         self, group: Entry, ready: list[tuple[Tensor, Tensor]], entries: list[Entry], overflow: Overflow
@@ -146,7 +155,7 @@ class PerParameterOptimizer(Optimizer):
     ) -> None:
         decay = group.get("weight_decay", 0)
         if p.is_complex():  # both parts are parameters
-            p, grad, state = _pairs(p), _pairs(grad), {key: _pairs(value) for key, value in state.items()}
+            p, grad, state = pairs(p), pairs(grad), {key: pairs(value) for key, value in state.items()}
         if group["maximize"]:
             grad = -grad
         if decay != 0 and group.get("decoupled_weight_decay"):
@@ -154,10 +163,6 @@ class PerParameterOptimizer(Optimizer):
         elif decay != 0:
             grad = grad.add(p, alpha=decay)
         self._step(p, grad, state, group, *rates)
-
-
-def _pairs(value: Any) -> Any:
-    return _C.view_as_real(value) if isinstance(value, Tensor) and value.is_complex() else value
 
 
 def zeros_for(p: Tensor) -> Tensor:

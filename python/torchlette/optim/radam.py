@@ -25,7 +25,7 @@ class RAdam(PerParameterOptimizer):
         foreach: Accepted for compatibility.
         maximize: Ascend.
         capturable: Accepted for compatibility.
-        differentiable: Not supported.
+        differentiable: Record the steps for autograd, so that gradients flow through them.
     """
 
     def __init__(

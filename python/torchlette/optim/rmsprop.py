@@ -26,7 +26,7 @@ class RMSprop(PerParameterOptimizer):
         capturable: Accepted for compatibility.
         foreach: Accepted for compatibility.
         maximize: Ascend.
-        differentiable: Not supported.
+        differentiable: Record the steps for autograd, so that gradients flow through them.
     """
 
     def __init__(

@@ -6,6 +6,7 @@ from typing import Any
 
 from torchlette import _C
 from torchlette._runtime.supplied import passed
+from torchlette.optim import recorded
 from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options, option
 from torchlette.optim.overflow import Overflow
 
@@ -24,7 +25,7 @@ class SGD(Optimizer):
         nesterov: Look one step of momentum ahead.
         maximize: Ascend.
         foreach: Accepted for compatibility.
-        differentiable: Not supported.
+        differentiable: Record the steps for autograd, so that gradients flow through them.
         fused: Accepted for compatibility; the update is always one operation.
     """
 
@@ -52,9 +53,9 @@ class SGD(Optimizer):
                     not nesterov or (momentum > 0 and dampening == 0),
                     "Nesterov momentum requires a momentum and zero dampening",
                 ),
-                (not differentiable, "SGD: differentiable is wrong: got True, want False"),
             )
         )
+        recorded.check_fused(fused, differentiable)
         defaults = {
             "lr": lr,
             "momentum": momentum,
@@ -100,6 +101,9 @@ class SGD(Optimizer):
             for p in group["params"]:
                 grad = p.grad
                 if grad is None:
+                    continue
+                if group["differentiable"]:
+                    recorded.sgd_step(p, grad, self.state[p], group)
                     continue
                 buffer, first = None, False
                 if momentum != 0:
