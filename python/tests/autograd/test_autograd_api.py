@@ -205,3 +205,8 @@ def test_gradcheck_moves_the_tensors_themselves():
     assert autograd.gradgradcheck(lambda x, *parameters: layer(x).sin(), (x, *layer.parameters()))
     assert layer.weight.tolist() == before
     assert layer.weight._version == version
+
+
+def test_gradcheck_runs_functions_that_choose_outputs_by_requires_grad():
+    x = tl.tensor([1.0, 2.0], dtype=tl.float64, requires_grad=True)
+    assert tl.autograd.gradcheck(lambda x: tuple(y for y in (x * x, x.exp()) if y.requires_grad), (x,))

@@ -56,3 +56,35 @@ def test_strict_calls_name_all_keys_that_are_wrong(t):
         RuntimeError, match=r"reparametrizing for Scaled:\s+Unexpected.*'nope'.\s+Missing.*'inner.bias', "
     ):
         t.func.functional_call(scaled(t), {"nope": t.ones(())}, t.ones(1, 1), strict=True)
+
+
+def test_what_the_module_assigns_goes_into_the_dictionary(t):
+    class Counter(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", t.tensor([0.0]))
+
+        def forward(self, x):
+            self.count = self.count + 1
+            return x + self.count
+
+    given, net = {"count": t.tensor([2.0])}, Counter()
+    old = given["count"]
+    assert t.func.functional_call(net, given, t.zeros(1)).tolist() == [3]
+    assert (net.count.tolist(), old.tolist(), given["count"].tolist()) == ([0], [2], [3])
+
+
+def test_none_takes_the_place_of_a_parameter(t):
+    net = t.nn.Linear(1, 1)
+    assert t.func.functional_call(net, {"weight": t.ones(1, 1), "bias": None}, t.ones(1, 1)).tolist() == [[1]]
+    assert net.bias is not None
+
+
+def test_a_new_parameter_is_among_the_parameters(t):
+    class Names(t.nn.Linear):
+        def forward(self, x):
+            return [name for name, _ in self.named_parameters()]
+
+    net, extra = Names(1, 1), {"extra": t.nn.Parameter(t.ones(1)), "other": t.ones(1)}
+    assert t.func.functional_call(net, extra, t.ones(1)) == ["weight", "bias", "extra"]
+    assert [name for name, _ in net.named_parameters()] == ["weight", "bias"]

@@ -242,3 +242,22 @@ def test_other_optimizers_keep_numbers_as_they_are():
         saved["state"][0]["step"] = lib.tensor(3.0)
         optimizer.load_state_dict(saved)
         assert optimizer.state[p]["step"].dtype == lib.float32
+
+
+@pytest.mark.parametrize("kind", ["LBFGS", "Rprop"])
+def test_complex_parameters_are_two_real_ones(kind):
+    sides = []
+    for lib in (torch, tl):
+        p = lib.tensor([1 + 2j, -0.5j], requires_grad=True)
+        opt = getattr(lib.optim, kind)([p], lr=0.1)
+
+        def closure(lib=lib, p=p, opt=opt):
+            opt.zero_grad()
+            loss = ((p - (0.3 - 1j)).abs() ** 2).sum() + (p.real**4).sum()
+            loss.backward()
+            return loss
+
+        for _ in range(3):
+            opt.step(closure)
+        sides.append(torch.tensor(p.tolist()))
+    torch.testing.assert_close(sides[1], sides[0])

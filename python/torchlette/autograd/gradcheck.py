@@ -40,8 +40,7 @@ def _numeric_columns(func: Callable[..., Any], inputs: list[Any], i: int, eps: f
                 moved = flat.copy()
                 moved[k] += step
                 data.copy_(_C.tensor(moved, dtype=x.dtype, device=x.device).reshape(x.shape))
-                with _autograd.no_grad():
-                    outs = _outputs(func, inputs)
+                outs = _outputs(func, inputs)  # recorded too: a function may choose its outputs by requires_grad
                 sides.append([o.detach().reshape(-1).tolist() for o in outs])
             columns.append(
                 [[(a - b) / (2 * eps) for a, b in zip(up, down, strict=True)] for up, down in zip(*sides, strict=True)]

@@ -9,6 +9,7 @@ from torchlette import _C
 from torchlette.autograd import enable_grad, no_grad
 from torchlette.optim.line_search import Point, strong_wolfe
 from torchlette.optim.optimizer import Optimizer, as_number
+from torchlette.optim.recorded import pairs
 
 __all__ = ["LBFGS"]
 
@@ -72,12 +73,12 @@ class LBFGS(Optimizer):
     def _gradient(self) -> Tensor:
         """Return the gradients of all parameters as one vector."""
         parts = [_C.zeros_like(p, requires_grad=False) if p.grad is None else p.grad for p in self._params]
-        flat = _C.cat([part.reshape(-1) for part in parts])
+        flat = _C.cat([pairs(part).reshape(-1) for part in parts])
         return -flat if self.param_groups[0].get("maximize", False) else flat
 
     def _move(self, length: float, direction: Tensor) -> None:
         start = 0
-        for p in self._params:
+        for p in map(pairs, self._params):
             end = start + p.numel()
             p.add_(direction[start:end].view_as(p), alpha=length)
             start = end

@@ -52,7 +52,9 @@ class Rprop(PerParameterOptimizer):
         super().__init__(params, defaults)
 
     def _start(self, p: _C.Tensor, group: Entry) -> Entry:
-        return {"prev": zeros_for(p), "step_size": _C.full_like(p, as_number(group["lr"]), requires_grad=False)}
+        size = as_number(group["lr"])
+        both = complex(size, size) if p.is_complex() else size
+        return {"prev": zeros_for(p), "step_size": _C.full_like(p, both, requires_grad=False)}
 
     def _step(self, p: _C.Tensor, grad: _C.Tensor, state: Entry, group: Entry, lr: float) -> None:
         (shrink, grow), (smallest, largest), step_size = group["etas"], group["step_sizes"], state["step_size"]

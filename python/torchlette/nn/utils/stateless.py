@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from torchlette import _C
+from torchlette.nn.parameter import Parameter
 
 __all__ = ["functional_call"]
 
@@ -14,8 +15,10 @@ Tensor = _C.Tensor
 _ABSENT = object()
 
 
-def _place(module: Any, path: str) -> tuple[dict[str, Any], str]:
-    """Return the table that holds the parameter, buffer or attribute at a dotted path, and its name there."""
+def _place(module: Any, path: str, value: Any) -> tuple[dict[str, Any], str]:
+    """Return the table that holds the parameter, buffer or attribute at a dotted path, or would hold ``value``, and its
+    name there.
+    """
     parent, _, name = path.rpartition(".")
     owner = module.get_submodule(parent)
     for table in (owner._parameters, owner._buffers):
@@ -24,7 +27,7 @@ def _place(module: Any, path: str) -> tuple[dict[str, Any], str]:
     known = getattr(owner, name, None)
     if known is not None and not isinstance(known, Tensor):
         raise TypeError(f"attribute `{name}`: {known} is not an instance of torch.Tensor")
-    return owner.__dict__, name
+    return owner._parameters if isinstance(value, Parameter) else owner.__dict__, name
 
 
 def _with_ties(module: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -46,18 +49,22 @@ def _with_ties(module: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 @contextmanager
-def _replaced(module: Any, tensors: Mapping[str, Tensor]) -> Iterator[None]:
-    before: list[tuple[dict[str, Any], str, Any]] = []
+def _replaced(module: Any, tensors: Mapping[str, Tensor | None], given: Any) -> Iterator[None]:
+    """Put tensors into the module, and what it had back. What the module has assigned meanwhile goes into ``given``."""
+    before: list[tuple[str, dict[str, Any], str, Any]] = []
     try:
         for path, value in tensors.items():
-            if not isinstance(value, Tensor):
+            if not isinstance(value, Tensor) and value is not None:
                 raise TypeError(f"{value} is not an instance of torch.Tensor")
-            table, name = _place(module, path)
-            before.append((table, name, table.get(name, _ABSENT)))
+            table, name = _place(module, path, value)
+            before.append((path, table, name, table.get(name, _ABSENT)))
             table[name] = value
         yield
     finally:
-        for table, name, value in reversed(before):
+        for path, table, name, value in reversed(before):
+            assigned = table.get(name)
+            if assigned is not tensors[path] and isinstance(given, MutableMapping) and path in given:
+                given[path] = assigned
             if value is _ABSENT:
                 table.pop(name, None)
             else:
@@ -77,8 +84,9 @@ def functional_call(
 
     Args:
         module: The module.
-        parameters_and_buffers: Path -> tensor, or several such dictionaries. A tensor that the module has as an
-            attribute, or does not have, is substituted too.
+        parameters_and_buffers: Path -> tensor or None, or several such dictionaries. A tensor that the module has as
+            an attribute, or does not have, is substituted too. What the module assigns in the call goes into the
+            dictionary, if there is only one, and not into the module.
         args: Arguments, a tuple or a single one.
         kwargs: Keyword arguments.
         tie_weights: Whether a tensor replaces a tied parameter under all of its names.
@@ -107,5 +115,5 @@ def functional_call(
         if problems:
             raise RuntimeError(f"Error(s) in reparametrizing for {type(module).__name__}:{''.join(problems)}")
     args = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _replaced(module, tensors):
+    with _replaced(module, tensors, parameters_and_buffers):
         return module(*args, **(kwargs or {}))
