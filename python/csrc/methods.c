@@ -485,6 +485,7 @@ PyGetSetDef tensor_getset[] = {
     {"is_leaf", get_is_leaf, NULL, "Whether no recorded operation made it.", NULL},
     {"retains_grad", get_retains_grad, NULL, "Whether a non-leaf keeps its gradient.", NULL},
     {"grad", get_grad, set_grad, "The accumulated gradient, or None.", NULL},
+    {"_grad", get_grad, set_grad, "The same as grad.", NULL},
     {"data", get_data, set_data, "The same values without history.", NULL},
     {"T", get_T, NULL, "The dimensions reversed.", NULL},
     {"H", get_H, NULL, "A matrix transposed.", NULL},

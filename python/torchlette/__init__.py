@@ -11,11 +11,9 @@ from importlib import import_module as _import_module
 
 from torchlette import _C
 from torchlette._runtime import import_paths as _import_paths
-from torchlette._runtime import pickles as _pickles
 from torchlette._version import __version__
 
 _import_paths.install()
-_pickles.install()
 
 from torchlette._runtime.errors import *  # noqa: E402, F403
 from torchlette._runtime.errors import BY_CODE as _BY_CODE  # noqa: E402

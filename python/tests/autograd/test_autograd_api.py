@@ -210,3 +210,30 @@ def test_gradcheck_moves_the_tensors_themselves():
 def test_gradcheck_runs_functions_that_choose_outputs_by_requires_grad():
     x = tl.tensor([1.0, 2.0], dtype=tl.float64, requires_grad=True)
     assert tl.autograd.gradcheck(lambda x: tuple(y for y in (x * x, x.exp()) if y.requires_grad), (x,))
+
+
+def test_gradcheck_compares_both_parts_of_complex_elements():
+    x = tl.tensor([1.0 + 2.0j, 0.5 - 1.0j], dtype=tl.complex128, requires_grad=True)
+    y = tl.tensor([0.3, -0.7], dtype=tl.float64, requires_grad=True)
+    for function in (lambda x, y: (x - y).abs(), lambda x, y: x * x * y, lambda x, y: x.conj() * y):
+        assert tl.autograd.gradcheck(function, (x, y))
+
+    class Wrong(tl.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g.conj() * 2
+
+    with pytest.raises(RuntimeError, match="Jacobian mismatch"):
+        tl.autograd.gradcheck(Wrong.apply, (x,))
+
+
+def test_the_gradient_has_a_private_name_too():
+    """As in PyTorch, whose users set ``_grad`` where ``grad`` checks too much."""
+    x = tl.ones(2, requires_grad=True)
+    x._grad = tl.full((2,), 3.0)
+    assert x.grad is x._grad
+    assert x.grad.tolist() == [3, 3]

@@ -52,3 +52,12 @@ def test_a_copied_slice_is_along_a_dim_that_is_there(device: str) -> None:
     for dim in (2, -3):
         with pytest.raises(IndexError, match="Dimension out of range"):
             torchlette.slice_copy(x, dim)
+
+
+def test_complex_views_have_copies():
+    for lib in (torch, torchlette):
+        z = lib.tensor([1 + 2j, 3j])
+        pairs = lib.view_as_real_copy(z)
+        back = lib.view_as_complex_copy(pairs)
+        pairs[0, 0] = 9
+        assert (z.tolist(), pairs.tolist(), back.tolist()) == ([1 + 2j, 3j], [[9, 2], [0, 3]], [1 + 2j, 3j])

@@ -435,6 +435,8 @@ _COPIED = (
 _copies = {f"{name}_copy": _copying(f"{name}_copy", getattr(Tensor, name)) for name in _COPIED.split()}
 _copies["alias_copy"] = _copying("alias_copy", lambda input: input)
 _copies["slice_copy"] = _copying("slice_copy", _slice)
+_copies["view_as_real_copy"] = _copying("view_as_real_copy", _C.view_as_real)
+_copies["view_as_complex_copy"] = _copying("view_as_complex_copy", _C.view_as_complex)
 globals().update(_copies)
 __all__ += sorted(_copies)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copyreg
 import threading
 from collections import Counter
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 
 from torchlette import _C
 from torchlette._runtime.dtypes import can_cast, finfo, iinfo, promote_types, result_type
@@ -377,3 +378,17 @@ class check_leaks:
                 f"check_leaks: {left.total()} tensors made in the block are still alive, want at most {self.allowed}:\n"
                 + "\n".join(lines)
             )
+
+
+def extension_functions(in_facade: bool) -> Any:
+    """Return an object whose attributes are the extension's functions of an API flavour."""
+    return SimpleNamespace(**_C._facade) if in_facade else _C
+
+
+def _reduced(binding: Any) -> tuple[Any, tuple[bool]]:
+    return extension_functions, (any(getattr(f, "__self__", None) is binding for f in _C._facade.values()),)
+
+
+# Python pickles a function of the extension as an attribute of the object that it is bound to. With this, modules that
+# hold one, such as an activation, can be pickled.
+copyreg.pickle(type(_C.relu.__self__), _reduced)  # type: ignore[attr-defined]

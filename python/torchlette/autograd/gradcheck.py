@@ -23,15 +23,20 @@ def _differentiable(tensors: Sequence[Any]) -> list[int]:
 def _outputs(func: Callable[..., Any], inputs: Sequence[Any]) -> list[_C.Tensor]:
     result = func(*inputs)
     results = [result] if isinstance(result, _C.Tensor) else list(result)
-    return [r for r in results if isinstance(r, _C.Tensor) and r.is_floating_point()]
+    return [r for r in results if isinstance(r, _C.Tensor) and (r.is_floating_point() or r.is_complex())]
+
+
+def _reals(t: _C.Tensor) -> _C.Tensor:
+    """Return a tensor as a vector of real numbers: the parts of complex elements are two."""
+    return (_C.view_as_real(t) if t.is_complex() else t).reshape(-1)
 
 
 def _numeric_columns(func: Callable[..., Any], inputs: list[Any], i: int, eps: float) -> list[list[list[float]]]:
     """Return, for each output, the derivatives of its elements by each element of input ``i``."""
     x = inputs[i]
     data = x.data  # changed in place: a function may use the tensor itself, as a module does its parameter
-    before = data.clone()
-    flat = before.reshape(-1).tolist()
+    before, real = data.clone(), _C.view_as_real(data) if data.is_complex() else data
+    flat = _reals(before).tolist()
     columns: list[list[list[float]]] = []
     try:
         for k in range(len(flat)):
@@ -39,9 +44,9 @@ def _numeric_columns(func: Callable[..., Any], inputs: list[Any], i: int, eps: f
             for step in (eps, -eps):
                 moved = flat.copy()
                 moved[k] += step
-                data.copy_(_C.tensor(moved, dtype=x.dtype, device=x.device).reshape(x.shape))
+                real.copy_(_C.tensor(moved, dtype=real.dtype, device=x.device).reshape(real.shape))
                 outs = _outputs(func, inputs)  # recorded too: a function may choose its outputs by requires_grad
-                sides.append([o.detach().reshape(-1).tolist() for o in outs])
+                sides.append([_reals(o.detach()).tolist() for o in outs])
             columns.append(
                 [[(a - b) / (2 * eps) for a, b in zip(up, down, strict=True)] for up, down in zip(*sides, strict=True)]
             )
@@ -51,15 +56,16 @@ def _numeric_columns(func: Callable[..., Any], inputs: list[Any], i: int, eps: f
 
 
 def _analytic_rows(out: _C.Tensor, x: _C.Tensor) -> list[list[float]]:
-    """Return, for each element of ``out``, its gradient by the elements of ``x``."""
+    """Return, for each element of ``out``, its gradient by the elements of ``x``; parts of complex ones are two."""
     rows = []
-    size = out.numel()
+    size = out.numel() * (2 if out.is_complex() else 1)
     for k in range(size):
         seed = [0.0] * size
         seed[k] = 1.0
-        cotangent = _C.tensor(seed, dtype=out.dtype, device=out.device).reshape(out.shape)
+        parts = _C.tensor(seed, dtype=out.real.dtype, device=out.device)
+        cotangent = (_C.view_as_complex(parts.reshape(-1, 2)) if out.is_complex() else parts).reshape(out.shape)
         (g,) = _autograd.grad(out, x, cotangent, retain_graph=True, allow_unused=True)
-        rows.append([0.0] * x.numel() if g is None else g.detach().reshape(-1).tolist())
+        rows.append(_reals(_C.zeros_like(x) if g is None else g).detach().tolist())
     return rows
 
 
@@ -87,7 +93,8 @@ def gradcheck(
 ) -> bool:
     """Check the gradients of ``func`` at ``inputs`` against central differences.
 
-    Every element of every Jacobian is compared. The inputs should be float64.
+    Every element of every Jacobian is compared. The inputs should be float64 or complex128; a complex element counts as
+    two real ones.
 
     Args:
         func: Takes ``inputs`` and returns one tensor or several.
@@ -121,7 +128,7 @@ def gradcheck(
             "requires_grad=True."
         )
     for i in wanted:
-        if points[i].dtype != _C.float64:
+        if points[i].dtype not in (_C.float64, _C.complex128):
             warnings.warn(f"gradcheck: input {i} is not float64; the check will likely fail", stacklevel=2)
     outs = _outputs(func, points)
     if not any(o.requires_grad for o in outs):
@@ -143,12 +150,12 @@ def gradcheck(
                 return fail(
                     f"Backward is not reentrant: output {j} gives different gradients for input {i} in two passes"
                 )
-            for c in range(points[i].numel()):
-                for r in range(out.numel()):
-                    if not _close(rows[r][c], numeric[j][c][r], rtol, atol):
+            for r, row in enumerate(rows):
+                for c in range(len(row)):
+                    if not _close(row[c], numeric[j][c][r], rtol, atol):
                         return fail(
                             f"Jacobian mismatch for output {j} with respect to input {i}, element ({r}, {c}): "
-                            f"numerical:{numeric[j][c][r]:.8g} analytical:{rows[r][c]:.8g}"
+                            f"numerical:{numeric[j][c][r]:.8g} analytical:{row[c]:.8g}"
                         )
             if check_grad_dtypes:
                 (g,) = _autograd.grad(out.sum(), points[i], retain_graph=True, allow_unused=True)
@@ -190,13 +197,8 @@ def gradgradcheck(
 
     def gradients(*args: Any) -> tuple[_C.Tensor, ...]:
         primal, seeds = list(args[: len(points)]), list(args[len(points) :])
-        # Numeric differentiation calls this with plain tensors under no_grad, but the gradient needs leaves and a tape.
-        with _autograd.enable_grad():
-            primal = [
-                p if i not in wanted or p.requires_grad else p.detach().requires_grad_() for i, p in enumerate(primal)
-            ]
-            results = [o for o in _outputs(func, primal) if o.requires_grad]
-            found = _autograd.grad(results, [primal[i] for i in wanted], seeds, create_graph=True, allow_unused=True)
+        results = [o for o in _outputs(func, primal) if o.requires_grad]
+        found = _autograd.grad(results, [primal[i] for i in wanted], seeds, create_graph=True, allow_unused=True)
         return tuple(_C.zeros_like(points[i]) if g is None else g for i, g in zip(wanted, found, strict=True))
 
     return gradcheck(

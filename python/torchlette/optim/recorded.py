@@ -72,7 +72,14 @@ def adam_step(p: Tensor, grad: Tensor, state: Entry, group: Entry, step: float) 
 
 
 def sgd_step(p: Tensor, grad: Tensor, state: Entry, group: Entry) -> None:
-    """Record a step of SGD (Sutskever et al. 2013); arguments as for :func:`adam_step`."""
+    """Record a step of SGD (Sutskever et al. 2013).
+
+    Args:
+        p: The parameter.
+        grad: Its gradient.
+        state: Of the parameter.
+        group: The options.
+    """
     lr, decay = recorded_option(group["lr"]), recorded_option(group["weight_decay"])
     momentum, complex_ = group["momentum"], p.is_complex()
     p, grad = pairs(p), pairs(grad)

@@ -892,7 +892,9 @@ from torchlette import var as var
 from torchlette import var_mean as var_mean
 from torchlette import vdot as vdot
 from torchlette import view_as_complex as view_as_complex
+from torchlette import view_as_complex_copy as view_as_complex_copy
 from torchlette import view_as_real as view_as_real
+from torchlette import view_as_real_copy as view_as_real_copy
 from torchlette import view_copy as view_copy
 from torchlette import viz as viz
 from torchlette import vmap as vmap

@@ -127,10 +127,13 @@ def mirror(facade: ModuleType, core: ModuleType) -> None:
     names = vars(core)
     if type(core) is not ModuleType:  # names that are one for both modules
         facade.__class__ = type(core)
+    moved = facade.__name__ != _FACADE and facade.__name__.rpartition(".")[2] != core.__name__.rpartition(".")[2]
     for name, value in names.items():
         own = f"{facade.__name__}.{name}".removeprefix(_FACADE + ".") in OWN_NAMES
         if not (own or name.startswith("__") or _is_core_module(value)):
-            if f"{core.__name__}.{name}" in sys.modules:  # a function of its module's name: the import would take it
+            if (
+                not moved and f"{core.__name__}.{name}" in sys.modules
+            ):  # a function of its module's name: the import would take it
                 importlib.import_module(f"{facade.__name__}.{name}")
                 facade.__dict__[name] = value
             facade.__dict__.setdefault(name, value)
