@@ -73,6 +73,7 @@ from torchlette._runtime.settings import *  # noqa: E402, F403
 # Submodules imported at their first use: this halves the package's import time.
 _LAZY_MODULES = (
     "__config__",
+    "__future__",
     "_dynamo",
     "_tensor_str",
     "amp",

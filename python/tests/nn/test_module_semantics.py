@@ -528,3 +528,30 @@ def test_functions_and_modules_that_hold_them_are_pickled():
     again = pickle.loads(pickle.dumps(layer))
     x = facade.ones(2, 3, 4)
     assert again(x).tolist() == layer(x).tolist()
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_conversions_make_new_parameters_on_demand(overwrite):
+    for lib in (torch, tl):
+        future = lib.__future__
+        assert not future.get_overwrite_module_params_on_conversion()
+        net = lib.nn.Linear(2, 2)
+        net(lib.ones(1, 2)).sum().backward()
+        before = net.weight
+        before.requires_grad_(False)
+        future.set_overwrite_module_params_on_conversion(overwrite)
+        try:
+            net.double()
+        finally:
+            future.set_overwrite_module_params_on_conversion(False)
+        assert (net.weight is before) is not overwrite
+        assert (str(net.weight.dtype), net.weight.requires_grad) == ("torch.float64", False)
+        assert net.weight.grad.tolist() == [[1, 1], [1, 1]]
+        assert str(net.weight.grad.dtype) == "torch.float64"
+
+
+def test_parameters_are_not_swapped():
+    assert tl.__future__.get_swap_module_params_on_conversion() is False
+    tl.__future__.set_swap_module_params_on_conversion(False)
+    with pytest.raises(NotImplementedError, match="got True, want False"):
+        tl.__future__.set_swap_module_params_on_conversion(True)

@@ -36,6 +36,7 @@ FOLDERS = {
     "random": "_runtime",
     "return_types": "_runtime",
     "__config__": "_compat",
+    "__future__": "_compat",
     "_dynamo": "_compat",
     "_higher_order_ops": "_compat",
     "_subclasses": "_compat",

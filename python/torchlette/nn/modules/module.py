@@ -443,18 +443,25 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
     # Conversion and modes ----------------------------------------------------------------
 
     def _apply(self, fn: Callable[[_C.Tensor], _C.Tensor], recurse: bool = True) -> Self:
-        """Replace every parameter's data, gradient and buffer by ``fn`` of it; parameters keep their identity."""
+        """Replace every parameter's data, gradient and buffer by ``fn`` of it; parameters keep their identity unless
+        ``__future__.set_overwrite_module_params_on_conversion`` chose otherwise.
+        """
+        from torchlette._compat.__future__ import get_overwrite_module_params_on_conversion
+
         if recurse:
             for child in self.children():
                 child._apply(fn)
-        for param in self._parameters.values():
+        for name, param in self._parameters.items():
             if param is None:
                 continue
             grad = param.grad
             with no_grad():
-                param.data = fn(param.detach())
+                if get_overwrite_module_params_on_conversion():
+                    made = self._parameters[name] = Parameter(fn(param.detach()), param.requires_grad)
+                else:
+                    made, param.data = param, fn(param.detach())
                 if grad is not None:
-                    param.grad = fn(grad.detach()).requires_grad_(grad.requires_grad)
+                    made.grad = fn(grad.detach()).requires_grad_(grad.requires_grad)
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
