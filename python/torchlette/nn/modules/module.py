@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 from torchlette import _C
+from torchlette._compat.__future__ import get_overwrite_module_params_on_conversion
 from torchlette.autograd import no_grad
 from torchlette.nn.modules.backward_hooks import BackwardTap
 from torchlette.nn.modules.module_hooks import *  # noqa: F403
@@ -443,25 +444,19 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
     # Conversion and modes ----------------------------------------------------------------
 
     def _apply(self, fn: Callable[[_C.Tensor], _C.Tensor], recurse: bool = True) -> Self:
-        """Replace every parameter's data, gradient and buffer by ``fn`` of it; parameters keep their identity unless
-        ``__future__.set_overwrite_module_params_on_conversion`` chose otherwise.
-        """
-        from torchlette._compat.__future__ import get_overwrite_module_params_on_conversion
-
+        """Replace data, gradients and buffers by ``fn`` of them; ``__future__`` says whether parameters stay."""
         if recurse:
             for child in self.children():
                 child._apply(fn)
-        for name, param in self._parameters.items():
-            if param is None:
-                continue
+        for name, param in [(name, p) for name, p in self._parameters.items() if p is not None]:
             grad = param.grad
             with no_grad():
                 if get_overwrite_module_params_on_conversion():
-                    made = self._parameters[name] = Parameter(fn(param.detach()), param.requires_grad)
+                    param = self._parameters[name] = Parameter(fn(param.detach()), param.requires_grad)
                 else:
-                    made, param.data = param, fn(param.detach())
+                    param.data = fn(param.detach())
                 if grad is not None:
-                    made.grad = fn(grad.detach()).requires_grad_(grad.requires_grad)
+                    param.grad = fn(grad.detach()).requires_grad_(grad.requires_grad)
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
