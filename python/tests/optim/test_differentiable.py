@@ -126,6 +126,17 @@ def test_an_inner_loop_learns_its_rate():
     )
 
 
+@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+def test_infinite_parameters_stay_without_decay(kind):
+    found = []
+    for lib in (torch, facade):
+        p = lib.tensor([float("inf"), 1.0], requires_grad=True).clone()
+        p.grad = lib.ones(2)
+        getattr(lib.optim, kind)([p], lr=0.1, differentiable=True).step()
+        found.append(p.tolist())
+    assert found[0] == pytest.approx(found[1])
+
+
 def test_a_leaf_cannot_be_stepped():
     p = facade.ones(2, requires_grad=True)
     p.grad = facade.ones(2)

@@ -41,6 +41,11 @@ def pairs(value: Any) -> Any:
     return _C.view_as_real(value) if isinstance(value, Tensor) and value.is_complex() else value
 
 
+def _decayed(grad: Tensor, p: Tensor, decay: Any) -> Tensor:
+    """Return the gradient with that of the decay; without one, infinite parameters add nothing."""
+    return grad + p * decay if isinstance(decay, Tensor) or decay != 0 else grad
+
+
 def adam_step(p: Tensor, grad: Tensor, state: Entry, group: Entry, step: float) -> None:
     """Record a step of Adam or AdamW (Kingma and Ba 2015; Loshchilov and Hutter 2019).
 
@@ -61,7 +66,7 @@ def adam_step(p: Tensor, grad: Tensor, state: Entry, group: Entry, step: float) 
     if group["decoupled_weight_decay"]:
         p.mul_(1 - lr * decay)
     else:
-        grad = grad + p * decay
+        grad = _decayed(grad, p, decay)
     mean = entry["exp_avg"].mul_(beta1).add_(grad * (1 - beta1))
     square = entry["exp_avg_sq"].mul_(beta2).add_(grad * grad * (1 - beta2))
     if group["amsgrad"]:
@@ -85,7 +90,7 @@ def sgd_step(p: Tensor, grad: Tensor, state: Entry, group: Entry) -> None:
     p, grad = pairs(p), pairs(grad)
     if group["maximize"]:
         grad = -grad
-    grad = grad + p * decay
+    grad = _decayed(grad, p, decay)
     if momentum != 0:
         buffer = state.get("momentum_buffer")
         if buffer is None:  # as in PyTorch, the first one is no function of the gradient
