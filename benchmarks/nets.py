@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from vision import resnet18
 
-__all__ = ["NETS"]
+__all__ = ["NETS", "layer"]
 
 
 def inverted(lib: Any, inputs: int, outputs: int, stride: int, expand: int) -> Any:
@@ -48,9 +50,9 @@ def mobilenet_v2(lib: Any) -> Any:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 1000))
 
 
-def transformer(lib: Any, width: int, layers: int, heads: int, causal: bool, front: Any, last: Any) -> Any:
-    """Return layers with the norm first, between a front and a last module."""
-    nn, f = lib.nn, lib.nn.functional
+def layer(lib: Any, width: int, heads: int, attend: Callable[[Any, Any, Any], Any]) -> Any:
+    """Return a transformer's layer with the norms first; attend takes queries, keys and values."""
+    nn = lib.nn
 
     class Layer(nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
@@ -65,11 +67,18 @@ def transformer(lib: Any, width: int, layers: int, heads: int, causal: bool, fro
                 y.reshape(b, t, heads, width // heads).transpose(1, 2)
                 for y in self.qkv(self.norm(x)).split(width, dim=2)
             )
-            y = f.scaled_dot_product_attention(q, k, v, is_causal=causal)
-            x = x + self.out(y.transpose(1, 2).reshape(b, t, width))
-            return x + self.down(f.gelu(self.up(self.norm2(x))))
+            x = x + self.out(attend(q, k, v).transpose(1, 2).reshape(b, t, width))
+            return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
 
-    return nn.Sequential(front, *(Layer() for _ in range(layers)), nn.LayerNorm(width), last)
+    return Layer()
+
+
+def transformer(lib: Any, width: int, layers: int, heads: int, causal: bool, front: Any, last: Any) -> Any:
+    """Return layers between a front and a last module."""
+    nn = lib.nn
+    attend = partial(nn.functional.scaled_dot_product_attention, is_causal=causal)
+    stack = (layer(lib, width, heads, attend) for _ in range(layers))
+    return nn.Sequential(front, *stack, nn.LayerNorm(width), last)
 
 
 def tokens(lib: Any, vocabulary: int, length: int, width: int) -> Any:

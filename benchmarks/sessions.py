@@ -20,7 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "2")
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from measure import Row, main, race  # noqa: E402
-from nets import NETS  # noqa: E402
+from nets import NETS, layer  # noqa: E402
 
 import torchlette  # noqa: E402
 import torchlette.torch as facade  # noqa: E402
@@ -43,28 +43,10 @@ def block(width: int, fused: bool, heads: int = 4) -> Model:
     """A transformer's layer; its attention is written out, or scaled_dot_product_attention."""
 
     def make(lib: Any) -> Any:
-        class Block(lib.nn.Module):  # type: ignore[misc, name-defined]
-            def __init__(self) -> None:
-                super().__init__()
-                nn = lib.nn
-                self.norm, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-                self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-                self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        def naive(q: Any, k: Any, v: Any) -> Any:
+            return ((q @ k.transpose(-2, -1)) / (width // heads) ** 0.5).softmax(-1) @ v
 
-            def forward(self, x: Any) -> Any:
-                b, t, _ = x.shape
-                q, k, v = (
-                    y.reshape(b, t, heads, width // heads).transpose(1, 2)
-                    for y in self.qkv(self.norm(x)).split(width, dim=2)
-                )
-                if fused:
-                    y = lib.nn.functional.scaled_dot_product_attention(q, k, v)
-                else:
-                    y = ((q @ k.transpose(-2, -1)) / (width // heads) ** 0.5).softmax(-1) @ v
-                x = x + self.out(y.transpose(1, 2).reshape(b, t, width))
-                return x + self.down(lib.nn.functional.gelu(self.up(self.norm2(x))))
-
-        return Block()
+        return layer(lib, width, heads, lib.nn.functional.scaled_dot_product_attention if fused else naive)
 
     return make
 
