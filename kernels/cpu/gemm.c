@@ -212,7 +212,7 @@ static void map_viewed(const gemm *x, tl_ctx *c, int64_t at, int64_t m, int64_t 
 		for (int o = 0; o < g->noperand - g->nresult; o++) {
 			if (!g->view[o].set) continue;
 			const int64_t step = x->par[g->view[o].n];
-			char *view = tile[o]; // the first part of the row filled it for all parts, if the operand is that of the row
+			char *view = tile[o]; // with step 0 all parts of the row have the elements of the first
 			if (i == 0 || step != 0) view = map_view(x, o, m, j + i, k, step == 1 ? NULL : tile[o]);
 			buf[1 + o] = (char *)((uintptr_t)view - (uintptr_t)((at + i) * g->width[1 + o])); // addressed from at + i
 		}

@@ -104,8 +104,8 @@ func (w *factorGen) reflect(j, next *gpuir.Node) reflection {
 	return reflection{beta, tau, scale}
 }
 
-// panelQR reflects the columns in turn. Each reflection is multiplied with all columns. The products with later columns
-// update these. The products with earlier ones give a column of T (Schreiber and Van Loan, 1989).
+// panelQR reflects the columns in turn, and multiplies each reflection with all columns. Products with later columns
+// update those columns. Products with earlier columns give a column of T (Schreiber and Van Loan, 1989).
 func (w *factorGen) panelQR() {
 	w.enter()
 	c, lanes := w.fo.Columns, w.fo.Threads/w.fo.Columns

@@ -115,7 +115,7 @@ class _ByShape:
         self.outputs = [NodeArg(name, shape, f"tensor({_kind(dtype)})") for name, dtype, shape in module.output_specs()]
 
     def opened(self, inputs: tuple[ndarray[Any, Any], ...]) -> tuple[_Opened, tuple[ndarray[Any, Any], ...]]:
-        """Return the program for these inputs, and those of them that it takes."""
+        """Return the program for the shapes and numbers of these inputs, and its arguments: the inputs with dims."""
         fixed: dict[str, Any] = {}
         rest = []
         for (name, shape), a in zip(self._shapes.items(), inputs, strict=True):
@@ -267,7 +267,7 @@ class InferenceSession:
         return tuple(arrays)
 
     def _for(self, inputs: tuple[ndarray[Any, Any], ...]) -> tuple[_Opened, tuple[ndarray[Any, Any], ...]]:
-        """Return the program for these inputs, and those of them that it takes."""
+        """Return the program that runs these inputs, and its arguments."""
         if self._by_shape is None:
             assert self._opened is not None
             return self._opened, inputs

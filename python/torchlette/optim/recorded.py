@@ -42,7 +42,7 @@ def pairs(value: Any) -> Any:
 
 
 def _decayed(grad: Tensor, p: Tensor, decay: Any) -> Tensor:
-    """Return the gradient with that of the decay; without one, infinite parameters add nothing."""
+    """Return ``grad + decay * p``, or ``grad`` itself if decay is the number 0: an infinite p would give NaN."""
     return grad + p * decay if isinstance(decay, Tensor) or decay != 0 else grad
 
 
