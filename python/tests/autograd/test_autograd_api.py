@@ -237,3 +237,31 @@ def test_the_gradient_has_a_private_name_too():
     x._grad = tl.full((2,), 3.0)
     assert x.grad is x._grad
     assert x.grad.tolist() == [3, 3]
+
+
+def test_grad_of_batched_gradients_is_the_stack_of_the_gradients():
+    x, unused = leaf(1.0, -2.0, 3.0), leaf(1.0)
+    y = (x * x).cumsum(0)
+    starts = tl.tensor([[1.0, 0.0, 2.0], [0.5, -1.0, 3.0]], dtype=tl.float64)
+    want = tl.stack([autograd.grad(y, x, g, retain_graph=True)[0] for g in starts])
+    got, none = autograd.grad(y, (x, unused), starts, retain_graph=True, is_grads_batched=True, allow_unused=True)
+    assert none is None
+    assert got.tolist() == want.tolist()
+    (once,) = autograd.grad(y, x, starts, create_graph=True, is_grads_batched=True)
+    twice = autograd.grad(once.sum(), x)[0]
+    assert twice.tolist() == [2 * 5.5, 2 * 4.0, 2 * 5.0]
+
+
+@pytest.mark.parametrize(
+    ("shape", "error", "text"),
+    [
+        (None, RuntimeError, "only for scalar outputs"),
+        ((2, 4), RuntimeError, "first dimension of each grad_output as the batch dimension"),
+        ((), IndexError, "0-dim tensor"),
+    ],
+)
+def test_grad_refuses_wrong_batched_gradients(shape, error, text):
+    x = leaf(1.0, -2.0, 3.0)
+    start = None if shape is None else tl.ones(shape)
+    with pytest.raises(error, match=text):
+        autograd.grad(x * x, x, start, is_grads_batched=True)

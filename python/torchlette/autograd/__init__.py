@@ -131,6 +131,36 @@ def backward(
     _walk(_C._backward, keep, create_graph, roots, tuple(start), keep, create_graph, inputs)
 
 
+def _run_batched(run: Callable[..., Any], roots: tuple[Any, ...], given: tuple[Any, ...]) -> list[Any]:
+    """Return the results of ``run``, mapped over the first dimension of the initial gradients; None stays None."""
+    from torchlette.func.batching import vmap
+
+    for i, (root, gradient) in enumerate(zip(roots, given, strict=False)):
+        if gradient is not None and gradient.ndim == 0:
+            raise IndexError("invalid index of a 0-dim tensor: a batched gradient has a batch dimension")
+        if gradient is not None and gradient.shape[1:] != root.shape:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+                "dimension. The sizes of the remaining dimensions are expected to match the shape of corresponding "
+                f"output, but a mismatch was detected: grad_output[{i}] has a shape of {gradient.shape} and "
+                f"output[{i}] has a shape of {root.shape}."
+            )
+    if any(g is None for g in given):
+        _start_gradients(roots, tuple(None if g is None else g[0] for g in given))
+        raise ValueError(
+            "grad: grad_outputs is wrong: got None, want a gradient with a batch dimension for each output"
+        )
+    reached: list[bool] = []
+
+    def mapped(*starts: Any) -> tuple[Any, ...]:
+        found = run(_start_gradients(roots, starts))
+        reached.extend(g is not None for g in found)
+        return tuple(g for g in found if g is not None)
+
+    results = iter(vmap(mapped)(*given))
+    return [next(results) if r else None for r in reached]
+
+
 def grad(
     outputs: _C.Tensor | Sequence[_C.Tensor],
     inputs: _C.Tensor | Sequence[_C.Tensor],
@@ -152,13 +182,12 @@ def grad(
         create_graph: Record the pass itself, for higher derivatives.
         only_inputs: Accepted for compatibility; must be true.
         allow_unused: Return ``None`` for inputs that play no part instead of raising.
-        is_grads_batched: Not supported.
+        is_grads_batched: The first dimension of each of ``grad_outputs`` counts gradients; one pass serves all, by
+            ``vmap``, and the results have that dimension too.
         materialize_grads: Return zeros instead of ``None``.
     """
     if not only_inputs:
         raise ValueError("grad: only_inputs is wrong: got False, want True (use backward to fill the leaves)")
-    if is_grads_batched:
-        raise ValueError("grad: is_grads_batched is wrong: got True, want False")
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
@@ -167,20 +196,13 @@ def grad(
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     given = (None,) * len(roots) if grad_outputs is None else _as_tuple(grad_outputs)
-    start = _start_gradients(roots, given)
     keep = create_graph if retain_graph is None else retain_graph
-    found = _walk(
-        _C._grad,
-        keep,
-        create_graph,
-        roots,
-        tuple(start),
-        wanted,
-        keep,
-        create_graph,
-        bool(allow_unused) or materialize_grads,
-        False,
-    )
+    unused = bool(allow_unused) or materialize_grads
+
+    def run(start: Sequence[Any]) -> Any:
+        return _walk(_C._grad, keep, create_graph, roots, tuple(start), wanted, keep, create_graph, unused, False)
+
+    found = _run_batched(run, roots, given) if is_grads_batched else run(_start_gradients(roots, given))
     if materialize_grads:
         found = tuple(_C.zeros_like(x) if g is None else g for x, g in zip(wanted, found, strict=True))
     return tuple(found)
