@@ -548,10 +548,3 @@ def test_conversions_make_new_parameters_on_demand(overwrite):
         assert (str(net.weight.dtype), net.weight.requires_grad) == ("torch.float64", False)
         assert net.weight.grad.tolist() == [[1, 1], [1, 1]]
         assert str(net.weight.grad.dtype) == "torch.float64"
-
-
-def test_parameters_are_not_swapped():
-    assert tl.__future__.get_swap_module_params_on_conversion() is False
-    tl.__future__.set_swap_module_params_on_conversion(False)
-    with pytest.raises(NotImplementedError, match="got True, want False"):
-        tl.__future__.set_swap_module_params_on_conversion(True)

@@ -12,6 +12,7 @@ from torchlette._ops import indexing
 from torchlette._runtime import refused
 from torchlette._runtime.errors import DtypeError
 from torchlette._runtime.repr import tensor_format, tensor_repr
+from torchlette._runtime.swap import module_load
 from torchlette.io.dlpack import dlpack, dlpack_device
 
 TYPE_CHECKING = False
@@ -485,6 +486,7 @@ def install() -> None:
         "register_hook": _register_hook,
         "register_post_accumulate_grad_hook": _register_post_accumulate_grad_hook,
         "detach_": _detach_,
+        "module_load": module_load,
         "to": _to,
         "cpu": _cpu,
         "wgpu": _wgpu,

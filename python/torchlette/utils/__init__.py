@@ -3,9 +3,10 @@
 import importlib
 from types import ModuleType
 
+from torchlette._runtime.swap import swap_tensors
 from torchlette.utils import hooks
 
-__all__ = ["checkpoint", "data", "dlpack", "hooks"]
+__all__ = ["checkpoint", "data", "dlpack", "hooks", "swap_tensors"]
 
 
 _LAZY = ("checkpoint", "cpp_extension", "data", "dlpack", "model_zoo")

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 from torchlette import _C
-from torchlette._compat.__future__ import get_overwrite_module_params_on_conversion
-from torchlette.autograd import no_grad
 from torchlette.nn.modules.backward_hooks import BackwardTap
+from torchlette.nn.modules.conversion import convert_parameters
 from torchlette.nn.modules.module_hooks import *  # noqa: F403
 from torchlette.nn.modules.module_hooks import EVERY, registered
 from torchlette.nn.modules.paths import PathMixin
@@ -448,15 +447,7 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         if recurse:
             for child in self.children():
                 child._apply(fn)
-        for name, param in [(name, p) for name, p in self._parameters.items() if p is not None]:
-            grad = param.grad
-            with no_grad():
-                if get_overwrite_module_params_on_conversion():
-                    param = self._parameters[name] = Parameter(fn(param.detach()), param.requires_grad)
-                else:
-                    param.data = fn(param.detach())
-                if grad is not None:
-                    param.grad = fn(grad.detach()).requires_grad_(grad.requires_grad)
+        convert_parameters(self, fn)
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from torchlette import _C
+from torchlette._compat.__future__ import get_swap_module_params_on_conversion
+from torchlette._runtime.swap import swap_tensors
 from torchlette.autograd import no_grad
 from torchlette.nn.parameter import Parameter, is_lazy
 from torchlette.utils.hooks import RemovableHandle
@@ -29,6 +31,22 @@ class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpe
         return super().__repr__()
 
     __str__ = __repr__
+
+
+def _swap_entry(target: _C.Tensor, value: _C.Tensor, assign: bool) -> None:
+    """Swap a parameter or buffer with what its ``module_load`` makes of a loaded tensor."""
+    loaded = target.module_load(value, assign=assign)
+    if loaded is value or loaded is target:
+        raise RuntimeError(
+            "module_load returned one of self or other, please .detach() the result if returning one of the inputs "
+            "in module_load"
+        )
+    if isinstance(target, Parameter):
+        if isinstance(loaded, Parameter):
+            loaded.requires_grad_(target.requires_grad)
+        else:
+            loaded = Parameter(loaded, requires_grad=target.requires_grad)
+    swap_tensors(target, loaded)
 
 
 class _Extra:
@@ -193,8 +211,12 @@ class StateDictMixin(_Extra):
                 f"current model is {target.shape}."
             )
             return
+        swaps = get_swap_module_params_on_conversion()
         try:
-            if assign:
+            if swaps:
+                with no_grad():
+                    _swap_entry(target, value, assign)
+            elif assign:
                 if isinstance(target, Parameter) and not isinstance(value, Parameter):
                     value = Parameter(value, requires_grad=target.requires_grad)
                 setattr(self, name, value)
@@ -209,7 +231,7 @@ class StateDictMixin(_Extra):
                 with no_grad():
                     target.copy_(value)
         except Exception as exc:
-            action = "assigning" if assign else "copying"
+            action = "swapping" if swaps else "assigning" if assign else "copying"
             error_msgs.append(
                 f'While {action} the parameter named "{key}", whose dimensions in the model are {target.shape} and '
                 f"whose dimensions in the checkpoint are {value.shape}, an exception occurred : {exc.args}."
