@@ -5,6 +5,7 @@
 #include "device.h"
 #include "errors.h"
 #include "flush.h"
+#include "hooks.h"
 #include "overrides.h"
 #include "process.h"
 #include "source_loc.h"

@@ -179,3 +179,11 @@ def test_module_load_of_tensors(lib):
     assert a.module_load(b).dtype == lib.float32
     assert a.module_load(b, assign=True).dtype == lib.float64
     assert a.tolist() == [1, 1]
+
+
+@BOTH
+def test_loading_into_a_meta_parameter_warns(lib):
+    net = lib.nn.Linear(2, 2, device="meta")
+    with swapping(lib), pytest.warns(UserWarning, match="which is a no-op"):
+        net.load_state_dict(lib.nn.Linear(2, 2).state_dict())
+    assert net.weight.is_meta

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copyreg
 import weakref
-from typing import Any
 
 from torchlette import _C
 
@@ -79,6 +78,6 @@ def module_load(self: _C.Tensor, other: _C.Tensor, assign: bool = False) -> _C.T
     from torchlette._compat.overrides import handle_torch_function, has_torch_function_variadic
 
     if has_torch_function_variadic(self, other):
-        answer: Any = handle_torch_function(_C.Tensor.module_load, (self, other), self, other, assign=assign)
+        answer: _C.Tensor = handle_torch_function(_C.Tensor.module_load, (self, other), self, other, assign=assign)
         return answer
     return (other if assign else self.copy_(other)).detach()

@@ -63,9 +63,6 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         put("_modules", {})
         for table in self._HOOK_TABLES:
             put(table, OrderedDict())
-        put("_forward_pre_hooks_with_kwargs", OrderedDict())
-        put("_forward_hooks_with_kwargs", OrderedDict())
-        put("_forward_hooks_always_called", OrderedDict())
 
     _HOOK_TABLES = (
         "_forward_pre_hooks",
@@ -76,6 +73,9 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         "_state_dict_pre_hooks",
         "_load_state_dict_pre_hooks",
         "_load_state_dict_post_hooks",
+        "_forward_pre_hooks_with_kwargs",
+        "_forward_hooks_with_kwargs",
+        "_forward_hooks_always_called",
     )
 
     forward: Callable[..., Any] = _forward_missing
@@ -119,6 +119,11 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         state = self.__dict__.copy()
         state.pop("_compiled_call_impl", None)  # it calls this module
         return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for table in self._HOOK_TABLES:  # modules that older versions pickled lack some
+            self.__dict__.setdefault(table, OrderedDict())
 
     def _run_forward_pre_hooks(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -564,9 +569,6 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         if not children and len(lines) <= 1:
             return f"{self._get_name()}({extra})"
         return "\n  ".join([f"{self._get_name()}(", *lines, *children]) + "\n)"
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
 
 
 def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any]:

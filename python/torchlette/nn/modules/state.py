@@ -211,6 +211,13 @@ class StateDictMixin(_Extra):
                 f"current model is {target.shape}."
             )
             return
+        if target.is_meta and not value.is_meta and not assign:
+            warnings.warn(
+                f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the "
+                f"current model, which is a no-op. (Did you mean to pass `assign=True` to assign items in the "
+                f"state dictionary to their corresponding key in the module instead of copying them in place?)",
+                stacklevel=2,
+            )
         swaps = get_swap_module_params_on_conversion()
         try:
             if swaps:
@@ -221,13 +228,6 @@ class StateDictMixin(_Extra):
                     value = Parameter(value, requires_grad=target.requires_grad)
                 setattr(self, name, value)
             else:
-                if target.is_meta and not value.is_meta:
-                    warnings.warn(
-                        f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the "
-                        f"current model, which is a no-op. (Did you mean to pass `assign=True` to assign items in the "
-                        f"state dictionary to their corresponding key in the module instead of copying them in place?)",
-                        stacklevel=2,
-                    )
                 with no_grad():
                     target.copy_(value)
         except Exception as exc:
