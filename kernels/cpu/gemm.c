@@ -132,6 +132,7 @@ static int64_t runs_at(const gemm *x, int64_t at, int64_t n, tl_piece *run) {
 }
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 // The epilogue runs over each row of at least MAP_ROW elements by itself. Shorter rows are gathered into tiles of
 // TLK_MAP_LANES elements.
