@@ -66,16 +66,28 @@ int forget_hooks(void) {
     return 0;
 }
 
-/* Whether the tensor alone keeps the step of a hook. The answer stays until Python code runs: only holders of the GIL
- * change it. */
-static bool owned(const struct hook *h, uint64_t handle) {
+/* The answer stays until Python code runs: only holders of the GIL change it. */
+bool owns_hook(uint64_t handle, uint64_t id) {
     int32_t owns = 0;
-    return !process.forked && tl_owns_hook(handle, h->id, &owns) == TL_OK && owns != 0;
+    return !process.forked && tl_owns_hook(handle, id, &owns) == TL_OK && owns != 0;
+}
+
+static void give_hooks(hook_list *l, struct hook *first) {
+    l->first = first;
+    for (struct hook *h = first; h != NULL; h = h->next) {
+        h->owner = l;
+    }
+}
+
+void swap_hooks(hook_list *a, hook_list *b) {
+    struct hook *first = a->first;
+    give_hooks(a, b->first);
+    give_hooks(b, first);
 }
 
 int visit_hooks(const hook_list *l, uint64_t handle, visitproc visit, void *arg) {
     for (struct hook *h = l->first; h != NULL; h = h->next) {
-        if (owned(h, handle)) {
+        if (owns_hook(handle, h->id)) {
             Py_VISIT(h->function);
         }
     }
@@ -85,7 +97,7 @@ int visit_hooks(const hook_list *l, uint64_t handle, visitproc visit, void *arg)
 void clear_hooks(hook_list *l, uint64_t handle) {
     struct hook *h = l->first;
     while (h != NULL) {
-        if (!owned(h, handle)) {
+        if (!owns_hook(handle, h->id)) {
             h = h->next;
         } else if (hook_forget(h->id) < 0) {
             PyErr_Clear();

@@ -5,6 +5,7 @@
 #include "device.h"
 #include "errors.h"
 #include "flush.h"
+#include "hooks.h"
 #include "overrides.h"
 #include "process.h"
 #include "source_loc.h"
@@ -420,6 +421,20 @@ static PyObject *replace(PyObject *self, PyObject *other) {
     Py_RETURN_NONE;
 }
 
+/* Everything but the class, which Python code swaps: assignment to __class__ compares the layouts. */
+static PyObject *swap(PyObject *self, PyObject *other) {
+    if (!is_tensor(other) || other == self) {
+        return raise_text(TL_TYPE, "_swap(): argument must be another Tensor");
+    }
+    tensor_swap((Tensor *)self, (Tensor *)other);
+    Py_RETURN_NONE;
+}
+
+static PyObject *owns_hook_of(PyObject *self, PyObject *number) {
+    uint64_t id = PyLong_AsUnsignedLongLong(number);
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(owns_hook(((Tensor *)self)->handle, id));
+}
+
 /* view(*shape) is an operator; view(dtype) is not, for it copies. */
 static PyObject *view(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
     static group *by_shape;
@@ -532,6 +547,8 @@ PyMethodDef tensor_methods[] = {
     {"keep", keep, METH_NOARGS, "keep()\n--\n\nExempt it from the tidy scopes around."},
     {"_meta", meta, METH_NOARGS, "What the engine knows of it."},
     {"_replace", replace, METH_O, "Take another tensor's place; the other is then unusable."},
+    {"_swap", swap, METH_O, "Swap values, history, gradients, hooks and attributes with another tensor."},
+    {"_owns_hook", owns_hook_of, METH_O, "Whether this tensor alone keeps the step that a hook is on."},
     {"_make_subclass", make_subclass, METH_VARARGS | METH_STATIC, "An alias of a tensor as an object of a subclass."},
     {0},
 };

@@ -71,6 +71,30 @@ tl_out tensor_out(const Tensor *t) {
     return out;
 }
 
+/* The block of a shape moves with its tensor; a shape inside the object is copied with it. */
+static void own_shape(Tensor *t, const Tensor *from) {
+    if (t->shape == from->inline_shape) {
+        t->shape = t->inline_shape;
+    }
+}
+
+void tensor_swap(Tensor *a, Tensor *b) {
+    enum { HEAD = offsetof(Tensor, handle) };
+    char kept[sizeof(Tensor)];
+    PyObject *weak_a = a->weakrefs, *weak_b = b->weakrefs;
+    swap_hooks(&a->hooks, &b->hooks);
+    hook_list hooks_a = a->hooks, hooks_b = b->hooks;
+    memcpy(kept, (char *)a + HEAD, sizeof(Tensor) - HEAD);
+    memcpy((char *)a + HEAD, (char *)b + HEAD, sizeof(Tensor) - HEAD);
+    memcpy((char *)b + HEAD, kept, sizeof(Tensor) - HEAD);
+    own_shape(a, b);
+    own_shape(b, a);
+    a->weakrefs = weak_a;
+    b->weakrefs = weak_b;
+    a->hooks = hooks_a;
+    b->hooks = hooks_b;
+}
+
 static Tensor *wrap(PyTypeObject *type, allocfunc alloc, const tl_out *out, uint8_t api) {
     Tensor *t = (Tensor *)alloc(type, 0); /* zeroed */
     if (t == NULL) {

@@ -36,6 +36,8 @@ PyObject *tensor_wrap_as(PyTypeObject *type, const tl_out *out, uint8_t api); /*
 int tensor_update(Tensor *t, const tl_out *out);
 tl_out tensor_out(const Tensor *t); /* makes another tensor the same through tensor_update */
 
+void tensor_swap(Tensor *a, Tensor *b); /* all but the weak references and the class */
+
 /* Slots of the type: life of the object. */
 int tensor_traverse(PyObject *self, visitproc visit, void *arg);
 int tensor_clear(PyObject *self);

@@ -550,8 +550,41 @@ def test_conversions_make_new_parameters_on_demand(overwrite):
         assert str(net.weight.grad.dtype) == "torch.float64"
 
 
-def test_parameters_are_not_swapped():
-    assert tl.__future__.get_swap_module_params_on_conversion() is False
-    tl.__future__.set_swap_module_params_on_conversion(False)
-    with pytest.raises(NotImplementedError, match="got True, want False"):
-        tl.__future__.set_swap_module_params_on_conversion(True)
+@pytest.mark.parametrize("result", [list, lambda t: {"x": t[0]}])
+def test_backward_hooks_of_other_results_are_not_called(result):
+    def run(lib):
+        class Other(lib.nn.Module):
+            def forward(self, x):
+                return result((x * 2,))
+
+        module, called = Other(), []
+        module.register_full_backward_pre_hook(lambda *args: called.append("before"))
+        module.register_full_backward_hook(lambda *args: called.append("after"))
+        x = lib.ones(2, requires_grad=True)
+        with pytest.warns(UserWarning, match="module output should be a Tensor or a tuple of Tensors") as found:
+            out = module(x)
+        (out["x"] if isinstance(out, dict) else out[0]).sum().backward()
+        return called, x.grad.tolist(), len(found)
+
+    assert both(run) == [([], [2, 2], 1)] * 2
+
+
+def test_pickles_of_older_modules_get_the_tables_that_they_lack():
+    def run(lib):
+        module = lib.nn.Linear(1, 1)
+        for table in ("_load_state_dict_post_hooks", "_state_dict_pre_hooks", "_forward_hooks_with_kwargs"):
+            delattr(module, table)
+        again = pickle.loads(pickle.dumps(module))
+        again.register_forward_hook(lambda m, args, out: out * 0)
+        return again.load_state_dict(again.state_dict()) is not None, again(lib.ones(1, 1)).tolist()
+
+    assert both(run) == [(True, [[0]])] * 2
+
+
+def test_handles_refer_to_their_table():
+    def run(lib):
+        module = lib.nn.Linear(1, 1)
+        handle = module.register_forward_hook(lambda *args: None)
+        return list(handle.hooks_dict_ref()) == [handle.id], handle.remove(), len(handle.hooks_dict_ref())
+
+    assert both(run) == [(True, None, 0)] * 2

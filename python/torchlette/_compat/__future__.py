@@ -10,6 +10,7 @@ __all__ = [
 ]
 
 _overwrite = False
+_swap = False
 
 
 def set_overwrite_module_params_on_conversion(value: bool) -> None:
@@ -28,21 +29,15 @@ def get_overwrite_module_params_on_conversion() -> bool:
 
 
 def set_swap_module_params_on_conversion(value: bool) -> None:
-    """Accept ``False``: parameters are never swapped with others.
+    """Choose whether modules swap parameters with converted and loaded tensors: ``torch.utils.swap_tensors``.
 
     Args:
-        value: Must be false.
-
-    Raises:
-        NotImplementedError: ``value`` is true.
+        value: Whether ``module.to`` and the like, and ``load_state_dict``, do. The parameters keep their identity.
     """
-    if value:
-        raise NotImplementedError(
-            "set_swap_module_params_on_conversion: tensors cannot be swapped: got True, want False; parameters keep "
-            "their identity without it"
-        )
+    global _swap
+    _swap = bool(value)
 
 
 def get_swap_module_params_on_conversion() -> bool:
-    """Return ``False``."""
-    return False
+    """Return what :func:`set_swap_module_params_on_conversion` chose; at first ``False``."""
+    return _swap

@@ -478,6 +478,21 @@ def _istft(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return istft(self, *args, **kwargs)
 
 
+def _module_load(self: _C.Tensor, other: _C.Tensor, assign: bool = False) -> _C.Tensor:
+    """Return what ``load_state_dict`` swaps ``self`` with; see ``__future__.set_swap_module_params_on_conversion``.
+
+    Args:
+        other: The tensor of the state dict.
+        assign: Whether to take ``other`` instead of copying its values into ``self``.
+    """
+    from torchlette._compat.overrides import handle_torch_function, has_torch_function_variadic
+
+    if has_torch_function_variadic(self, other):
+        answer: _C.Tensor = handle_torch_function(_C.Tensor.module_load, (self, other), self, other, assign=assign)
+        return answer
+    return (other if assign else self.copy_(other)).detach()
+
+
 def install() -> None:
     """Put the methods on the type."""
     methods = {
@@ -485,6 +500,7 @@ def install() -> None:
         "register_hook": _register_hook,
         "register_post_accumulate_grad_hook": _register_post_accumulate_grad_hook,
         "detach_": _detach_,
+        "module_load": _module_load,
         "to": _to,
         "cpu": _cpu,
         "wgpu": _wgpu,

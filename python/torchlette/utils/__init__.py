@@ -1,18 +1,20 @@
 """Data loading, checkpoints, DLPack and hook handles."""
 
 import importlib
-from types import ModuleType
+from typing import Any
 
 from torchlette.utils import hooks
 
-__all__ = ["checkpoint", "data", "dlpack", "hooks"]
+__all__ = ["checkpoint", "data", "dlpack", "hooks", "swap_tensors"]
 
 
 _LAZY = ("checkpoint", "cpp_extension", "data", "dlpack", "model_zoo")
 
 
-def __getattr__(name: str) -> ModuleType:
-    """Import a submodule at its first use."""
+def __getattr__(name: str) -> Any:
+    """Import a submodule, or what only some programs use, at its first use."""
+    if name == "swap_tensors":
+        return importlib.import_module("torchlette._runtime.swap").swap_tensors
     if name in _LAZY:
         return importlib.import_module(f"torchlette.utils.{name}")
     raise AttributeError(f"module 'torchlette.utils' has no attribute {name!r}")

@@ -34,6 +34,11 @@ class RemovableHandle:
             extras = [extra_dict] if isinstance(extra_dict, MutableMapping) else extra_dict
             self._tables.extend(weakref.ref(extra) for extra in extras)
 
+    @property
+    def hooks_dict_ref(self) -> weakref.ref[MutableMapping[int, Any]]:
+        """A weak reference to the table."""
+        return self._tables[0]
+
     def remove(self) -> None:
         """Remove the hook; a second call does nothing."""
         for ref in self._tables:

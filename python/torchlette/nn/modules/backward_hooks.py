@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -49,7 +50,15 @@ class BackwardTap:
 
     def tap_outputs(self, result: Any) -> Any:
         """Replace the results that require gradients by watched views."""
-        outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+        if not isinstance(result, (_C.Tensor, tuple)):
+            warnings.warn(
+                "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received "
+                f"{type(result)}",
+                stacklevel=4,
+            )
+            self.pre_hooks, self.hooks = [], []
+            return result
+        outputs: list[Any] = list(result) if isinstance(result, tuple) else [result]
         for i, out in enumerate(outputs):
             if isinstance(out, _C.Tensor) and out.requires_grad:
                 self.watched_outputs.append(i)
@@ -57,7 +66,7 @@ class BackwardTap:
                 outputs[i].register_hook(lambda grad, i=i: self._on_output(i, grad))
         self.grad_outputs = [None] * len(outputs)
         self.missing_outputs = len(self.watched_outputs)
-        if isinstance(result, (tuple, list)):
+        if isinstance(result, tuple):
             return type(result)(*outputs) if hasattr(result, "_fields") else type(result)(outputs)
         return outputs[0]
 

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 from torchlette import _C
-from torchlette._compat.__future__ import get_overwrite_module_params_on_conversion
-from torchlette.autograd import no_grad
 from torchlette.nn.modules.backward_hooks import BackwardTap
+from torchlette.nn.modules.conversion import convert_parameters
 from torchlette.nn.modules.module_hooks import *  # noqa: F403
 from torchlette.nn.modules.module_hooks import EVERY, registered
 from torchlette.nn.modules.paths import PathMixin
@@ -64,9 +63,6 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         put("_modules", {})
         for table in self._HOOK_TABLES:
             put(table, OrderedDict())
-        put("_forward_pre_hooks_with_kwargs", OrderedDict())
-        put("_forward_hooks_with_kwargs", OrderedDict())
-        put("_forward_hooks_always_called", OrderedDict())
 
     _HOOK_TABLES = (
         "_forward_pre_hooks",
@@ -77,6 +73,9 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         "_state_dict_pre_hooks",
         "_load_state_dict_pre_hooks",
         "_load_state_dict_post_hooks",
+        "_forward_pre_hooks_with_kwargs",
+        "_forward_hooks_with_kwargs",
+        "_forward_hooks_always_called",
     )
 
     forward: Callable[..., Any] = _forward_missing
@@ -120,6 +119,11 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         state = self.__dict__.copy()
         state.pop("_compiled_call_impl", None)  # it calls this module
         return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for table in self._HOOK_TABLES:  # modules that older versions pickled lack some
+            self.__dict__.setdefault(table, OrderedDict())
 
     def _run_forward_pre_hooks(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -448,15 +452,7 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         if recurse:
             for child in self.children():
                 child._apply(fn)
-        for name, param in [(name, p) for name, p in self._parameters.items() if p is not None]:
-            grad = param.grad
-            with no_grad():
-                if get_overwrite_module_params_on_conversion():
-                    param = self._parameters[name] = Parameter(fn(param.detach()), param.requires_grad)
-                else:
-                    param.data = fn(param.detach())
-                if grad is not None:
-                    param.grad = fn(grad.detach()).requires_grad_(grad.requires_grad)
+        convert_parameters(self, fn)
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
@@ -573,9 +569,6 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         if not children and len(lines) <= 1:
             return f"{self._get_name()}({extra})"
         return "\n  ".join([f"{self._get_name()}(", *lines, *children]) + "\n)"
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
 
 
 def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any]:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from torchlette import _C
+from torchlette._compat.__future__ import get_swap_module_params_on_conversion
+from torchlette._runtime.swap import swap_tensors
 from torchlette.autograd import no_grad
 from torchlette.nn.parameter import Parameter, is_lazy
 from torchlette.utils.hooks import RemovableHandle
@@ -29,6 +31,22 @@ class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpe
         return super().__repr__()
 
     __str__ = __repr__
+
+
+def _swap_entry(target: _C.Tensor, value: _C.Tensor, assign: bool) -> None:
+    """Swap a parameter or buffer with what its ``module_load`` makes of a loaded tensor."""
+    loaded = target.module_load(value, assign=assign)
+    if loaded is value or loaded is target:
+        raise RuntimeError(
+            "module_load returned one of self or other, please .detach() the result if returning one of the inputs "
+            "in module_load"
+        )
+    if isinstance(target, Parameter):
+        if isinstance(loaded, Parameter):
+            loaded.requires_grad_(target.requires_grad)
+        else:
+            loaded = Parameter(loaded, requires_grad=target.requires_grad)
+    swap_tensors(target, loaded)
 
 
 class _Extra:
@@ -193,23 +211,27 @@ class StateDictMixin(_Extra):
                 f"current model is {target.shape}."
             )
             return
+        if target.is_meta and not value.is_meta and not assign:
+            warnings.warn(
+                f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the "
+                f"current model, which is a no-op. (Did you mean to pass `assign=True` to assign items in the "
+                f"state dictionary to their corresponding key in the module instead of copying them in place?)",
+                stacklevel=2,
+            )
+        swaps = get_swap_module_params_on_conversion()
         try:
-            if assign:
+            if swaps:
+                with no_grad():
+                    _swap_entry(target, value, assign)
+            elif assign:
                 if isinstance(target, Parameter) and not isinstance(value, Parameter):
                     value = Parameter(value, requires_grad=target.requires_grad)
                 setattr(self, name, value)
             else:
-                if target.is_meta and not value.is_meta:
-                    warnings.warn(
-                        f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the "
-                        f"current model, which is a no-op. (Did you mean to pass `assign=True` to assign items in the "
-                        f"state dictionary to their corresponding key in the module instead of copying them in place?)",
-                        stacklevel=2,
-                    )
                 with no_grad():
                     target.copy_(value)
         except Exception as exc:
-            action = "assigning" if assign else "copying"
+            action = "swapping" if swaps else "assigning" if assign else "copying"
             error_msgs.append(
                 f'While {action} the parameter named "{key}", whose dimensions in the model are {target.shape} and '
                 f"whose dimensions in the checkpoint are {value.shape}, an exception occurred : {exc.args}."
