@@ -401,6 +401,6 @@ static void SUF(run)(gemm *x, int worker, int parallel) {
 	int64_t grain = 65536 / (x->M * (x->K + 1) * x->nr) + 1, least_grain = in_l2 ? 1 : 4;
 	// Long rows share the epilogue's cost of a row.
 	if (x->epilogue) least_grain = most(least_grain, least(MAP_ROW / x->nr, panels / (TASKS * tl_pool_threads(x->pool))));
-	if (parallel) spread(x, panels, grain > least_grain ? grain : least_grain, job, x);
+	if (parallel) spread(x, panels, most(grain, least_grain), job, x);
 	else job(x, worker, 0, panels);
 }

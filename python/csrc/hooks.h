@@ -23,8 +23,9 @@ int hook_replace(uint64_t id, PyObject *function);                    /* nothing
 int hook_forget(uint64_t id);         /* 1: forgotten; 0: there was none; -1: an error */
 PyObject *hook_function(uint64_t id); /* borrowed; NULL when it was removed, or with an exception */
 
-/* handle: of the tensor whose list it is. */
 void swap_hooks(hook_list *a, hook_list *b);
+
+/* handle: of the tensor whose list it is. */
 bool owns_hook(uint64_t handle, uint64_t id); /* whether the tensor alone keeps the step of the hook */
 int visit_hooks(const hook_list *l, uint64_t handle, visitproc visit, void *arg);
 void clear_hooks(hook_list *l, uint64_t handle); /* drops the hooks that go with the tensor */

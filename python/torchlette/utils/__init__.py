@@ -1,9 +1,14 @@
 """Data loading, checkpoints, DLPack and hook handles."""
 
+from __future__ import annotations
+
 import importlib
-from typing import Any
 
 from torchlette.utils import hooks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["checkpoint", "data", "dlpack", "hooks", "swap_tensors"]
 
