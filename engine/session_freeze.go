@@ -202,6 +202,9 @@ func (s *InferenceSession) simplify(f *frozenShape, g *program.Program, constant
 		g = simplify.Attention(g, args)
 	}
 	if s.enabled("fold_constants") {
+		if s.enabled("fold_scales") {
+			g = simplify.Scales(g, args)
+		}
 		fixed, rest, kept := simplify.Split(g, args)
 		if fixed != nil {
 			var given []constant

@@ -111,7 +111,7 @@ func PassNames(optional bool) []string {
 
 // SessionPasses are what a session does before its first run. TORCHLETTE_DISABLE leaves them out by name, as it does
 // optional passes.
-var SessionPasses = []string{"find_attention", "fold_constants", "pack_weights"}
+var SessionPasses = []string{"find_attention", "fold_scales", "fold_constants", "pack_weights"}
 
 // Debug says what planning prints and leaves out.
 type Debug struct {

@@ -41,20 +41,7 @@ func operand(p *program.Program, i, j int) view {
 // a transposed operand, a scale, a mask of constants, a softmax, and a product. Each intermediate value has one reader.
 // Rows that the mask leaves without a key give 0, as in the primitive.
 func Attention(p *program.Program, args int) *program.Program {
-	uses := make([]int, len(p.Nodes))
-	for i := range p.Nodes {
-		for _, e := range p.OperandsOf(i) {
-			if e.Value.IsNode() {
-				uses[e.Value.Index()]++
-			}
-		}
-	}
-	for _, r := range p.Results {
-		if r.Value.IsNode() {
-			uses[r.Value.Index()]++
-		}
-	}
-	s := &search{p: p, uses: uses, constant: constants(p, args), args: args}
+	s := newSearch(p, args)
 	at := map[int]*found{}
 	for i := range p.Nodes {
 		if f := s.attention(i); f != nil && (ir.AvalOf(p.Nodes[i].Aval).Layout.Rank() == 3 || s.permutable(i)) {
@@ -72,6 +59,23 @@ type search struct {
 	uses     []int
 	constant []bool
 	args     int
+}
+
+func newSearch(p *program.Program, args int) *search {
+	uses := make([]int, len(p.Nodes))
+	for i := range p.Nodes {
+		for _, e := range p.OperandsOf(i) {
+			if e.Value.IsNode() {
+				uses[e.Value.Index()]++
+			}
+		}
+	}
+	for _, r := range p.Results {
+		if r.Value.IsNode() {
+			uses[r.Value.Index()]++
+		}
+	}
+	return &search{p: p, uses: uses, constant: constants(p, args), args: args}
 }
 
 func (s *search) is(i int, primitive op.PrimID) bool {

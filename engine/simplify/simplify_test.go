@@ -125,3 +125,51 @@ func TestCausalMasksAreFound(t *testing.T) {
 	assert.Same(t, p, Causal(p, 3, func(int) []byte { return mask }), "the mask adds to a score")
 	assert.Same(t, p, Causal(p, 3, func(int) []byte { return nil }), "the host cannot read it")
 }
+
+// normed is a convolution with bias and batch norm, whose factor is computed after it.
+const normed = `input $0 : f32[2,3,6,6]
+constant $1 : f32[4,3,3,3]
+constant $2 : f32[4]
+constant $3 : f32[4]
+constant $4 : f32[4]
+%0 = conv{2,3,3,2,2,1,1,1,1,1,1,3,3,1} $0 $1 : f32[2,4,3,3]
+%1 = add %0 $2[2,4,3,3](0,1,0,0) : f32[2,4,3,3]
+%2 = rsqrt $3 : f32[4]
+%3 = mul %1 %2[2,4,3,3](0,1,0,0) : f32[2,4,3,3]
+%4 = add %3 $4[2,4,3,3](0,1,0,0) : f32[2,4,3,3] live
+return %4
+`
+
+func TestFactorsOfChannelsGoIntoTheWeights(t *testing.T) {
+	const bias = "%1 = add %0 $2[2,4,3,3](0,1,0,0) : f32[2,4,3,3]\n"
+	for name, text := range map[string]string{
+		"with a bias":    normed,
+		"without a bias": strings.Replace(strings.Replace(normed, bias, "%1 = neg $2 : f32[4]\n", 1), "mul %1", "mul %0", 1),
+		"factor first": strings.Replace(normed, "mul %1 %2[2,4,3,3](0,1,0,0)",
+			"mul %2[2,4,3,3](0,1,0,0) %1", 1),
+	} {
+		out := Scales(parsed(t, text), 1)
+		text := checked(t, out)
+		assert.Contains(t, text, "mul $1 ", name)
+		fixed, rest, _ := Split(out, 1)
+		require.NotNil(t, fixed, name)
+		assert.NotContains(t, checked(t, rest), "mul", name)
+		assert.Contains(t, checked(t, fixed), "mul", name)
+	}
+	for name, edit := range map[string][2]string{
+		"someone reads the convolution":   {"return %4", "%5 = neg %0 : f32[2,4,3,3] live\nreturn %4 %5"},
+		"the factor varies along a row":   {"mul %1 %2[2,4,3,3](0,1,0,0)", "mul %1 %2[2,4,3,3](0,0,1,0)"},
+		"weights that a caller gives":     {"constant $1", "input $1"},
+		"the convolution's square":        {"mul %1 %2[2,4,3,3](0,1,0,0)", "mul %1 %1"},
+		"a factor that a caller computes": {"rsqrt $3", "rsqrt $0[4](1)"},
+	} {
+		text := strings.Replace(normed, edit[0], edit[1], 1)
+		args := 1
+		if strings.Contains(text, "input $1") {
+			args = 2
+		}
+		require.NotEqual(t, normed, text, name)
+		p := parsed(t, text)
+		assert.Same(t, p, Scales(p, args), name)
+	}
+}
