@@ -85,6 +85,15 @@ func (p *savedProgram) text() []byte {
 	return p.Text
 }
 
+// extents lists where in the file the elements of each constant are: offset and size. It is empty without a file.
+func (p *savedProgram) extents() [][2]int64 {
+	list := [][2]int64{}
+	for _, x := range p.Data {
+		list = append(list, [2]int64{x.Offset, x.Size})
+	}
+	return list
+}
+
 // ProgramOf returns the program of a number.
 func (e *Engine) ProgramOf(id uint64) (p *saved.Program, err *ir.Error) {
 	defer e.leave(&err)
