@@ -172,8 +172,8 @@ func (e *Engine) Info(kind string, h uint64) (doc []byte, err *ir.Error) {
 		v = x
 	case "leaks":
 		v = e.leaks()
-	case "program", "program_listing":
-		return e.savedText(h, kind == "program_listing")
+	case "program", "program_listing", "program_data":
+		return e.savedText(h, kind)
 	case "loops":
 		v = e.loops.paths(e.devices.caps)
 	case "explain":

@@ -65,13 +65,17 @@ func (e *Engine) savedProgram(id uint64) (*savedProgram, *ir.Error) {
 	return p, nil
 }
 
-// savedText is the text of a program, or its listing, as JSON.
-func (e *Engine) savedText(id uint64, listing bool) ([]byte, *ir.Error) {
+// savedText is the text of a program, or its listing or extents as JSON.
+func (e *Engine) savedText(id uint64, kind string) ([]byte, *ir.Error) {
 	p, err := e.savedProgram(id)
-	if err != nil || !listing {
+	if err != nil || kind == "program" {
 		return p.text(), err
 	}
-	b, x := json.Marshal(p.Listing())
+	var v any = p.extents()
+	if kind == "program_listing" {
+		v = p.Listing()
+	}
+	b, x := json.Marshal(v)
 	if x != nil {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: info: %v", x)
 	}
@@ -83,6 +87,15 @@ func (p *savedProgram) text() []byte {
 		return nil
 	}
 	return p.Text
+}
+
+// extents lists where in the file the elements of each constant are: offset and size. It is empty without a file.
+func (p *savedProgram) extents() [][2]int64 {
+	list := [][2]int64{}
+	for _, x := range p.Data {
+		list = append(list, [2]int64{x.Offset, x.Size})
+	}
+	return list
 }
 
 // ProgramOf returns the program of a number.

@@ -241,6 +241,11 @@ func (r *ProgramRun) bind(x *saved.Step) *ir.Error {
 // keep notes the results of a step and releases the values that no later step uses.
 func (r *ProgramRun) keep(e *Engine, x *saved.Step, outs []Out) *ir.Error {
 	if len(x.Outs) > 0 && len(outs) != len(x.Outs) {
+		for k := range outs {
+			if o := &outs[k]; o.Flags&OutIsInput == 0 && r.holds[o.Handle] == 0 {
+				e.session.Release(o.Handle)
+			}
+		}
 		return ir.Errorf(ir.ErrValue, "the operator gave %d results, the program says %d", len(outs), len(x.Outs))
 	}
 	for k := range x.Outs {
@@ -249,7 +254,9 @@ func (r *ProgramRun) keep(e *Engine, x *saved.Step, outs []Out) *ir.Error {
 		if o.Flags&OutIsInput == 0 || r.holds[o.Handle] > 0 {
 			r.holds[o.Handle]++
 		}
-		if r.precision == ir.InvalidDType && ir.DType(o.DType) != x.Outs[k].DType {
+	}
+	for k := range x.Outs { // after all results have an owner, which releases them on an error
+		if o := &outs[k]; r.precision == ir.InvalidDType && ir.DType(o.DType) != x.Outs[k].DType {
 			return ir.Errorf(ir.ErrType, "result %d is %s, the program says %s", k, ir.DType(o.DType), x.Outs[k].DType)
 		}
 		r.dropAfter(e, x.First+k)

@@ -51,7 +51,9 @@ type parser struct {
 }
 
 func wrong(format string, args ...any) *ir.Error {
-	return ir.Errorf(ir.ErrValue, "saved program: "+format, args...)
+	err := ir.Errorf(ir.ErrValue, "saved program: "+format, args...)
+	err.Msg = strings.ToValidUTF8(err.Msg, "\uFFFD") // it may quote a part of the file
+	return err
 }
 
 // parseExpr reads an expression of the named values.

@@ -97,7 +97,7 @@ func depth(text []byte) (most int) {
 // cut shortens a text from a file for a message.
 func cut(s string) string {
 	if len(s) > 60 {
-		return s[:60] + "..."
+		return strings.ToValidUTF8(s[:60], "") + "..."
 	}
 	return s
 }

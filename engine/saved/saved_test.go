@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -449,4 +450,10 @@ func TestAProgramIsWrittenAndRead(t *testing.T) {
 		_, err = io.ReadAll(r)
 		assert.NoError(t, err, "the sum of %s", e.Name)
 	}
+}
+
+// Texts of errors that quote a file are UTF-8: a cut leaves no half of a character.
+func TestErrorsThatQuoteAFileAreText(t *testing.T) {
+	assert.True(t, utf8.ValidString(cut("a"+strings.Repeat("\u00e9", 60))))
+	assert.True(t, utf8.ValidString(wrong("byte %s", "\xc2\"").Msg))
 }

@@ -114,3 +114,21 @@ def test_changed_bytes_never_do_more_than_raise(tmp_path):
         (tmp_path / "f").write_bytes(data)
         refusals += refused(tmp_path / "f") is not None
     assert refusals > 100
+
+
+@pytest.mark.parametrize("damage", ["dtype", "count"])
+def test_results_of_a_step_that_differ_from_the_program_are_released(damage, tmp_path):
+    """The base of every test requires that no handle is left; results after the wrong one had no owner."""
+    good = export((lambda x: x.max(0)) if damage == "dtype" else (lambda x: x.split(1)), (tl.zeros(3, 4),))
+    spec = copy.deepcopy(good.spec)
+    outs = step(spec)["out"]
+    if damage == "dtype":
+        outs[0]["dtype"] = "int32"
+    else:
+        outs.append(dict(outs[0]))
+        forward(spec)["outputs"].pop()
+        spec["python"]["result"] = {"tuple": [{"tensor": 0}, {"tensor": 1}]}
+    save(good, tmp_path / "p")
+    for _ in range(20):
+        message = refused(text_file(tmp_path / "p", json.dumps(spec)))
+        assert re.search("result 0 is|the operator gave 3 results", message), message

@@ -20,11 +20,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 import torchlette.export
 import torchlette.onnx
+from torchlette import lax
 from torchlette.onnx.wire import Writer
 
 SECONDS, MEGABYTES = 10, 512
 #: Of each fuzz; TORCHLETTE_FUZZ_SECONDS asks for more.
-FUZZ_SECONDS = float(os.environ.get("TORCHLETTE_FUZZ_SECONDS", "2"))
+FUZZ_SECONDS = float(os.environ.get("TORCHLETTE_FUZZ_SECONDS", "1.3"))
 
 
 def check(load, path, *, refused=True):
@@ -315,3 +316,52 @@ def test_mutated_onnx_files(tmp_path):
         check(torchlette.onnx.load, tmp_path / "m.onnx", refused=False)
         read += 1
     assert read > 10
+
+
+def looping(x, w):
+    """Return results of a scan whose body has a loop and a condition, and of a loop that ends by a condition."""
+
+    def outer(c, row):
+        inner = lax.fori_loop(0, 3, lambda i, v: v * w + row + i, c)
+        return lax.cond(inner.sum() > 0, lambda v: (v @ v) * v, lambda v: -v, inner), inner[1:]
+
+    last, rows = lax.scan(outer, x[0], x)
+    halved, count = lax.while_loop(
+        lambda c: c[0].sum() > 1, lambda c: (c[0] / 2, c[1] + 1), (last, torchlette.tensor(0))
+    )
+    return halved, count, rows
+
+
+class Loops(torchlette.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torchlette.nn.Parameter(torchlette.full((4,), 0.5))
+
+    def forward(self, x):
+        return looping(x, self.w)
+
+
+def load_and_record(path):
+    """Load a program and record its operators, which computes nothing: a mutated loop may be without an end."""
+    program = torchlette.export.load(path)
+    nests = program.spec["python"]
+    if nests["args"] == [{"tensor": 0}] and not nests["kwargs"]:  # others do not take this call: a TypeError
+        program.module()(torchlette.ones(3, 4))
+
+
+def test_mutated_programs_with_loops(tmp_path):
+    path, rng = tmp_path / "loops", random.Random(3)
+    dims = ({0: torchlette.export.Dim("n")},)
+    torchlette.export.save(torchlette.export.export(Loops(), (torchlette.ones(5, 4),), dynamic_shapes=dims), path)
+    data = path.read_bytes()
+    text = zipfile.ZipFile(path).read("program.json")
+    assert text.count(b'"body"') >= 5, "the bodies of a scan, a count, two branches and a loop"
+    end, read, kept = time.monotonic() + FUZZ_SECONDS, 0, 0
+    while time.monotonic() < end:
+        path.unlink(missing_ok=True)
+        path.write_bytes(mutated_archive(data, rng) if rng.random() < 0.8 else mutated_bytes(data, rng))
+        done = []
+        check(lambda p, done=done: done.append(load_and_record(p)), path, refused=False)
+        read, kept = read + 1, kept + len(done)
+    assert read > 10
+    assert 0 < kept < read

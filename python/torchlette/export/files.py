@@ -1,8 +1,8 @@
 """Files of programs.
 
 A file is a zip with two entries, stored as they are: ``program.json``, and ``weights.safetensors`` with the constants
-by name. The weights begin at a multiple of 64 bytes, so that a reader may map them. docs/internals/programs.md
-describes the text.
+by name. The weights begin at a multiple of 64 bytes, so that a reader may map them: :func:`load` does.
+docs/internals/programs.md describes the text.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from torchlette import _C
 from torchlette.export.program import ExportedProgram
 from torchlette.export.tracing import checked
+from torchlette.io.mapped import map_file, open_to_write, tensor_over
 from torchlette.io.safetensors import write_safetensors
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def _entry(archive: zipfile.ZipFile, name: str, position: int) -> zipfile.ZipInf
 
 def _write(spec: dict[str, Any], constants: list[_C.Tensor], path: str | os.PathLike[str]) -> None:
     tensors = {entry["name"]: t for entry, t in zip(spec["constants"], constants, strict=True)}
-    with open(path, "wb") as f, zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as archive:
+    with open_to_write(path) as f, zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(_TEXT, json.dumps(spec, separators=(",", ":")))
         with archive.open(_entry(archive, _WEIGHTS, f.tell()), "w", force_zip64=True) as out:
             write_safetensors(cast(BinaryIO, out), tensors, {})
@@ -115,22 +116,48 @@ def _check_nests(spec: dict[str, Any]) -> None:
     checked(nests["result"], results)
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[_C.Tensor], int]:
-    """Read a file: the program, its constants, and the engine's number of the program."""
-    number = _C._program_open(path)
+def _open(path: str | os.PathLike[str], mmap: bool) -> tuple[int, memoryview | None]:
+    """Open a file in the engine; also map it, if the engine and this function saw the same file at the path."""
+    if not mmap:
+        return _C._program_open(path), None
+    with open(path, "rb") as file:
+        number = _C._program_open(path)
+        try:
+            same = os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+        except OSError:
+            same = False
+        memory = map_file(file) if same else None
+    return number, None if memory is None else memoryview(memory)
+
+
+def read(path: str | os.PathLike[str], mmap: bool = True) -> tuple[dict[str, Any], list[_C.Tensor], int]:
+    """Read a file: the program, its constants, and the engine's number of the program.
+
+    Args:
+        path: Of the file.
+        mmap: Whether constants are over the pages of the file; otherwise they are copied.
+    """
+    number, data = _open(path, mmap)
     spec = _checked(json.loads(_C._info("program", number)))
+    places = json.loads(_C._info("program_data", number))
     constants = []
     for i, entry in enumerate(spec["constants"]):
-        t = _C._program_constant(number, i)
+        if data is None:
+            t = _C._program_constant(number, i)
+        else:
+            at, size = places[i]
+            t = tensor_over(data[at : at + size], getattr(_C, entry["dtype"]), entry["shape"])
         constants.append(t.requires_grad_() if entry["requires_grad"] else t)
     return spec, constants, number
 
 
-def load(f: str | os.PathLike[str]) -> ExportedProgram:
+def load(f: str | os.PathLike[str], *, mmap: bool = True) -> ExportedProgram:
     """Read a program: a file of :func:`save`, or of ``torch.export.save``.
 
     Args:
         f: A path.
+        mmap: Whether the constants of a file of :func:`save` are over its pages, as those of ``torchlette.load``:
+            they are read when they are used, and writes stay in memory. ``False``: they are copied.
 
     Raises:
         OSError: There is no such file.
@@ -149,7 +176,7 @@ def load(f: str | os.PathLike[str]) -> ExportedProgram:
     if _TEXT not in names and any(name.endswith(_PT2) for name in names):
         program: ExportedProgram = import_module("torchlette._import.pt2").load(f)
         return program
-    spec, constants, number = read(f)
+    spec, constants, number = read(f, mmap)
     return ExportedProgram(spec, constants, number)
 
 
