@@ -2,7 +2,6 @@ package engine
 
 import (
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -10,12 +9,7 @@ import (
 	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/prim"
-	"github.com/torchlette/torchlette/ir"
 )
-
-func bytesOf(x []float32) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
-}
 
 // The plan of a convolution with batch norm multiplies nothing but its weights, and the values stay.
 func TestSessionsScaleWeights(t *testing.T) {
@@ -26,18 +20,20 @@ func TestSessionsScaleWeights(t *testing.T) {
 		}
 		return x
 	}
-	win, _ := op.WindowsOf([]int64{2, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 4, 4, 1})
+	one := []int64{1, 1}
+	win := op.Windows{Kernel: one, Stride: one, Lo: []int64{0, 0}, Dilation: one, Base: one, Out: []int64{4, 4}}
 	var values [2][]float32
 	for off := range 2 {
 		r := newSessionRig(t, true)
 		if off == 1 {
 			r.e.planner.debug.Off = []string{"fold_scales"}
 		}
-		w := r.data(ir.F32, []int64{3, 2, 1, 1}, bytesOf(counting(6)))
-		factor := r.data(ir.F32, []int64{1, 3, 1, 1}, bytesOf([]float32{2, -0.5, 3}))
+		w := r.floats([]int64{3, 2, 1, 1}, counting(6)...)
+		factor := r.floats([]int64{1, 3, 1, 1}, 2, -0.5, 3)
 		p := &primProgram{in: []SessionPort{port("x", 1, 2, 4, 4)}, out: []SessionPort{port("y", 1, 3, 4, 4)},
 			f: func(s *lazy.Session, x []op.Val) []op.Val {
-				return []op.Val{prim.Mul(s, prim.Conv(s, x[0], r.val(w), win, 1), prim.Expand(s, r.val(factor), []int64{1, 3, 4, 4}))}
+				y := prim.Conv(s, x[0], r.val(w), win, 1)
+				return []op.Val{prim.Mul(s, y, prim.Expand(s, r.val(factor), y.Shape()))}
 			}}
 		s, err := r.e.newSession(p, SessionOptions{})
 		require.Nil(t, err)
