@@ -191,6 +191,10 @@ func lowerConv(p *program) {
 		m.after(p, y)
 		return
 	}
+	if t := v.winograd(p); t != nil {
+		t.run(p, x, w, y, m)
+		return
+	}
 	if m.numbered() || v.c*v.taps == 0 { // C has strides, which are not the numbers of its elements
 		p.conv(v, x, w, y, nil)
 		m.after(p, y)

@@ -15,3 +15,17 @@ func Register(rules map[string]Lowering) { register(rules) }
 func Mapping(name string, f func(k *Kernel, t ir.DType, x []int) int) Lowering {
 	return mapping(name, f)
 }
+
+// SetWinogradLeast sets the least number of operations of a convolution by tiles.
+func SetWinogradLeast(operations int64) (restore func()) {
+	old := winogradLeast
+	winogradLeast = operations
+	return func() { winogradLeast = old }
+}
+
+// SetWinogradBytes sets the bytes of a chunk of a convolution by tiles.
+func SetWinogradBytes(bytes int64) (restore func()) {
+	old := winogradBytes
+	winogradBytes = bytes
+	return func() { winogradBytes = old }
+}

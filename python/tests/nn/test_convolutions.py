@@ -100,3 +100,26 @@ def test_windows_are_read_where_they_lie(device: str, rows: int, want: str) -> N
     y = torchlette.nn.functional.conv2d(x, w)
     assert kernels(y) == [want if device == "wgpu" else "gemm_float32"]
     assert (y == 36).all().item()
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_tiles_give_the_values_and_gradients_of_a_direct_convolution(device: str, groups: int) -> None:
+    """A 3x3 convolution with many channels goes by Winograd's tiles on a GPU, and so does its input's gradient. The
+    image has odd sides, so tiles reach over its edge, and the bias and the activation come after them.
+    """
+    torch.manual_seed(0)
+    theirs = torch.nn.Conv2d(96 * groups, 112 * groups, 3, padding=1, groups=groups)
+    mine = torchlette.nn.Conv2d(96 * groups, 112 * groups, 3, padding=1, groups=groups)
+    mine.load_state_dict({k: torchlette.tensor(v.detach().numpy()) for k, v in theirs.state_dict().items()})
+    mine = mine.to(device)
+    x = torch.randn(4 // groups, 96 * groups, 31, 29)
+    a, b = x.clone().requires_grad_(), torchlette.tensor(x.numpy(), device=device).requires_grad_()
+    y, z = torch.nn.functional.softplus(theirs(a)), torchlette.nn.functional.softplus(mine(b))
+    y.mean().backward()
+    z.mean().backward()
+    pairs = [(z.detach(), y.detach()), (b.grad, a.grad)]
+    pairs += [(p.grad, q.grad) for p, q in zip(mine.parameters(), theirs.parameters(), strict=True)]
+    for got, want in pairs:
+        torch.testing.assert_close(torch.from_numpy(got.cpu().numpy()), want)
+    with torchlette.no_grad():
+        assert ("winograd_tiles" in kernels(mine(b))) == (device == "wgpu")
