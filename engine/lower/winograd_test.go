@@ -13,7 +13,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// convolution3x3 lowers and runs a 3x3 convolution with folds. Its numbers are whole, so that both algorithms are exact.
+// convolution3x3 lowers and runs a 3x3 convolution with folds. Whole numbers make both algorithms exact.
 // It returns the names of the kernels, and the result.
 func convolution3x3(t *testing.T, wide bool, in, kernel, lo []int64, groups int64, turned bool, folds []lower.Fold) (
 	names []string, y []float64) {
