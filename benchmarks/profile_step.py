@@ -20,6 +20,7 @@ CASES: dict[str, Callable[[str], Callable[[], Any]]] = {
     "gpt2": lambda device: gpt2_steps("torchlette", device, SMALL, 4, 512, STEPS),
     "resnet18": lambda device: vision.steps("torchlette", device, "resnet18", 32),
     "unet": lambda device: vision.steps("torchlette", device, "unet", 16),
+    "dit": lambda device: vision.steps("torchlette", device, "dit", 16),
 }
 
 

@@ -1,5 +1,5 @@
-"""Training steps of ResNet-18 and of a U-Net, and convolutions of their layers, against PyTorch: ``python
-benchmarks/vision.py cpu|gpu``.
+"""Training steps of ResNet-18, a U-Net and a diffusion transformer, and convolutions of such layers, against PyTorch:
+``python benchmarks/vision.py cpu|gpu``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ LAYERS = (
 )
 #: Calls of a convolution, and steps of a net, before the result is read.
 CALLS, STEPS = 5, 3
-#: Pictures a step, by device.
-BATCH = {"cpu": (4, 4), "gpu": (32, 16)}
+#: Pictures a step, by device and net.
+BATCH = {"cpu": {"resnet18": 4, "unet": 4, "dit": 2}, "gpu": {"resnet18": 32, "unet": 16, "dit": 16}}
 
 
 def resnet18(lib: Any) -> Any:
@@ -84,6 +84,65 @@ def unet(lib: Any) -> Any:
     return Net()
 
 
+def dit(lib: Any) -> Any:
+    """Return a diffusion transformer, DiT-S/2 (Peebles and Xie, 2023), for latents of 4x32x32: 12 blocks of width 384,
+    whose norms are shifted, scaled and gated by the time of the noise.
+    """
+    nn, f = lib.nn, lib.nn.functional
+    width, heads, side = 384, 6, 16
+
+    def modulated(x: Any, shift: Any, scale: Any) -> Any:
+        return f.layer_norm(x, (width,)) * (1 + scale.unsqueeze(1)) + shift.unsqueeze(1)
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+            self.modulation = nn.Linear(width, 6 * width)
+
+        def forward(self, x: Any, c: Any) -> Any:
+            n, t, _ = x.shape
+            shift1, scale1, gate1, shift2, scale2, gate2 = self.modulation(f.silu(c)).chunk(6, 1)
+            qkv = self.qkv(modulated(x, shift1, scale1)).view(n, t, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
+            y = f.scaled_dot_product_attention(qkv[0], qkv[1], qkv[2]).transpose(1, 2).reshape(n, t, width)
+            x = x + gate1.unsqueeze(1) * self.out(y)
+            y = self.down(f.gelu(self.up(modulated(x, shift2, scale2)), approximate="tanh"))
+            return x + gate2.unsqueeze(1) * y
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.patches = nn.Conv2d(4, width, 2, 2)
+            self.places = nn.Parameter(lib.randn(1, side * side, width) * 0.02)
+            self.time = nn.Sequential(nn.Linear(256, width), nn.SiLU(), nn.Linear(width, width))
+            self.blocks = nn.ModuleList(Block() for _ in range(12))
+            self.modulation, self.last = nn.Linear(width, 2 * width), nn.Linear(width, 16)
+
+        def forward(self, x: Any) -> Any:
+            n = x.shape[0]
+            angles = lib.arange(n, device=x.device).float().unsqueeze(1) * lib.exp(
+                lib.arange(128, device=x.device).float() * -0.072
+            )
+            c = self.time(lib.cat((angles.cos(), angles.sin()), 1))
+            h = self.patches(x).flatten(2).transpose(1, 2) + self.places
+            for block in self.blocks:
+                h = block(h, c)
+            shift, scale = self.modulation(f.silu(c)).chunk(2, 1)
+            h = self.last(modulated(h, shift, scale)).view(n, side, side, 2, 2, 4)
+            return h.permute(0, 5, 1, 3, 2, 4).reshape(n, 4, 2 * side, 2 * side)
+
+    return Net()
+
+
+#: Models and their pictures, by name.
+NETS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
+    "resnet18": (resnet18, (3, 224, 224)),
+    "unet": (unet, (3, 64, 64)),
+    "dit": (dit, (4, 32, 32)),
+}
+
+
 def steps(name: str, device: str, net: str, batch: int) -> Callable[[], float]:
     """Return a function that makes training steps and reads the last loss: SGD with momentum on labels, or AdamW on the
     pictures.
@@ -92,8 +151,9 @@ def steps(name: str, device: str, net: str, batch: int) -> Callable[[], float]:
 
     lib = library(name)
     lib.manual_seed(0)
-    model = (resnet18 if net == "resnet18" else unet)(lib).to(device)
-    x = lib.randn(*((batch, 3, 224, 224) if net == "resnet18" else (batch, 3, 64, 64))).to(device)
+    make, picture = NETS[net]
+    model = make(lib).to(device)
+    x = lib.randn(batch, *picture).to(device)
     labels = lib.randint(0, 1000, (batch,)).to(device)
     optimizer = (
         lib.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
@@ -136,7 +196,7 @@ def layer(name: str, device: str, shape: tuple[int, ...]) -> Callable[[], float]
 def rows(device: str = "cpu") -> Iterator[Any]:
     """Measure every case on ``cpu`` or ``gpu``."""
     import torch
-    from measure import Row, race
+    from measure import Row, race, settle
 
     if device == "gpu":
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
@@ -145,8 +205,10 @@ def rows(device: str = "cpu") -> Iterator[Any]:
             a, b = race(layer("torchlette", "wgpu", shape), layer("torch", "cuda", shape))
             yield Row(f"conv2d {o}x{c // groups}x{k}x{k}/{stride} on {n}x{c}x{h}x{h} fwd+bwd", a / CALLS, b / CALLS)
     ours, theirs = ("wgpu", "cuda") if device == "gpu" else ("cpu", "cpu")
-    for net, batch in zip(("resnet18", "unet"), BATCH[device], strict=True):
-        a, b = race(steps("torchlette", ours, net, batch), steps("torch", theirs, net, batch))
+    for net, batch in BATCH[device].items():
+        run = steps("torchlette", ours, net, batch)
+        settle(run)
+        a, b = race(run, steps("torch", theirs, net, batch))
         yield Row(f"step of {net}, batch {batch}", a / STEPS, b / STEPS)
 
 
