@@ -556,6 +556,21 @@ int32_t tl_session_run_into(uint64_t session, const tl_session_value *inputs, in
     return tlgo_session_run_into(session, (tl_session_value *)inputs, n_in, outputs, n_out);
 }
 
+int32_t tl_session_begin(uint64_t session, const tl_session_value *inputs, int32_t n_in, tl_session_value *outputs,
+    int32_t n_out, int32_t prepare, int64_t slice_ns, uint64_t *run) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_session_begin(session, (tl_session_value *)inputs, n_in, outputs, n_out, prepare, slice_ns, run);
+}
+
+int32_t tl_session_wait(uint64_t run, int32_t stop, int64_t slice_ns) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_session_wait(run, stop, slice_ns);
+}
+
 int32_t tl_session_close(uint64_t session) {
     if (tl_forked) {
         return tl_refuse_fork();

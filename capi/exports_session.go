@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/torchlette/torchlette/engine"
@@ -125,6 +126,22 @@ func tlgo_session_run_into(session C.uint64_t, in *C.tl_session_value, nIn C.int
 	}
 	_, err = s.Run(view[sessionValue](unsafe.Pointer(in), nIn), view[sessionValue](unsafe.Pointer(out), nOut), nil)
 	return failed(err)
+}
+
+//export tlgo_session_begin
+func tlgo_session_begin(session C.uint64_t, in *C.tl_session_value, nIn C.int32_t, out *C.tl_session_value,
+	nOut, prepare C.int32_t, slice C.int64_t, run *C.uint64_t) (st C.int32_t) {
+	defer guard("tl_session_begin", 0, &st)
+	id, pending, err := instance().BeginSession(uint64(session), view[sessionValue](unsafe.Pointer(in), nIn),
+		view[sessionValue](unsafe.Pointer(out), nOut), prepare != 0, time.Duration(slice))
+	*run = C.uint64_t(id)
+	return sliced(pending, err)
+}
+
+//export tlgo_session_wait
+func tlgo_session_wait(run C.uint64_t, stop C.int32_t, slice C.int64_t) (st C.int32_t) {
+	defer guard("tl_session_wait", 0, &st)
+	return sliced(instance().WaitSession(uint64(run), stop != 0, time.Duration(slice)))
 }
 
 //export tlgo_session_close

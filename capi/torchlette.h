@@ -558,6 +558,15 @@ TL_API int32_t tl_session_run(uint64_t session, const tl_session_value *inputs, 
 TL_API int32_t tl_session_run_into(uint64_t session, const tl_session_value *inputs, int32_t n_in,
     tl_session_value *outputs, int32_t n_out);
 
+/* tl_session_run_into or, with prepare 1, tl_session_prepare in time slices. TL_PENDING after slice_ns: call
+ * tl_session_wait with run until it ends; until then inputs and outputs, with their data, stay as they are. */
+TL_API int32_t tl_session_begin(uint64_t session, const tl_session_value *inputs, int32_t n_in,
+    tl_session_value *outputs, int32_t n_out, int32_t prepare, int64_t slice_ns, uint64_t *run);
+
+/* Waits for a run of tl_session_begin, and gives its status. TL_PENDING after slice_ns: call again. stop 1: asks it to
+ * end early, with TL_INTERRUPTED, and waits for its end. */
+TL_API int32_t tl_session_wait(uint64_t run, int32_t stop, int64_t slice_ns);
+
 /* Closes a session. An unknown one is an error. */
 TL_API int32_t tl_session_close(uint64_t session);
 

@@ -25,22 +25,23 @@ type Engine struct {
 	runtime  *runtime.Executor
 
 	// Sessions of inference and of training are under locks of their own.
-	sessions  table[InferenceSession]
-	trainings table[TrainingSession]
-	recorder  recorder // decodes and records operator calls
-	devices   devices  // open devices, the default device, values of uploaded integers
-	planner   planner  // collects windows and finds or builds their plans
-	net       net      // safety net: runs pending work when there is much
-	waiter    waiter   // execution lock, jobs, and a window stopped midway
-	read      readCache
-	failures  failures // errors of values, and the calls that report them
-	backward  walks    // backward walks in progress
-	hooks     hooks    // the user's hooks and functions
-	threads   threads  // modes of each thread
-	fences    fences   // refusals of writes
-	exports   exports  // memory lent to other libraries
-	captures  captures // captured functions
-	programs  programs // saved programs that callers opened
+	sessions    table[InferenceSession]
+	sessionRuns table[sessionRun] // those that somebody waits for
+	trainings   table[TrainingSession]
+	recorder    recorder // decodes and records operator calls
+	devices     devices  // open devices, the default device, values of uploaded integers
+	planner     planner  // collects windows and finds or builds their plans
+	net         net      // safety net: runs pending work when there is much
+	waiter      waiter   // execution lock, jobs, and a window stopped midway
+	read        readCache
+	failures    failures // errors of values, and the calls that report them
+	backward    walks    // backward walks in progress
+	hooks       hooks    // the user's hooks and functions
+	threads     threads  // modes of each thread
+	fences      fences   // refusals of writes
+	exports     exports  // memory lent to other libraries
+	captures    captures // captured functions
+	programs    programs // saved programs that callers opened
 	// exporting records the calls of a function that is exported, nil for none.
 	exporting *exporting
 	loops     loopPaths

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/torchlette/torchlette/engine/runtime"
 	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
 )
 
 // MaxSessionName is the room for a name in SessionValue, with a final zero.
@@ -71,6 +73,8 @@ type InferenceSession struct {
 	args    []unsafe.Pointer
 	results []unsafe.Pointer
 	order   []int // by argument: its place in the caller's list
+	thread  int64 // whose locks of the engine a run takes; 0: the calling thread's
+	stop    *device.Stop
 	closed  bool
 }
 
@@ -109,8 +113,11 @@ func (e *Engine) newSession(p sessionProgram, o SessionOptions) (s *InferenceSes
 
 // inEngine runs work within the engine's locks, for which it waits.
 func (s *InferenceSession) inEngine(work func() *ir.Error) (err *ir.Error) {
-	e := s.e
-	e.waiter.await(threadID())
+	e, id := s.e, s.thread
+	if id == 0 {
+		id = threadID()
+	}
+	e.waiter.await(id)
 	defer e.waiter.release()
 	defer e.leave(&err)
 	e.enter()
@@ -133,20 +140,24 @@ func (s *InferenceSession) Run(in, out []SessionValue, memory func(k int, bytes 
 	if err != nil {
 		return 0, err
 	}
+	return len(s.out), s.runInto(f, out, memory)
+}
+
+// runInto runs a frozen plan on s.args. It describes and writes the results as Run does.
+func (s *InferenceSession) runInto(f *frozenShape, out []SessionValue,
+	memory func(k int, bytes int64) unsafe.Pointer) *ir.Error {
 	if len(out) < len(s.out) {
-		return 0, ir.Errorf(ir.ErrValue, "session: results: got room for %d, want %d", len(out), len(s.out))
+		return ir.Errorf(ir.ErrValue, "session: results: got room for %d, want %d", len(out), len(s.out))
 	}
 	for k := range s.out {
 		if err := s.result(f, k, &out[k], memory); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	if s.own {
-		err = s.run(f)
-	} else {
-		err = s.inEngine(func() *ir.Error { return s.run(f) })
+		return s.run(f)
 	}
-	return len(s.out), err
+	return s.inEngine(func() *ir.Error { return s.run(f) })
 }
 
 // Prepare describes the results of a run on such arguments, whose memory it does not read. It freezes the plan.
@@ -157,14 +168,28 @@ func (s *InferenceSession) Prepare(in, out []SessionValue) (n int, err *ir.Error
 	if err != nil {
 		return 0, err
 	}
+	s.describe(f, out)
+	return len(s.out), nil
+}
+
+// describe describes the results of a frozen plan, as many as there is room for.
+func (s *InferenceSession) describe(f *frozenShape, out []SessionValue) {
 	for k := range min(len(s.out), len(out)) {
 		f.describe(&s.out[k], k, &out[k])
 	}
-	return len(s.out), nil
 }
 
 // prepare matches the arguments and returns the frozen plan of their shapes.
 func (s *InferenceSession) prepare(in []SessionValue) (*frozenShape, *ir.Error) {
+	f, err := s.known(in)
+	if f != nil || err != nil {
+		return f, err
+	}
+	return s.freeze(in)
+}
+
+// known matches the arguments and returns the frozen plan of their shapes, nil if there is none yet.
+func (s *InferenceSession) known(in []SessionValue) (*frozenShape, *ir.Error) {
 	if s.closed {
 		return nil, ir.Errorf(ir.ErrHandle, "session: it is closed")
 	}
@@ -183,7 +208,7 @@ func (s *InferenceSession) prepare(in []SessionValue) (*frozenShape, *ir.Error) 
 			return f, nil
 		}
 	}
-	return s.freeze(in)
+	return nil, nil
 }
 
 // match finds the place of each argument in the caller's list, and checks it.
@@ -313,10 +338,20 @@ func (s *InferenceSession) result(f *frozenShape, k int, v *SessionValue,
 
 // run runs a frozen plan on s.args and s.results.
 func (s *InferenceSession) run(f *frozenShape) *ir.Error {
+	if err := s.stopped(); err != nil {
+		return err
+	}
 	if err := f.draw(s.e, s.own); err != nil {
 		return err
 	}
-	if err := f.plan.Run(s.args, s.results); err != nil {
+	err := f.plan.Run(s.args, s.results, s.stop)
+	if errors.Is(err, device.ErrStopped) {
+		_, _, err = s.x.TakeFault() // of a run that has no results
+		if err == nil {
+			err = errInterrupted
+		}
+	}
+	if err != nil {
 		return asError(err)
 	}
 	fault, found, err := s.x.TakeFault()

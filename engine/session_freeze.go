@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"slices"
 	"time"
 	"unsafe"
@@ -25,6 +26,8 @@ type frozenShape struct {
 	stores []uint32    // what only constants decide, one reference each
 	first  []uint64    // by draw: its offset from the call's first one
 	ports  []SessionPort
+	open   bool // values decide how long a run takes
+	brief  bool // the last run that was timed did not take long
 }
 
 // constant is a constant of a program that is being frozen: its storage.
@@ -121,6 +124,10 @@ func (s *InferenceSession) build(f *frozenShape) *ir.Error {
 	if g, constants, err = s.simplify(f, g, constants); err != nil {
 		return err
 	}
+	if err := s.stopped(); err != nil {
+		return err
+	}
+	f.open = openEnded(g)
 	if err := s.plan(f, g, constants); err != nil {
 		return asError(err)
 	}
@@ -201,9 +208,15 @@ func (s *InferenceSession) simplify(f *frozenShape, g *program.Program, constant
 	if s.enabled("find_attention") {
 		g = simplify.Attention(g, args)
 	}
+	if s.enabled("fold_pads") {
+		g = simplify.Pads(g, args)
+	}
 	if s.enabled("fold_constants") {
 		if s.enabled("fold_scales") {
 			g = simplify.Scales(g, args)
+		}
+		if s.enabled("fold_shifts") {
+			g = simplify.Shifts(g, args)
 		}
 		fixed, rest, kept := simplify.Split(g, args)
 		if fixed != nil {
@@ -211,7 +224,7 @@ func (s *InferenceSession) simplify(f *frozenShape, g *program.Program, constant
 			for _, i := range kept {
 				given = append(given, constants[i-args])
 			}
-			stores, err := s.e.runOnce(fixed, given)
+			stores, err := s.e.runOnce(fixed, given, s.stop)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -246,8 +259,8 @@ func (s *InferenceSession) enabled(pass string) bool {
 	return !slices.Contains(s.e.planner.debug.Off, pass)
 }
 
-// runOnce runs a program of constants, and returns the storages of its results.
-func (e *Engine) runOnce(g *program.Program, constants []constant) (stores []uint32, err *ir.Error) {
+// runOnce runs a program of constants, and returns the storages of its results. stop, if not nil, ends it early.
+func (e *Engine) runOnce(g *program.Program, constants []constant, stop *device.Stop) (stores []uint32, err *ir.Error) {
 	b := compile.Builder{Program: g, Caps: e.devices.caps, TileFuser: e.runtime.TileFuser,
 		Lowered: &e.planner.cache.Lowered, Debug: compile.Debug{Off: e.planner.debug.Off}}
 	p, x := b.Build()
@@ -263,7 +276,17 @@ func (e *Engine) runOnce(g *program.Program, constants []constant) (stores []uin
 		ext = append(ext, c.store)
 	}
 	e.runtime.Deadline = time.Time{}
+	if stop != nil {
+		old := e.runtime.Stop
+		e.runtime.Stop = stop
+		defer func() { e.runtime.Stop = old }()
+	}
 	made, x := e.runtime.Run(p, ext, g.Offsets, g.Scalars, nil)
+	if errors.Is(x, device.ErrStopped) {
+		e.runtime.GiveUp()
+		_, _, _ = e.runtime.TakeFault()
+		return nil, errInterrupted
+	}
 	if x != nil {
 		return nil, asError(x)
 	}

@@ -271,6 +271,14 @@ var exports = []export{
 		params: "uint64_t session, const tl_session_value *inputs, int32_t n_in, tl_session_value *outputs, int32_t n_out",
 		doc: "tl_session_run into the data of outputs, where there is room for their bytes. It must not overlap the " +
 			"inputs."},
+	{name: "tl_session_begin", ret: "int32_t",
+		params: "uint64_t session, const tl_session_value *inputs, int32_t n_in, tl_session_value *outputs, int32_t n_out, " +
+			"int32_t prepare, int64_t slice_ns, uint64_t *run",
+		doc: "tl_session_run_into or, with prepare 1, tl_session_prepare in time slices. TL_PENDING after slice_ns: call " +
+			"tl_session_wait with run until it ends; until then inputs and outputs, with their data, stay as they are."},
+	{name: "tl_session_wait", ret: "int32_t", params: "uint64_t run, int32_t stop, int64_t slice_ns",
+		doc: "Waits for a run of tl_session_begin, and gives its status. TL_PENDING after slice_ns: call again. stop 1: " +
+			"asks it to end early, with TL_INTERRUPTED, and waits for its end."},
 	{name: "tl_session_close", ret: "int32_t", params: "uint64_t session",
 		doc: "Closes a session. An unknown one is an error."},
 	{name: "tl_training_open", ret: "int32_t", params: "const char *path, const char *device, uint64_t *training",

@@ -44,11 +44,11 @@ func (x *Executor) Freeze(p *compile.Plan, args int, constants []device.Buffer, 
 		return nil, err
 	}
 	f = &Frozen{Plan: p, x: x}
-	defer func() {
+	defer func(made *Frozen) {
 		if err != nil {
-			f.Release()
+			made.Release()
 		}
-	}()
+	}(f)
 	f.bind.Offsets, f.bind.Scalars = p.Program.Offsets, p.Program.Scalars
 	f.args, f.outs = make([]port, args), make([]port, len(results))
 	of := map[int]int{} // by slot: its result
@@ -152,8 +152,9 @@ func (f *Frozen) pack(constant []bool) error {
 }
 
 // Run runs the plan on dense arguments in canonical form, and writes its results, in the same form, to out. Memory of
-// arguments and results must not overlap.
-func (f *Frozen) Run(in, out []unsafe.Pointer) error {
+// arguments and results must not overlap. A run that stop ends early returns device.ErrStopped, and may have written
+// parts of the results.
+func (f *Frozen) Run(in, out []unsafe.Pointer, stop *device.Stop) error {
 	for i := range f.args {
 		if err := f.args[i].set(in[i]); err != nil {
 			return err
@@ -166,8 +167,11 @@ func (f *Frozen) Run(in, out []unsafe.Pointer) error {
 	}
 	x := f.x
 	x.bind, f.bind = f.bind, x.bind
-	x.bind.At = device.Position{}
+	x.bind.At, x.bind.Stop = device.Position{}, stop
 	_, err := x.segments(f.Plan, 0)
+	if err == nil && stop != nil {
+		err = f.wait(stop)
+	}
 	x.bind, f.bind = f.bind, x.bind
 	if err != nil {
 		return err
@@ -181,6 +185,23 @@ func (f *Frozen) Run(in, out []unsafe.Pointer) error {
 	}
 	x.Runs++
 	f.Plan.Runs++
+	return nil
+}
+
+// wait waits for the devices that the results are read from.
+func (f *Frozen) wait(stop *device.Stop) error {
+	for k := range f.outs {
+		q := &f.outs[k]
+		if q.window != nil || q.bytes == 0 {
+			continue
+		}
+		if err := q.pool.Dev.Wait(q.pool.Dev.Submitted(), f.x.Timeout, stop.Asked); err != nil {
+			if stop.Asked() {
+				return device.ErrStopped
+			}
+			return err
+		}
+	}
 	return nil
 }
 

@@ -129,9 +129,14 @@ func along(v view, shape []int64, dim int) view {
 
 // product adds the product of two constants of this type and shape.
 func (c *copier) product(a, b view, shape []int64, like *ir.Aval, from int) view {
+	return c.combined(prim.Known.Mul, a, b, shape, like, from)
+}
+
+// combined adds a node that combines two constants of this type and shape.
+func (c *copier) combined(primitive op.PrimID, a, b view, shape []int64, like *ir.Aval, from int) view {
 	a.ref, b.ref = c.refs[a.ref], c.refs[b.ref]
 	l := ir.DenseLayout(shape)
-	c.add(prim.Known.Mul, nil, 1, ir.InternAval(like.DType, like.Device, l), from, []view{a, b})
+	c.add(primitive, nil, 1, ir.InternAval(like.DType, like.Device, l), from, []view{a, b})
 	return view{ref: program.NodeRef(len(c.to.Nodes) - 1), layout: l}
 }
 

@@ -173,3 +173,78 @@ func TestFactorsOfChannelsGoIntoTheWeights(t *testing.T) {
 		assert.Same(t, p, Scales(p, args), name)
 	}
 }
+
+// Two constants of channels that are added one after the other are added first.
+func TestShiftsOfChannelsAreAddedOnce(t *testing.T) {
+	for name, text := range map[string]string{
+		"after a factor": normed,
+		"constant first": strings.Replace(normed, "add %3 $4[2,4,3,3](0,1,0,0)", "add $4[2,4,3,3](0,1,0,0) %3", 1),
+	} {
+		out := Shifts(Scales(parsed(t, text), 1), 1)
+		_, rest, _ := Split(out, 1)
+		text := checked(t, rest)
+		assert.Equal(t, 1, strings.Count(text, "add"), "%s: %s", name, text)
+		assert.NotContains(t, text, "mul", name)
+	}
+	const plain = `input $0 : f32[2,4,3,3]
+constant $1 : f32[4]
+constant $2 : f32[4]
+%0 = neg $0 : f32[2,4,3,3]
+%1 = add %0 $1[2,4,3,3](0,1,0,0) : f32[2,4,3,3]
+%2 = add %1 $2[2,4,3,3](0,1,0,0) : f32[2,4,3,3] live
+return %2
+`
+	assert.NotSame(t, parsed(t, plain), Shifts(parsed(t, plain), 1))
+	_, rest, _ := Split(Shifts(parsed(t, plain), 1), 1)
+	assert.Equal(t, 1, strings.Count(checked(t, rest), "add"))
+	for name, edit := range map[string][2]string{
+		"someone reads the first sum":     {"return %2", "%3 = neg %1 : f32[2,4,3,3] live\nreturn %2 %3"},
+		"the shift varies along a row":    {"add %1 $2[2,4,3,3](0,1,0,0)", "add %1 $2[2,4,3,3](0,0,1,0)"},
+		"a shift that a caller gives":     {"constant $1", "input $1"},
+		"integers, whose sums wrap apart": {"", ""},
+	} {
+		text := strings.Replace(plain, edit[0], edit[1], 1)
+		args := 1
+		if strings.Contains(text, "input $1") {
+			args = 2
+		}
+		if edit[0] == "" {
+			text = strings.ReplaceAll(plain, "f32", "i32")
+		}
+		p := parsed(t, text)
+		assert.Same(t, p, Shifts(p, args), name)
+	}
+}
+
+// framed is a convolution of a value that zeros surround: one row above, one column on each side.
+const framed = `input $0 : f32[1,2,4,4]
+constant $1 : f32[3,2,3,3]
+%0 = fill{7,0,1,2,5,6} 0 : f32[1,2,5,6]
+%1 = strided_scatter{[1,2,4,4](60,30,6,1)} %0 $0 7 : f32[1,2,5,6]
+%2 = conv{2,3,3,1,1,0,1,1,1,1,1,3,5,1} %1 $1 : f32[1,3,3,5] live
+return %2
+`
+
+func TestZerosAroundTheInputOfAConvolutionBecomePadding(t *testing.T) {
+	out := Pads(parsed(t, framed), 1)
+	text := checked(t, out)
+	assert.Contains(t, text, "conv{2,3,3,1,1,1,2,1,1,1,1,3,5,1} $0 $1", "padding of 0, 1 and zeros of 1, 1")
+	assert.Len(t, out.Nodes, 1)
+	for name, edit := range map[string][2]string{
+		"someone reads the padded value": {"return %2", "%3 = neg %1 : f32[1,2,5,6] live\nreturn %2 %3"},
+		"it lies within ones":            {"} 0 : f32[1,2,5,6]", "} 1 : f32[1,2,5,6]"},
+		"channels of zeros": {framed[strings.Index(framed, "input"):strings.Index(framed, "%2")],
+			`input $0 : f32[1,1,5,6]
+constant $1 : f32[3,2,3,3]
+%0 = fill{7,0,1,2,5,6} 0 : f32[1,2,5,6]
+%1 = strided_scatter{[1,1,5,6](60,30,6,1)} %0 $0 30 : f32[1,2,5,6]
+`},
+		"every other column":   {"[1,2,4,4](60,30,6,1)} %0 $0 7", "[1,2,4,3](60,30,6,2)} %0 $0[1,2,4,3](32,16,4,1) 7"},
+		"zeros between inputs": {"conv{2,3,3,1,1,0,1,1,1,1,1,3,5,1}", "conv{2,3,3,1,1,0,1,1,1,2,2,3,5,1}"},
+	} {
+		text := strings.Replace(framed, edit[0], edit[1], 1)
+		require.NotEqual(t, framed, text, name)
+		p := parsed(t, text)
+		assert.Same(t, p, Pads(p, 1), name)
+	}
+}

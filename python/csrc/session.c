@@ -6,6 +6,7 @@
 #include "flush.h"
 #include "tensor.h"
 #include "torchlette.h"
+#include "wait.h"
 
 static const char capsule_name[] = "torchlette.session";
 
@@ -175,12 +176,22 @@ static ports *bound(PyObject *capsule, PyObject *inputs, PyObject *outputs) {
     return NULL;
 }
 
-static int run(ports *p) {
-    int32_t status;
+/* Runs a session on its bound values or, with prepare, describes the outputs. A signal handler that raises an exception
+ * ends it early. When it returns, nothing uses the values any more. */
+static int run(ports *p, int32_t prepare) {
+    uint64_t pending = 0;
+    int32_t status, stop = 0;
     Py_BEGIN_ALLOW_THREADS;
-    status = tl_session_run_into(p->session, p->values, p->n_in, p->values + p->n_in, p->n_out);
+    status = tl_session_begin(
+        p->session, p->values, p->n_in, p->values + p->n_in, p->n_out, prepare, TL_SLICE_NS, &pending);
     Py_END_ALLOW_THREADS;
-    return check_status(status);
+    while (status == TL_PENDING) {
+        stop = PyErr_CheckSignals() < 0;
+        Py_BEGIN_ALLOW_THREADS;
+        status = tl_session_wait(pending, stop, TL_SLICE_NS);
+        Py_END_ALLOW_THREADS;
+    }
+    return stop ? -1 : check_status(status);
 }
 
 /* _session_prepare(session, inputs): dtype and shape of each output for inputs like these. */
@@ -194,11 +205,7 @@ static PyObject *py_session_prepare(PyObject *self, PyObject *args) {
     if (p == NULL) {
         return NULL;
     }
-    int32_t status, n = 0;
-    Py_BEGIN_ALLOW_THREADS;
-    status = tl_session_prepare(p->session, p->values, p->n_in, p->values + p->n_in, p->n_out, &n);
-    Py_END_ALLOW_THREADS;
-    PyObject *list = check_status(status) < 0 ? NULL : PyList_New(p->n_out);
+    PyObject *list = run(p, 1) < 0 ? NULL : PyList_New(p->n_out);
     for (int32_t k = 0; list != NULL && k < p->n_out; k++) {
         tl_session_value *v = &p->values[p->n_in + k];
         PyObject *shape = PyTuple_New(v->rank), *entry = NULL;
@@ -225,7 +232,7 @@ static PyObject *py_session_run(PyObject *self, PyObject *args) {
         return NULL;
     }
     ports *p = bound(capsule, inputs, outputs);
-    int status = p == NULL ? -1 : run(p);
+    int status = p == NULL ? -1 : run(p, 0);
     if (p != NULL) {
         ports_free(p);
     }
@@ -250,7 +257,7 @@ static PyObject *py_session_bind(PyObject *self, PyObject *args) {
 static PyObject *py_session_run_bound(PyObject *self, PyObject *capsule) {
     (void)self;
     ports *p = ports_of(capsule);
-    return p == NULL || run(p) < 0 ? NULL : Py_NewRef(Py_None);
+    return p == NULL || run(p, 0) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 PyMethodDef session_functions[] = {

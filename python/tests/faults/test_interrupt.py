@@ -267,6 +267,133 @@ def test_a_single_long_step_is_stopped_inside():
     """)
 
 
+SESSION = """
+import torchlette
+from torchlette.export import Dim, export, export_training
+
+class Long(torchlette.nn.Module):
+    def forward(self, x):
+        for _ in range(LONG):
+            x = (x @ b) * 0.03
+        return x.sum(1)
+
+def session(module=None, length=N):
+    dims = ({0: Dim("n", max=2 * N)},)
+    example = torchlette.ones(length, N, device=DEVICE)
+    program = export(module or Long(), (example,), dynamic_shapes=dims)
+    return torchlette.InferenceSession(program, device=DEVICE)
+"""
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_a_session_is_interrupted_and_goes_on(bound):
+    run(
+        SESSION
+        + f"""
+    s, x, little = session(), np.ones((N, N), np.float32), np.ones((2, N), np.float32)
+    want = s.run(None, {{"x": little}})[0]
+    binding = s.io_binding()
+    binding.bind_input("x", x)
+    work = (lambda: s.run_with_iobinding(binding)) if {bound} else (lambda: s.run(None, {{"x": x}}))
+    for _ in range(2):
+        stopped_by(work)
+        assert np.array_equal(s.run(None, {{"x": little}})[0], want)
+    """
+    )
+
+
+def test_a_session_whose_constants_take_long_is_interrupted_while_it_folds_them():
+    run(
+        SESSION
+        + """
+    class Folds(torchlette.nn.Module):
+        def forward(self, x):
+            return x[:, :1] + products(LONG).sum()
+    s = session(Folds())
+    x = {"x": np.ones((2, N), np.float32)}
+    stopped_by(lambda: s.run(None, x))
+    stopped_by(lambda: s.run(None, x), after=0.1)
+    """
+    )
+
+
+def test_a_thread_that_waits_for_a_session_of_another_is_interrupted():
+    run(
+        SESSION
+        + """
+    s, x, results = session(), np.ones((N // 8, N), np.float32), []
+    other = threading.Thread(target=lambda: results.append(s.run(None, {"x": x})))
+    other.start()
+    time.sleep(0.05)
+    def work():
+        while True:
+            s.run(None, {"x": x})
+    stopped_by(work, after=0.1)
+    other.join()
+    assert np.array_equal(results[0][0], s.run(None, {"x": x})[0]), "the other thread's run goes on"
+    """
+    )
+
+
+def test_a_session_whose_loop_values_end_is_interrupted():
+    run(
+        SESSION
+        + """
+    class Endless(torchlette.nn.Module):
+        def forward(self, x):
+            return torchlette.lax.while_loop(lambda c: c[0, 0] > 0, lambda c: c * 1.0, x)
+    s = session(Endless(), 2)
+    stop = {"x": np.full((2, N), -1, np.float32)}
+    assert s.run(None, stop)[0][0, 0] == -1
+    s.run(None, stop)
+    stopped_by(lambda: s.run(None, {"x": np.ones((2, N), np.float32)}))
+    assert s.run(None, stop)[0][0, 0] == -1
+    """
+    )
+
+
+def test_a_session_whose_handler_runs_it_too_goes_on():
+    run(
+        SESSION
+        + """
+    s, x, seen = session(), {"x": np.ones((N // 8, N), np.float32)}, []
+    want = s.run(None, x)[0]
+    signal.signal(signal.SIGINT, lambda *_: seen.append(s.run(None, {"x": x["x"][:2]})[0]))
+    signal_after(0.05)
+    for _ in range(3):
+        assert np.array_equal(s.run(None, x)[0], want)
+    assert len(seen) == 1
+    """
+    )
+
+
+def test_a_training_session_is_interrupted_and_takes_each_step_once():
+    run(
+        SESSION
+        + """
+    net = torchlette.nn.Sequential(
+        torchlette.nn.Linear(512, 1024), torchlette.nn.ReLU(), torchlette.nn.Linear(1024, 512))
+    x = torchlette.ones(2048, 512)
+    opt = torchlette.optim.AdamW(net.parameters(), lr=1e-3)
+    program = export_training(net, lambda net, x: net(x).square().mean(), opt, (x,))
+    def train(interrupted):
+        s, losses = torchlette.TrainingSession(program), []
+        for _ in range(4):
+            sent = signal_after(0.02) if interrupted else None
+            try:
+                loss = s.step(x)
+                time.sleep(0.3 if interrupted else 0)
+            except KeyboardInterrupt:
+                pass
+            losses.append(s.numbers["optimizer.state.0.step"])
+        return losses, [t.numpy() for t in s.state_dict().values()]
+    (l0, p0), (l1, p1) = train(False), train(True)
+    assert l0 == l1, (l0, l1)
+    assert all(np.array_equal(u, v) for u, v in zip(p0, p1))
+    """
+    )
+
+
 @pytest.mark.parametrize("device", ["wgpu"], indirect=True)
 def test_a_gpu_is_not_given_the_rest(device):
     run(
