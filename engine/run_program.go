@@ -54,10 +54,21 @@ func (e *Engine) runInside(r *ProgramRun) (outs []Out, err *ir.Error) {
 	if err := e.bindRun(r); err != nil {
 		return nil, err
 	}
-	if err = e.stepsOf(r); err == nil && r.at < len(r.Function.Steps) {
+	if err = e.stepsInside(r); err == nil && r.at < len(r.Function.Steps) {
 		err = ir.Errorf(ir.ErrNotImplemented, "the program walks backward")
 	}
 	return e.endInside(r, r.located(err))
+}
+
+// stepsInside is stepsOf with the errors that operators panic with.
+func (e *Engine) stepsInside(r *ProgramRun) (err *ir.Error) {
+	defer func() {
+		if x := recover(); x != nil {
+			e.mend(x)
+			err = caught(x)
+		}
+	}()
+	return e.stepsOf(r)
 }
 
 // located names the step that failed.

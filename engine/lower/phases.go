@@ -24,7 +24,7 @@ const maxPhases = 64
 // phasesAlong lists the phases of dim d of w: one where no zeros are between elements.
 func phasesAlong(w *op.Windows, d int) []phase {
 	base, stride, dilation, lo, taps := w.Base[d], w.Stride[d], w.Dilation[d], w.Lo[d], w.Kernel[d]
-	period, every := base/common(base, stride), base/common(base, dilation)
+	period, every := period(w, d), base/common(base, dilation)
 	var list []phase
 	for r := range min(period, w.Out[d]) {
 		tap := int64(0)
@@ -44,6 +44,9 @@ func phasesAlong(w *op.Windows, d int) []phase {
 	return list
 }
 
+// period is after how many positions along dim d the phases of w repeat.
+func period(w *op.Windows, d int) int64 { return w.Base[d] / common(w.Base[d], w.Stride[d]) }
+
 // common is the greatest common divisor of positive numbers.
 func common(a, b int64) int64 {
 	for b != 0 {
@@ -54,13 +57,17 @@ func common(a, b int64) int64 {
 
 // phasesOf lists the phases of each dim of w; nil where there is one in all, or too many.
 func phasesOf(w *op.Windows) [][]phase {
-	list, n := make([][]phase, len(w.Kernel)), 1
+	list, n := make([][]phase, len(w.Kernel)), int64(1)
+	for d := range list {
+		if n *= min(period(w, d), w.Out[d]); n > maxPhases {
+			return nil
+		}
+	}
+	if !slices.ContainsFunc(w.Base, func(b int64) bool { return b > 1 }) {
+		return nil
+	}
 	for d := range list {
 		list[d] = phasesAlong(w, d)
-		n *= len(list[d])
-	}
-	if n > maxPhases || !slices.ContainsFunc(w.Base, func(b int64) bool { return b > 1 }) {
-		return nil
 	}
 	return list
 }

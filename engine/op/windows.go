@@ -34,6 +34,18 @@ func WindowsOf(attr []int64) (w Windows, rest []int64) {
 	return w, attr
 }
 
+// Steps reports that strides, dilations and distances of input elements are positive, as kernels divide by them.
+func (w *Windows) Steps() bool {
+	for _, l := range [][]int64{w.Stride, w.Dilation, w.Base} {
+		for _, n := range l {
+			if n < 1 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // Far reports windows so large that positions could overflow; no tensor has that size.
 func (w *Windows) Far() bool {
 	const limit = 1 << 40

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchlette import _C
 from torchlette._runtime import dtype_table
+from torchlette._runtime.errors import OutOfMemoryError
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -98,7 +99,10 @@ class _Opened:
             if len(self._made) >= _MAX_SHAPES:
                 self._made.clear()
             self._made[key] = made
-        return tuple([np.empty(shape, dtype) for dtype, shape in made])
+        try:
+            return tuple([np.empty(shape, dtype) for dtype, shape in made])
+        except (MemoryError, ValueError) as exc:  # NumPy's ValueError: more bytes than an address can count
+            raise OutOfMemoryError(f"session: no memory for the outputs, whose shapes are {made}: {exc}") from None
 
 
 class _ByShape:

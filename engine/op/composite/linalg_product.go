@@ -65,22 +65,23 @@ func evalMatrixPower(a *op.Args) []op.Val {
 	if n == 0 {
 		return a.Ret(attached(b, x, eyeLike(b, x, leading(x), x.Shape()[len(x.Shape())-1])))
 	}
+	power := uint64(n)
 	if n < 0 {
 		x, _ = inverse(b, squareOf("linalg.inv", x), prim.FailInv)
-		n = -n
+		power = -power // also that of the smallest int
 	}
-	if n == 1 {
+	if power == 1 {
 		return a.Ret(prim.Copy(b, x))
 	}
 	var y op.Val
 	x = lowered(a, x)
-	for ; n > 0; n /= 2 {
-		if n%2 == 1 && y.Kind == op.None {
+	for ; power > 0; power /= 2 {
+		if power%2 == 1 && y.Kind == op.None {
 			y = x
-		} else if n%2 == 1 {
+		} else if power%2 == 1 {
 			y = matrix(b, y, x, none)
 		}
-		if n > 1 {
+		if power > 1 {
 			x = matrix(b, x, x, none)
 		}
 	}
@@ -296,11 +297,10 @@ func registerBuilt() {
 				fail(ir.ErrRuntime, "N must be greater than 1.")
 			}
 			x = cast(b, x, sumType(x, ir.InvalidDType))
-			powers := []op.Val{prim.Unsqueeze(b, prim.OnesLike(b, x), -1)}
-			for p := x; int64(len(powers)) < n; p = prim.Mul(b, p, x) {
-				powers = append(powers, prim.Unsqueeze(b, p, -1))
-			}
-			return a.Ret(prim.Cat(b, powers, -1))
+			ones, x := prim.Unsqueeze(b, prim.OnesLike(b, x), -1), prim.Unsqueeze(b, x, -1)
+			powers := prim.Scan(b, prim.Expand(b, x, append(slices.Clone(x.Shape()[:len(x.Shape())-1]), n-1)),
+				int64(len(x.Shape())-1), prim.ScanProd)
+			return a.Ret(prim.Cat(b, []op.Val{ones, powers}, -1))
 		},
 	})
 }

@@ -2,6 +2,7 @@ package composite
 
 import (
 	"math"
+	"slices"
 
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/prim"
@@ -163,11 +164,12 @@ func registerGammas() {
 				fail(ir.ErrRuntime, "p has to be greater than or equal to 1")
 			}
 			narrow := widen(b, x.DType(), &x)
-			y := prim.Special(b, op.FnLgamma, x)
-			for i := int64(1); i < p; i++ {
-				y = prim.Add(b, y, prim.Special(b, op.FnLgamma, prim.Add(b, x, op.FloatVal(-float64(i)/2))))
-			}
-			return a.Ret(narrow(prim.Add(b, y, op.FloatVal(float64(p*(p-1))/4*math.Log(math.Pi)))))
+			halves := prim.Iota(b, op.FloatVal(0), op.FloatVal(-0.5), x.DType(), x.Device(), p)
+			last := int64(len(x.Shape()))
+			shape := append(slices.Clone(x.Shape()), p)
+			x = prim.Add(b, prim.Expand(b, prim.Unsqueeze(b, x, last), shape), prim.Expand(b, halves, shape))
+			y := prim.Sum(b, prim.Special(b, op.FnLgamma, x), []int64{last})
+			return a.Ret(narrow(prim.Add(b, y, op.FloatVal(float64(p)*float64(p-1)/4*math.Log(math.Pi)))))
 		},
 	})
 }

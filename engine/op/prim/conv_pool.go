@@ -79,6 +79,10 @@ func convInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error
 	if win.Far() {
 		return nil, windowsFar()
 	}
+	if groups < 1 || !win.Steps() {
+		return nil, ir.Errorf(ir.ErrRuntime, "conv: groups, strides and dilations must be positive: got %d groups, strides "+
+			"of %s and dilations of %s", groups, ir.ShapeString(win.Stride), ir.ShapeString(win.Dilation))
+	}
 	if d := in[0].DType(); (d == ir.Bool || d == ir.U32) && ir.Numel(in[0].Shape()) > 0 {
 		return nil, notImplemented("conv", d)
 	}
@@ -148,6 +152,10 @@ func windowInfer(index bool) inferFunc {
 		x := in[0].Shape()
 		if win.Far() {
 			return nil, windowsFar()
+		}
+		if !win.Steps() {
+			return nil, ir.Errorf(ir.ErrRuntime, "windows: strides and dilations must be positive: got strides of %s and "+
+				"dilations of %s", ir.ShapeString(win.Stride), ir.ShapeString(win.Dilation))
 		}
 		if d := in[0].DType(); d == ir.Bool || d == ir.U32 {
 			return nil, notImplemented("pool", d)

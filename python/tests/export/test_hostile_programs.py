@@ -6,6 +6,7 @@ import random
 import re
 import zipfile
 
+import numpy as np
 import pytest
 
 import torchlette as tl
@@ -132,3 +133,48 @@ def test_results_of_a_step_that_differ_from_the_program_are_released(damage, tmp
     for _ in range(20):
         message = refused(text_file(tmp_path / "p", json.dumps(spec)))
         assert re.search("result 0 is|the operator gave 3 results", message), message
+
+
+MINUS, HUGE = -(1 << 63), 1 << 45
+#: A call, an argument of its step with what a stranger makes of it, and the error of a session on it; None: it runs.
+ABSURD = {
+    "stride": (lambda x: tl.nn.functional.conv_transpose1d(x, tl.ones(4, 64, 3)), "stride", [1 << 35], "memory"),
+    "padding": (lambda x: tl.nn.functional.conv1d(x, tl.ones(64, 4, 3)), "padding", [1 << 38], "memory"),
+    "dilation": (lambda x: tl.nn.functional.conv1d(x, tl.ones(64, 4, 3)), "dilation", [0], "dilation"),
+    "groups": (lambda x: tl.nn.functional.conv1d(x, tl.ones(64, 4, 3)), "groups", 0, "groups"),
+    "power": (lambda x: tl.linalg.matrix_power(tl.eye(4) + 0 * x[0, :4, :4], 3), "n", MINUS, None),
+    "powers": (lambda x: tl.linalg.vander(x[0]), "N", HUGE, "memory"),
+    "size": (lambda x: x.new_zeros(2), "size", [HUGE], "memory"),
+    "sizes": (lambda x: x.new_zeros(2, 3), "size", [HUGE, HUGE], "large|overflow"),
+}
+
+
+@pytest.mark.parametrize("name", ABSURD)
+def test_absurd_arguments_of_operators_are_refused(name, tmp_path):
+    call, argument, value, text = ABSURD[name]
+    good = export(call, (tl.ones(8, 4, 16),))
+    spec = copy.deepcopy(good.spec)
+    changed = next(s for s in reversed(forward(spec)["steps"]) if argument in s["args"])
+    changed["args"][argument] = value
+    save(good, tmp_path / "p")
+    weights = zipfile.ZipFile(tmp_path / "p").read("weights.safetensors")
+    path = text_file(tmp_path / "absurd", json.dumps(spec), weights)
+
+    def run():
+        session = tl.InferenceSession(path, threads=1)
+        return session.run(None, {a.name: np.ones(a.shape, np.float32) for a in session.get_inputs()})
+
+    if text is None:
+        run()
+        return
+    with pytest.raises((tl.TorchletteError, *ITSELF), match=text) as info:
+        run()
+    assert not isinstance(info.value, tl.errors.InternalError)
+
+
+def test_a_large_dimension_of_mvlgamma_is_recorded_in_few_steps(tmp_path):
+    good = export(lambda x: tl.mvlgamma(x, 3), (tl.full((3,), 4.0),))
+    spec = copy.deepcopy(good.spec)
+    step(spec)["args"]["p"] = 1 << 40
+    save(good, tmp_path / "p")
+    load(text_file(tmp_path / "absurd", json.dumps(spec), b"")).module()(tl.full((3,), 4.0))
