@@ -287,6 +287,7 @@ def test_mutated_pt2_files(archive, tmp_path):
         (tmp_path / "m.pt2").write_bytes(data)
         check(torchlette.export.load, tmp_path / "m.pt2", refused=False)
         read += 1
+    print(f"{read} mutated files")
     assert read > 10
 
 
@@ -315,6 +316,7 @@ def test_mutated_onnx_files(tmp_path):
         (tmp_path / "m.onnx").write_bytes(mutated_bytes(data, rng))
         check(torchlette.onnx.load, tmp_path / "m.onnx", refused=False)
         read += 1
+    print(f"{read} mutated files")
     assert read > 10
 
 
@@ -363,5 +365,6 @@ def test_mutated_programs_with_loops(tmp_path):
         done = []
         check(lambda p, done=done: done.append(load_and_record(p)), path, refused=False)
         read, kept = read + 1, kept + len(done)
+    print(f"{read} mutated files, of which {kept} are read")
     assert read > 10
     assert 0 < kept < read

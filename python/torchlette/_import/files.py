@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import mmap
 import os
 import pickle
 import zipfile
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from torchlette._runtime.errors import InvalidValueError, NotSupportedError, OutOfMemoryError, TorchletteError
+from torchlette.io.mapped import LEAST_BYTES, map_file
 
 __all__ = ["Archive", "damaged", "explained", "parse_json", "unsupported"]
 
@@ -81,6 +83,8 @@ class Archive:
     def __init__(self, file: BinaryIO) -> None:
         """Read the list of entries."""
         self._size = file.seek(0, os.SEEK_END)
+        self._file = file
+        self._mapped: mmap.mmap | None = None
         try:
             self._zip = zipfile.ZipFile(file, "r")
         except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as exc:
@@ -111,6 +115,24 @@ class Archive:
             return self._zip.read(entry)
         except (zipfile.BadZipFile, EOFError, NotImplementedError) as exc:
             raise damaged(f"the entry {name!r} is wrong: {exc}") from exc
+
+    def elements(self, name: str) -> bytes | memoryview:
+        """Return the bytes of an entry, in the pages of the mapped file where it is large."""
+        entry = self._entries.get(name)
+        if entry is None or entry.file_size < LEAST_BYTES or entry.compress_type != zipfile.ZIP_STORED:
+            return self.read(name)
+        if self._mapped is None:
+            self._mapped = map_file(self._file)
+        if self._mapped is None:
+            return self.read(name)
+        data, at = memoryview(self._mapped), entry.header_offset
+        head = data[at : at + 30]
+        if len(head) < 30 or head[:4] != b"PK\3\4" or entry.flag_bits & 1:
+            return self.read(name)
+        start = at + 30 + int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
+        if start + entry.file_size > len(data):
+            raise damaged(f"the entry {name!r} is outside of the file")
+        return data[start : start + entry.file_size]
 
     def json(self, name: str) -> Any:
         """Return the value of an entry of JSON."""

@@ -30,6 +30,7 @@ from torchlette._import.nests import Nest
 from torchlette._import.pt2_graph import DEVICE, Nodes, dtype_of
 from torchlette._import.recording import recording
 from torchlette.autograd.grad_mode import no_grad
+from torchlette.io.mapped import tensor_over
 from torchlette.nn.modules.module import Module
 
 __all__ = ["Pt2Module", "load", "read_module"]
@@ -67,9 +68,9 @@ class _Tensors:
     def _storage(self, path: str, meta: dict[str, Any]) -> Tensor:
         dtype = dtype_of(meta["dtype"])
         if (path, dtype) not in self._flat:
-            data = self._archive.read(path)
+            data = self._archive.elements(path)
             count = len(data) // dtype.itemsize
-            self._flat[path, dtype] = _C._frombytes(data[: count * dtype.itemsize], dtype, [count], _C.device("cpu"))
+            self._flat[path, dtype] = tensor_over(data[: count * dtype.itemsize], dtype, [count])
         return self._flat[path, dtype]
 
 
@@ -210,7 +211,7 @@ class Pt2Module(Module):
         if any(type(ref) is Ref and ref in self._numbers for ref in self._results):
             raise unsupported("a result of the graph is a number that depends on sizes")
         with recording():
-            program = from_callable(self, specs, self.output_names())
+            program = from_callable(self, specs, self.output_names(), copies=False)
         places = {spec.name: i for i, spec in enumerate(specs)}
         leaves = [
             {"tensor": places[name]} if name in places else {"plain": constant} for name, constant in self._inputs

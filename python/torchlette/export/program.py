@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from torchlette import _C
@@ -294,13 +294,27 @@ def export(
     return _exported(mod, args, names, kwargs, declared(args, names, kwargs, dynamic_shapes), None)
 
 
-def from_callable(fn: Any, inputs: Sequence[InputSpec], output_names: Sequence[str]) -> ExportedProgram:
+def own(tensors: Iterable[_C.Tensor]) -> list[_C.Tensor]:
+    """Return the tensors of a program whose module nobody else has: no copies, but of elements that another one has."""
+    found, seen = [], set[int]()
+    for t in tensors:
+        t = t.detach().contiguous().requires_grad_(t.requires_grad) if t.data_ptr() not in seen else constant(t)
+        seen.add(t.data_ptr())
+        found.append(t)
+    return found
+
+
+def from_callable(
+    fn: Any, inputs: Sequence[InputSpec], output_names: Sequence[str], *, copies: bool = True
+) -> ExportedProgram:
     """Record a function of tensors as a program with these inputs; importers of other formats use it.
 
     Args:
         fn: A module or function that takes the inputs in order, and returns a tensor or a sequence of tensors.
         inputs: Names, dtypes and shapes; a name of a dim stands for any size, a :class:`Dim` for its range.
         output_names: The names of the results.
+        copies: Whether the program has copies of the tensors that the function reads. Without, nobody else may write to
+            them.
 
     Returns:
         The program.
@@ -311,7 +325,7 @@ def from_callable(fn: Any, inputs: Sequence[InputSpec], output_names: Sequence[s
         tensors, dynamic = _example(inputs, scale)
         dims = declared(tensors, names, {}, dynamic)
         try:
-            return _exported(fn, tuple(tensors), names, {}, dims, list(output_names))
+            return _exported(fn, tuple(tensors), names, {}, dims, list(output_names), copies=copies)
         except (ValueError, IndexError, RuntimeError) as exc:
             if isinstance(exc, (NotImplementedError, MemoryError)) or not dims.dims:
                 raise
@@ -342,7 +356,14 @@ def _example(inputs: Sequence[InputSpec], scale: int) -> tuple[list[_C.Tensor], 
 
 
 def _exported(
-    mod: Any, args: tuple[Any, ...], names: list[str], kwargs: dict[str, Any], dims: Any, output_names: list[str] | None
+    mod: Any,
+    args: tuple[Any, ...],
+    names: list[str],
+    kwargs: dict[str, Any],
+    dims: Any,
+    output_names: list[str] | None,
+    *,
+    copies: bool = True,
 ) -> ExportedProgram:
     leaves: list[_C.Tensor] = []
     labels: list[str] = []
@@ -405,7 +426,8 @@ def _exported(
         "functions": {FORWARD: function},
         "python": nests,
     }
-    return ExportedProgram(spec, [constant(t) for _, _, t in listed])
+    tensors = [t for _, _, t in listed]
+    return ExportedProgram(spec, [constant(t) for t in tensors] if copies else own(tensors))
 
 
 def _unique(names: list[str]) -> list[str]:

@@ -42,7 +42,7 @@ def tensor_over(data: Any, dtype: Any, shape: Iterable[int]) -> _C.Tensor:
     """Return a tensor on the CPU over a part of a mapping, which it keeps. Small parts and unaligned ones are copied.
 
     Args:
-        data: A memoryview of bytes: the elements.
+        data: The elements: a memoryview of bytes of a mapping, or bytes, which are copied.
         dtype: Of the elements.
         shape: Sizes.
 
@@ -50,8 +50,8 @@ def tensor_over(data: Any, dtype: Any, shape: Iterable[int]) -> _C.Tensor:
         ValueError: The shape wants another number of bytes.
     """
     shape = tuple(shape)
-    fits = len(data) == math.prod(shape) * dtype.itemsize and _C._address(data) % dtype.itemsize == 0
-    if fits and len(data) >= LEAST_BYTES:
+    large = isinstance(data, memoryview) and not data.readonly and len(data) >= LEAST_BYTES
+    if large and len(data) == math.prod(shape) * dtype.itemsize and _C._address(data) % dtype.itemsize == 0:
         return _C._from_memory(data, dtype, shape, None, 0, True)
     return _C._frombytes(data, dtype, shape, _C.device("cpu"))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from torchlette._import.files import damaged, explained
+from torchlette.io.mapped import map_file
 from torchlette.onnx.graph import OnnxModule
 from torchlette.onnx.model import read_model
 from torchlette.onnx.tensors import Files
@@ -20,7 +20,7 @@ def read_module(path: str | os.PathLike[str]) -> OnnxModule:
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             raise damaged("it is empty")
-        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        data = map_file(file) or file.read()
     with explained("onnx.load"):
         return OnnxModule(read_model(memoryview(data)), Files(os.path.dirname(os.path.abspath(path))))
 

@@ -406,7 +406,7 @@ class OnnxModule(Module):
             raise ValueError(f"onnx.load: fixed: no dims and no inputs without dims: {sorted(unknown)}")
         try:
             with explained("onnx.load"), recording():
-                program = from_callable(self, specs, self.output_names)
+                program = from_callable(self, specs, self.output_names, copies=False)
         finally:
             self._fixed = {}
         python = program.spec["python"]

@@ -7,7 +7,6 @@ Python numbers, so that sizes are known when the graph is recorded.
 from __future__ import annotations
 
 import math
-import mmap
 import os
 import stat
 from array import array
@@ -17,6 +16,7 @@ from typing import Any
 from torchlette import _C
 from torchlette._import.files import damaged, unsupported
 from torchlette._runtime.dtype_table import KINDS, ONNX_NUMBERS
+from torchlette.io.mapped import map_file, tensor_over
 from torchlette.onnx.model import TensorData
 
 __all__ = ["CODES", "DTYPES", "HOST_LIMIT", "Files", "Host", "dtype_of", "host_or_tensor", "letter"]
@@ -106,7 +106,7 @@ def host_or_tensor(data: TensorData, files: Files) -> tuple[Tensor, Host | None]
             f"the tensor {data.name!r} has {len(raw)} bytes, its sizes {data.dims} and dtype want "
             f"{count * dtype.itemsize}"
         )
-    tensor = _C._frombytes(raw, dtype, data.dims, _C.device("cpu"))
+    tensor = tensor_over(raw, dtype, data.dims)
     host = None
     if count <= HOST_LIMIT and dtype not in (_C.float16, _C.bfloat16):
         values = array(letter(dtype))
@@ -196,7 +196,8 @@ class Files:
             found = os.fstat(file)
             if not stat.S_ISREG(found.st_mode):
                 raise damaged(f"the tensor {name!r} is in {location!r}, which is no file")
-            self._open[location] = mmap.mmap(file, 0, access=mmap.ACCESS_READ) if found.st_size else b""
+            with os.fdopen(os.dup(file), "rb") as opened:
+                self._open[location] = map_file(opened) or opened.read()
         finally:
             os.close(file)
         return self._open[location]
