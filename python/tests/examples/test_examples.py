@@ -82,3 +82,9 @@ def test_u_net_finds_noise() -> None:
 def test_a_random_language_model_generates() -> None:
     """The last line is the text of four beams."""
     assert last_number("generate", "--tokens", "6") == 4
+
+
+@pytest.mark.parametrize("lib", ["torchlette", "torch"])
+def test_an_exported_net_runs_without_pytorch_and_from_c(lib: str) -> None:
+    """The last line begins with how far the results are from the sine."""
+    assert last_number("export_and_run", "--lib", lib, "--steps", "200") < 0.2
