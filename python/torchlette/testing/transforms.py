@@ -135,7 +135,7 @@ def _jvp(lib: Any, f: Callable[[Any], Any], x: Any) -> Any:
 
 
 def _linearize(lib: Any, f: Callable[[Any], Any], x: Any) -> Any:
-    if lib.__name__ == "torch":  # whose linearize is no function of x to the transforms around it
+    if lib.__name__ == "torch":
         out, slope = lib.func.jvp(f, (x,), (x * 0.25 + 0.1,))
         return slope + out
     out, push = lib.func.linearize(f, x)
@@ -222,7 +222,9 @@ def generate(seed: int, depth: int = 4) -> Composition:
     levels = []
     for _ in range(rng.randint(1, depth)):
         steps = [(rng.choice(names), rng.randint(0, 99), rng.randint(0, 99)) for _ in range(rng.randint(1, 3))]
-        levels.append(Level(rng.choice(FORWARD if forward else list(TRANSFORMS)), rng.random() < 0.7, steps))
+        # The function that linearize gives is no function of the point to the transforms around it.
+        chosen = FORWARD if forward else [t for t in TRANSFORMS if not levels or t != "linearize"]
+        levels.append(Level(rng.choice(chosen), rng.random() < 0.7, steps))
     return Composition(levels)
 
 
