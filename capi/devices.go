@@ -28,6 +28,8 @@ func init() {
 		Stacks: func() bool { return getenv("TORCHLETTE_DEBUG") != "" },
 		State:  (*engine.State)(unsafe.Pointer(&C.tl_shared))})
 	engine.RegisterOption("num_threads", setThreads, func() string { return strconv.Itoa(threads()) })
+	engine.RegisterOption("flush_denormal", setFlush,
+		func() string { return strconv.Itoa(map[bool]int{true: 1}[pool.flushes]) })
 	engine.RegisterOption("autotune", setAutotune,
 		func() string { return strconv.Itoa(map[bool]int{true: 1}[autotune()]) })
 }
@@ -46,11 +48,23 @@ func planDebug() compile.Debug {
 	return d
 }
 
-// pool is the state of option num_threads: its value (0: the number of cores), and the CPU device once it is open. The
-// engine's lock guards it.
+// pool is the state of the options num_threads, 0 for the number of cores, and flush_denormal, and the CPU device once it
+// is open. The engine's lock guards it.
 var pool struct {
 	threads int
+	flushes bool
 	device  *cpu.Device
+}
+
+// setFlush sets the option flush_denormal.
+func setFlush(value string) error {
+	if value != "0" && value != "1" {
+		return fmt.Errorf("got %q, want 0 or 1", value)
+	}
+	if pool.flushes = value == "1"; pool.device != nil {
+		pool.device.FlushSubnormals(pool.flushes)
+	}
+	return nil
 }
 
 // setThreads sets the option num_threads.
@@ -157,7 +171,9 @@ func openHost(n int) (device.Host, error) {
 func openDevice(id ir.DeviceID) (device.Device, error) {
 	if id == ir.CPU {
 		d, err := openCPU()
-		pool.device, _ = d.(*cpu.Device)
+		if pool.device, _ = d.(*cpu.Device); pool.device != nil {
+			pool.device.FlushSubnormals(pool.flushes)
+		}
 		return d, err
 	}
 	return openGPU(id)

@@ -61,6 +61,7 @@ type Device struct {
 	sizes, shared []byte
 	dyn           []C.tl_dynpar
 
+	flushes   bool
 	profiling bool
 	times     []device.StepTime
 }
@@ -135,7 +136,18 @@ func (d *Device) SetThreads(n int) error {
 	}
 	C.tl_pool_free(d.pool)
 	d.pool = p
+	d.FlushSubnormals(d.flushes)
 	return nil
+}
+
+// FlushSubnormals sets whether kernels take subnormal numbers as 0 and give 0 in their place.
+func (d *Device) FlushSubnormals(on bool) {
+	d.flushes = on
+	flag := C.int(0)
+	if on {
+		flag = 1
+	}
+	C.tl_pool_flush(d.pool, flag)
 }
 
 // Threads is the number of threads of the pool, the caller included.

@@ -356,6 +356,11 @@ typedef void (*tl_job)(void *arg, int worker, int64_t begin, int64_t end);
 tl_pool *tl_pool_new(int threads);
 void tl_pool_free(tl_pool *);
 int tl_pool_threads(tl_pool *);
+// Sets whether kernels take subnormal numbers as 0 and give 0 in their place.
+void tl_pool_flush(tl_pool *, int on);
+// Sets the calling thread's floating-point mode to that of the pool, and returns the old one for tl_flush_end.
+uint64_t tl_flush_begin(tl_pool *);
+void tl_flush_end(uint64_t old);
 // Runs job over [0, n) in pieces of grain elements, which workers claim from a counter; the caller is worker 0. Returns
 // the end e of what was run: [0, e), where e is n unless a request to stop was seen.
 int64_t tl_parallel(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);

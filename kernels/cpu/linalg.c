@@ -113,8 +113,8 @@ static inline double angle(double y, double z, double *c, double *s) {
 #include "linalg_real.h"
 #include "linalg_spectral.h"
 
-#include "linalg_complex.h"
 #include "linalg_ldl.h"
+#include "linalg_complex.h"
 
 // e = exp(a) by scaling and squaring: exp(a) = exp(a / 2^s)^(2^s) with the norm of a / 2^s at most 1/2, where a Taylor
 // polynomial of 16 terms leaves less than one rounding (Moler and Van Loan, Nineteen Dubious Ways to Compute the
@@ -228,7 +228,7 @@ static void permute(factor *x, int64_t i) {
 
 static void one(factor *x, la_place *at, int64_t i, void *mem) {
 	if (x->f->op == LU_PERMUTATION) permute(x, i);
-	else if (x->f->option & PAIRS) complex_one(x, i, mem);
+	else if (x->f->option & PAIRS) complex_one(x, at, i, mem);
 	else if (in_float(x) && x->f->op <= QR) factor_one32(x, at, i, mem);
 	else if (in_float(x)) spectral_one32(x, at, i, mem);
 	else if (x->f->op <= QR) factor_one64(x, at, i, mem);

@@ -384,17 +384,19 @@ static int c_finite(const cplx *a, int64_t count) {
 	return 1;
 }
 
+#include "linalg_complex_ldl.h"
+
 // Numbers of scratch, of 8 bytes, for one matrix.
 static int64_t c_room(const factor *x) {
 	int64_t m = x->m, n = x->n, big = m > n ? m : n;
 	return 2 * (m * n + 3 * big * big + big * big + 8 * big + n * x->k);
 }
 
-static void complex_one(factor *x, int64_t i, cplx *a) {
+static void complex_one(factor *x, la_place *at, int64_t i, cplx *a) {
 	int64_t m = x->m, n = x->n, least = x->least, k = x->k, q = x->f->option & FULL ? m : least, bad = 0;
 	cplx *room = a + m * n;
 	c_in(x, 0, i, m * n, a);
-	if (x->f->op >= EIGH && !c_finite(a, m * n)) {
+	if (x->f->op >= EIGH && x->f->op != LDL && x->f->op != LDL_SOLVE && !c_finite(a, m * n)) {
 		bad = (int64_t)UINT32_MAX;
 		memset(a, 0, (size_t)(m * n) * sizeof(cplx));
 	}
@@ -445,6 +447,18 @@ static void complex_one(factor *x, int64_t i, cplx *a) {
 		break;
 	}
 	case SVD: c_svd_of(x, i, a); break;
+	case LDL:
+		bad = cldl_factor(at->pool, a, n, (x->f->option & HERMITIAN) != 0, ints(x, 1, i * n), room);
+		*ints(x, 2, i) = (int32_t)bad;
+		c_out(x, 0, i, n * n, a);
+		break;
+	case LDL_SOLVE: {
+		const int32_t *pivot = (const int32_t *)x->buf[2] + x->par[6] + i * n;
+		c_in(x, 1, i, n * k, room);
+		bad = cldl_solve(a, n, (x->f->option & HERMITIAN) != 0, pivot, room, k);
+		c_out(x, 0, i, n * k, room);
+		break;
+	}
 	case EIG: {
 		cplx *w = room + n * n, *v = w + n;
 		if (!c_eig(a, n, w, room, v)) bad = (int64_t)UINT32_MAX;

@@ -103,13 +103,19 @@ static void ldl_divide(const double *a, int64_t n, int64_t i, double *b, int64_t
 	}
 }
 
-// Solves L D L' X = B in place of b, whose n rows have k columns. Returns the number of the first pivot that is out of
-// range, from 1, or 0.
-static int64_t ldl_solve(const double *a, int64_t n, const int32_t *pivot, double *b, int64_t k) {
+// Returns the number of the first pivot that is out of range, from 1, or 0.
+static int64_t ldl_wrong(const int32_t *pivot, int64_t n) {
 	for (int64_t i = 0; i < n; i++) {
 		int64_t p = llabs((int64_t)pivot[i]);
 		if (p < 1 || p > n || (pivot[i] < 0 && (i + 1 == n || pivot[++i] >= 0))) return i + 1;
 	}
+	return 0;
+}
+
+// Solves L D L' X = B in place of b, whose n rows have k columns. Returns as ldl_wrong.
+static int64_t ldl_solve(const double *a, int64_t n, const int32_t *pivot, double *b, int64_t k) {
+	int64_t wrong = ldl_wrong(pivot, n);
+	if (wrong) return wrong;
 	for (int64_t i = 0, rows; i < n; i += rows) {
 		rows = 1 + (pivot[i] < 0);
 		ldl_swap_rows(b, k, i + rows - 1, llabs((int64_t)pivot[i]) - 1);

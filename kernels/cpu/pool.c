@@ -56,6 +56,7 @@ struct tl_pool {
 	_Atomic int cut;         // a request was seen
 	_Atomic int polled;      // weight of the polls since the last look at the clock; races may lose some
 	int64_t patience;        // nanoseconds; 0: the clock stops nothing
+	_Atomic int flushes;     // whether subnormal numbers count as 0
 	_Atomic int64_t began;   // the first look at the clock; 0 before
 	int64_t n, grain;
 	int polls;               // of the current loop: poll before each claim
@@ -121,6 +122,36 @@ int tl_stop_asked(tl_pool *p) { return asked(p, TLK_INSIDE); }
 
 int tl_stop_asked_between(tl_pool *p) { return asked(p, TLK_BETWEEN); }
 
+void tl_pool_flush(tl_pool *p, int on) { atomic_store_explicit(&p->flushes, on, memory_order_relaxed); }
+
+uint64_t tl_flush_begin(tl_pool *p) {
+	const int on = atomic_load_explicit(&p->flushes, memory_order_relaxed);
+	(void)on;
+#if defined(__x86_64__)
+	const uint64_t bits = 0x8040, old = __builtin_ia32_stmxcsr(); // flush to zero, denormals are zero
+	if (((old & bits) != 0) != (on != 0)) __builtin_ia32_ldmxcsr((unsigned)(on ? old | bits : old & ~bits));
+	return old;
+#elif defined(__aarch64__)
+	const uint64_t bits = (uint64_t)1 << 24; // FPCR.FZ
+	uint64_t old;
+	__asm__ volatile("mrs %0, fpcr" : "=r"(old));
+	if (((old & bits) != 0) != (on != 0)) __asm__ volatile("msr fpcr, %0" : : "r"(on ? old | bits : old & ~bits));
+	return old;
+#else
+	return 0;
+#endif
+}
+
+void tl_flush_end(uint64_t old) {
+#if defined(__x86_64__)
+	if (__builtin_ia32_stmxcsr() != old) __builtin_ia32_ldmxcsr((unsigned)old);
+#elif defined(__aarch64__)
+	__asm__ volatile("msr fpcr, %0" : : "r"(old));
+#else
+	(void)old;
+#endif
+}
+
 static void claim(tl_pool *p, int id) {
 	while (!p->polls || !tl_stop_asked(p)) {
 		int64_t b = atomic_fetch_add(&p->next, p->grain);
@@ -153,7 +184,10 @@ static void *work(void *v) {
 		// before it waits for active to fall to 0: so the caller never changes a loop under a worker.
 		atomic_fetch_add(&p->active, 1);
 		uint64_t now = atomic_load(&p->epoch);
-		if (now & 1) claim(p, s.id);
+		if (now & 1) {
+			tl_flush_begin(p);
+			claim(p, s.id);
+		}
 		seen = now;
 		atomic_fetch_sub(&p->active, 1);
 	}

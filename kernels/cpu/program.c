@@ -182,7 +182,9 @@ static int64_t run_loop(tl_step *s, tl_pool *pool, int isa, tl_fault *fault, int
 int64_t tl_run(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *fault,
 	int64_t *times, int32_t *stop, int64_t patience, tl_place *at) {
 	tl_watch(pool, stop, patience);
+	const uint64_t mode = tl_flush_begin(pool);
 	const int64_t rest = run_steps(p, pool, isa, offsets, scalars, fault, times, at);
+	tl_flush_end(mode);
 	tl_attend(pool, 0);
 	return rest;
 }

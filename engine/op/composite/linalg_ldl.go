@@ -41,19 +41,19 @@ func registerLDL() {
 			"P(2,2), torch.tensor([1, 2], dtype=torch.int32), T(3,1)", "P(2,2), T(2), T(2,1)"),
 		Eval: func(a *op.Args) []op.Val {
 			ld, pivots, y := a.Val(), a.Val(), a.Val()
-			return a.Ret(ldlSolve(a.B, ld, pivots, y))
+			return a.Ret(ldlSolve(a.B, ld, pivots, y, a.Bool()))
 		},
 	}, "linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor")
 }
 
-// ldlFactor reads the argument hermitian, which says nothing of real matrices.
+// ldlFactor reads the argument hermitian.
 func ldlFactor(a *op.Args, name string, check func() prim.Failure) (ld, pivots, status op.Val) {
 	x := squareOf(name, a.Val())
-	_ = a.Bool()
-	return prim.LDLFactor(a.B, x, check())
+	hermitian := a.Bool()
+	return prim.LDLFactor(a.B, x, hermitian, check())
 }
 
-func ldlSolve(b op.Builder, ld, pivots, y op.Val) op.Val {
+func ldlSolve(b op.Builder, ld, pivots, y op.Val, hermitian bool) op.Val {
 	const name = "torch.linalg.ldl_solve"
 	squareOf(name, ld)
 	if !pivots.DType().IsInt() {
@@ -76,5 +76,5 @@ func ldlSolve(b op.Builder, ld, pivots, y op.Val) op.Val {
 	n := s[len(s)-1]
 	sameBatch(b, &ld, &y)
 	pivots = expand(b, prim.Cast(b, pivots, ir.I32), slices.Concat(leading(ld), []int64{n}))
-	return prim.LDLSolve(b, ld, pivots, y)
+	return prim.LDLSolve(b, ld, pivots, y, hermitian)
 }

@@ -201,7 +201,7 @@ func condition(b op.Builder, x op.Val, p float64) op.Val {
 		if p == frobenius || p == nuclear {
 			squareOf("linalg.cond", x)
 		}
-		return prim.Zeros(b, x.DType(), x.Device(), leading(x))
+		return prim.Zeros(b, x.DType().Real(), x.Device(), leading(x))
 	}
 	if math.Abs(p) == 2 {
 		s := singularValues(b, matrixOf("linalg.cond", x))

@@ -316,14 +316,22 @@ func MatrixExp(b op.Builder, x op.Val) op.Val {
 
 // LDLFactor factors symmetric matrices, of which it reads the lower triangle, into L D L' with diagonal blocks of one
 // and two rows, and LAPACK's pivots. The status is the number of the first block that is zero, or 0.
-func LDLFactor(b op.Builder, x op.Val, f Failure) (ld, pivots, status op.Val) {
-	o := factored(b, pLDLFactor, 0, f, nil, x)
+func LDLFactor(b op.Builder, x op.Val, hermitian bool, f Failure) (ld, pivots, status op.Val) {
+	o := factored(b, pLDLFactor, ldlOption(x, hermitian), f, nil, x)
 	return o[0], o[1], o[2]
 }
 
 // LDLSolve returns x with a x = y, from the factors of LDLFactor.
-func LDLSolve(b op.Builder, ld, pivots, y op.Val) op.Val {
-	return factored(b, pLDLSolve, 0, FailLDLSolve, nil, ld, y, pivots)[0]
+func LDLSolve(b op.Builder, ld, pivots, y op.Val, hermitian bool) op.Val {
+	return factored(b, pLDLSolve, ldlOption(ld, hermitian), FailLDLSolve, nil, ld, y, pivots)[0]
+}
+
+// ldlOption is 1 for Hermitian matrices. Real ones are symmetric either way.
+func ldlOption(x op.Val, hermitian bool) int64 {
+	if hermitian && x.Layout.IsComplex() {
+		return 1
+	}
+	return 0
 }
 
 // PermuteRows returns row order[i] of x as row i; with back, row i as row order[i].

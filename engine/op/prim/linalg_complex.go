@@ -55,7 +55,9 @@ func complexFactor(reals ...int) op.Complex {
 		attr[0] |= pairsOption
 		in := make([]op.Val, len(c.In))
 		for i, v := range c.In {
-			in[i] = op.PairsOf(c.B, v)
+			if in[i] = v; !v.DType().IsInt() {
+				in[i] = op.PairsOf(c.B, v)
+			}
 		}
 		outs := c.B.EmitN(c.Prim.ID, attr, in...)
 		for i, v := range outs {
@@ -125,7 +127,8 @@ func setComplexFactors() {
 	for p, rule := range map[op.PrimID]op.Complex{
 		pCholesky: complexFactor(), pLUFactor: complexFactor(), pLinearSolve: complexFactor(),
 		pTriangularSolve: complexFactor(), pQR: complexFactor(), pEigh: complexFactor(0), pSVD: complexFactor(1),
-		pEig: complexFactor(), pPinv: complexPinv, pMatrixExp: complexMatrixExp,
+		pEig: complexFactor(), pPinv: complexPinv, pMatrixExp: complexMatrixExp, pLDLFactor: complexFactor(),
+		pLDLSolve: complexFactor(),
 	} {
 		op.SetComplex(p, rule)
 	}

@@ -126,6 +126,37 @@ def test_symmetric_indefinite_factors_and_pivots_are_lapacks(kind: str, device: 
     )
 
 
+@pytest.mark.parametrize("hermitian", [False, True])
+@pytest.mark.parametrize("kind", ["indefinite", "no diagonal", "small integers"])
+def test_complex_indefinite_factors_and_pivots_are_lapacks(kind: str, hermitian: bool) -> None:
+    """Also where the diagonal of a Hermitian matrix has imaginary parts, which do not count."""
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((4, 13, 13)) + 1j * rng.standard_normal((4, 13, 13))
+    x = x + (x.conj() if hermitian else x).transpose(0, 2, 1)
+    x = np.round(2 * x) if kind == "small integers" else x
+    x[:, range(13), range(13)] *= kind != "no diagonal"
+    x[3] = kind == "small integers"
+    if hermitian:
+        x[:, range(13), range(13)] += 1j
+    mine, theirs = torchlette.tensor(x.tolist(), dtype=torchlette.complex128), torch.tensor(x)
+    got, want = (lib.ldl_factor_ex(a, hermitian=hermitian) for lib, a in ((linalg, mine), (torch.linalg, theirs)))
+    assert got.pivots.tolist() == want.pivots.tolist()
+    assert got.info.tolist() == want.info.tolist()
+    torch.testing.assert_close(torch.tensor(got.LD.tolist(), dtype=torch.complex128), want.LD)
+    y = torch.ones(13, 2, dtype=torch.complex128)
+    solved = linalg.ldl_solve(
+        got.LD[:3], got.pivots[:3], torchlette.ones(13, 2, dtype=torchlette.complex128), hermitian=hermitian
+    )
+    want_solved = torch.linalg.ldl_solve(want.LD[:3], want.pivots[:3], y, hermitian=hermitian)
+    torch.testing.assert_close(torch.tensor(solved.tolist(), dtype=torch.complex128), want_solved, rtol=1e-5, atol=1e-7)
+
+
+def test_the_condition_of_no_complex_matrices_is_real() -> None:
+    for p in (None, 2, -2, "fro", 1):
+        got, want = (lib.linalg.cond(lib.zeros(0, 3, 3, dtype=lib.complex128), p).dtype for lib in (torchlette, torch))
+        assert str(got).rpartition(".")[2] == str(want).rpartition(".")[2]
+
+
 def test_symmetric_factors_report_zero_blocks_and_foreign_pivots() -> None:
     """Both are data, so the errors come where the value is read."""
     zero, pivots = torchlette.zeros(2, 2), torchlette.tensor([0, 2], dtype=torchlette.int32)

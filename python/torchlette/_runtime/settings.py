@@ -105,8 +105,16 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """Return ``False``: subnormal numbers are kept."""
-    return False
+    """Set whether the CPU's kernels take subnormal numbers as 0 and give 0 in their place; return ``True``.
+
+    It holds for all threads. Loops and chains whose values or gradients decay get up to ten times faster on processors
+    where arithmetic with subnormal numbers is slow.
+
+    Args:
+        mode: Whether they are 0. The kernel interpreter keeps them.
+    """
+    _C._set_option("flush_denormal", str(int(bool(mode))))
+    return True
 
 
 def set_num_interop_threads(n: int) -> None:

@@ -1,7 +1,8 @@
 """Random compositions of the transforms of ``func``, for :mod:`torchlette.testing.fuzz`.
 
 A composition is a chain of transforms, each of a function of a vector that uses the arguments of the functions around
-it. It runs under any library with PyTorch's names.
+it. It runs under any library with PyTorch's names. Loops are those of ``torchlette.lax``, and loops in Python under
+PyTorch.
 """
 
 from __future__ import annotations
@@ -38,6 +39,55 @@ def _selected(lib: Any, x: Any, y: Any) -> Any:
     return lib.where(x > y * 0.5, x, y * x)
 
 
+def _scan(lib: Any, f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, reverse: bool = False) -> Any:
+    """Return the last carry and the stacked results of a loop over the rows of xs."""
+    if lib.__name__ != "torch":
+        return _lax().scan(f, init, xs, reverse=reverse)
+    carry, ys = init, []
+    for x in reversed(xs.unbind()) if reverse else xs.unbind():
+        carry, y = f(carry, x)
+        ys.append(y)
+    return carry, lib.stack(ys[::-1] if reverse else ys)
+
+
+def _lax() -> Any:
+    from torchlette import lax
+
+    return lax
+
+
+def _loop(lib: Any, x: Any, y: Any) -> Any:
+    last, sums = _scan(lib, lambda c, t: (lib.tanh(c * t + y), c.sum() * t), x, lib.stack([x * y, y]))
+    return last + sums.sum(0)
+
+
+def _loop_back(lib: Any, x: Any, y: Any) -> Any:
+    first = (x, y.sum())
+    step = lambda c, t: ((c[0].sin() * c[1], (c[0] * t).sum()), c[0] + t)  # noqa: E731
+    (last, total), ys = _scan(lib, step, first, lib.stack([y, x * 0.5, x + y]), reverse=True)
+    return last * total + ys[0] - ys[2]
+
+
+def _loop_detached(lib: Any, x: Any, y: Any) -> Any:
+    return _scan(lib, lambda c, t: (c.detach() * t + c * y.detach(), c), x, lib.stack([x, y]))[0]
+
+
+def _branch(lib: Any, x: Any, y: Any) -> Any:
+    if lib.__name__ == "torch":
+        return lib.where(x.sum() > y[0], x * y, lib.sin(x))
+    return _lax().cond(x.sum() > y[0], lambda: x * y, lambda: lib.sin(x))
+
+
+def _ended(lib: Any, x: Any, y: Any) -> Any:
+    """A loop that a condition ends; without reverse-mode gradient."""
+    if lib.__name__ == "torch":
+        for _ in range(3):
+            x = x * 0.5 + lib.cos(y * x)
+        return x
+    more, step = lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 0.5 + lib.cos(y * c[1]))
+    return _lax().while_loop(more, step, (lib.tensor(0), x))[1]
+
+
 #: Functions of two vectors that give a vector.
 STEPS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "sin": lambda lib, x, y: x.sin() + y,
@@ -64,7 +114,14 @@ STEPS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "selected": _selected,
     "written": _written,
     "detached": lambda lib, x, y: x.detach() * y,
+    "loop": _loop,
+    "loop back": _loop_back,
+    "loop with detached values": _loop_detached,
+    "branch": _branch,
 }
+
+#: More such functions, for compositions of transforms in forward mode alone.
+FORWARD_STEPS = {"loop until": _ended}
 
 
 def _vjp(lib: Any, f: Callable[[Any], Any], x: Any) -> Any:
@@ -77,6 +134,43 @@ def _jvp(lib: Any, f: Callable[[Any], Any], x: Any) -> Any:
     return slope - out
 
 
+def _linearize(lib: Any, f: Callable[[Any], Any], x: Any) -> Any:
+    if lib.__name__ == "torch":
+        out, slope = lib.func.jvp(f, (x,), (x * 0.25 + 0.1,))
+        return slope + out
+    out, push = lib.func.linearize(f, x)
+    return push(x * 0.25 + 0.1) + out
+
+
+def _value_and_grad(lib: Any, f: Callable[[Any], Any], x: Any) -> Any:
+    slope, (value, aux) = lib.func.grad_and_value(lambda v: (f(v).sum(), v * 2), has_aux=True)(x)
+    return slope * value - aux
+
+
+def _tree(lib: Any, f: Callable[[Any], Any], x: Any) -> Any:
+    def split(d: Any, w: Any) -> Any:
+        return {"sum": f(d["a"] * w), "rest": (d["b"],)}
+
+    rows = lib.stack([x, x - 0.25], -1)
+    out = lib.func.vmap(split, in_dims=({"a": -1, "b": None}, None), out_dims={"sum": 1, "rest": (0,)})(
+        {"a": rows, "b": x}, x
+    )
+    return out["sum"].sum(1) - out["rest"][0].sum(0)
+
+
+def _looped(lib: Any, f: Callable[[Any], Any], x: Any) -> Any:
+    """The function is the body of a loop."""
+    last, ys = _scan(lib, lambda c, t: (f(c) * t, c * t), x, lib.stack([x * 0 + 1, x]))
+    return last + ys.sum(0)
+
+
+def _mapped(lib: Any, f: Callable[[Any], Any], x: Any) -> Any:
+    rows = lib.stack([x, x * 0.5, x + 1])
+    if lib.__name__ == "torch":
+        return lib.stack([f(r) for r in rows.unbind()]).sum(0)
+    return _lax().map(f, rows).sum(0)
+
+
 #: Uses of a transform on a function from vectors to vectors, which give such a function.
 TRANSFORMS: dict[str, Callable[[Any, Callable[[Any], Any], Any], Any]] = {
     "grad": lambda lib, f, x: lib.func.grad(lambda v: f(v).sum())(x),
@@ -85,10 +179,23 @@ TRANSFORMS: dict[str, Callable[[Any, Callable[[Any], Any], Any], Any]] = {
     "jacrev": lambda lib, f, x: lib.func.jacrev(f)(x).sum(0),
     "jacfwd": lambda lib, f, x: lib.func.jacfwd(f)(x).sum(1),
     "vmap": lambda lib, f, x: lib.func.vmap(f)(lib.stack([x, x * 0.5])).sum(0),
+    "vmap of last dims": lambda lib, f, x: lib.func.vmap(f, -1, -1)(lib.stack([x, x * 0.5], -1)).sum(-1),
+    "vmap of a tree": _tree,
+    "vmap of chunks": lambda lib, f, x: lib.func.vmap(f, chunk_size=2)(lib.stack([x, x * 0.5, x + 1])).sum(0),
+    "jacrev of chunks": lambda lib, f, x: lib.func.jacrev(f, chunk_size=2)(x).sum(0),
+    "hessian": lambda lib, f, x: lib.func.hessian(lambda v: f(v).sum())(x).sum(0),
+    "linearize": _linearize,
+    "value and grad": _value_and_grad,
+    "loop": _looped,
+    "map": _mapped,
     "vmap of directions": lambda lib, f, x: lib.func.vmap(lambda t: lib.func.jvp(f, (x,), (t,))[1])(
         lib.stack([x, x + 1])
     ).sum(0),
 }
+
+
+#: Those that walk back nowhere.
+FORWARD = ("jvp", "jacfwd", "vmap", "vmap of directions", "vmap of last dims", "vmap of a tree", "loop", "map")
 
 
 @dataclasses.dataclass
@@ -110,10 +217,14 @@ class Composition:
 def generate(seed: int, depth: int = 4) -> Composition:
     """Return the composition of a seed, of at most ``depth`` transforms."""
     rng = random.Random(seed)
+    forward = rng.random() < 0.2
+    names = [*STEPS, *FORWARD_STEPS] if forward else list(STEPS)
     levels = []
     for _ in range(rng.randint(1, depth)):
-        steps = [(rng.choice(list(STEPS)), rng.randint(0, 99), rng.randint(0, 99)) for _ in range(rng.randint(1, 3))]
-        levels.append(Level(rng.choice(list(TRANSFORMS)), rng.random() < 0.7, steps))
+        steps = [(rng.choice(names), rng.randint(0, 99), rng.randint(0, 99)) for _ in range(rng.randint(1, 3))]
+        # The function that linearize gives is no function of the point to the transforms around it.
+        chosen = FORWARD if forward else [t for t in TRANSFORMS if not levels or t != "linearize"]
+        levels.append(Level(rng.choice(chosen), rng.random() < 0.7, steps))
     return Composition(levels)
 
 
@@ -127,7 +238,8 @@ def evaluate(lib: Any, composition: Composition) -> list[float]:
         def f(x: Any) -> Any:
             values = [*known, x]
             for name, i, j in here.steps:
-                values.append(lib.tanh(STEPS[name](lib, values[-1 - i % 2], values[j % len(values)])))
+                step = STEPS.get(name) or FORWARD_STEPS[name]
+                values.append(lib.tanh(step(lib, values[-1 - i % 2], values[j % len(values)])))
             out = values[-1]
             if k + 1 < len(composition.levels):
                 inner = composition.levels[k + 1]
