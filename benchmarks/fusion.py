@@ -89,8 +89,43 @@ def compared(t: Any, x: Any) -> Any:
     return t.where(x["a"] > 0.5, x["a"] * 2, x["b"]).to(t.int32)
 
 
+def scale_gradients(t: Any, x: Any) -> Any:
+    """The gradients of a scale and a shift of columns."""
+    return [(x["g"] * x["a"]).sum(0), x["g"].sum(0)]
+
+
+def column_squares(t: Any, x: Any) -> Any:
+    """The mean squares of columns less a row."""
+    d = x["a"] - x["w"]
+    return (d * d).mean(0)
+
+
+def relu_gradients(t: Any, x: Any) -> Any:
+    """The gradient of a ReLU, and that of the bias before it."""
+    g = t.where(x["a"] > 0, x["g"], 0.0)
+    return [g, g.sum(0)]
+
+
+def scaled_columns_bfloat16(t: Any, x: Any) -> Any:
+    """The sums of columns of a product of bfloat16 elements."""
+    return (x["a16"] * x["b16"]).sum(0)
+
+
+def clipped_step(t: Any, x: Any) -> Any:
+    """Clipping by the norm and the step of AdamW, of 16 parameters of 256x1024."""
+    if "optimizer" not in x:
+        x["parameters"] = [t.nn.Parameter(x["square"].clone()) for _ in range(16)]
+        x["optimizer"] = t.optim.AdamW(x["parameters"], 1e-3)
+    for p in x["parameters"]:
+        p.grad = x["gradient"] * 1.5
+    t.nn.utils.clip_grad_norm_(x["parameters"], 1.0)
+    x["optimizer"].step()
+    return list(x["parameters"])
+
+
 WIDE = {"a": (4096, 1024), "b": (4096, 1024), "g": (4096, 1024), "w": (1024,), "v": (1024,)}
 FLAT = {"a": (262_144,), "b": (262_144,)}
+STEP = {"square": (256, 1024), "gradient": (256, 1024)}
 SCORES = {"scores": (8, 8, 256, 256), "mask": (256, 256)}
 
 ROWS: dict[str, tuple[Callable[[Any, Any], Any], dict[str, tuple[int, ...]]]] = {
@@ -101,6 +136,11 @@ ROWS: dict[str, tuple[Callable[[Any, Any], Any], dict[str, tuple[int, ...]]]] = 
     "gelu, sums of rows of 1024": (gelu_row_sums, WIDE),
     "layer norm by hand": (norm_by_hand, WIDE),
     "cross-entropy by temperature": (cross_entropy, WIDE),
+    "gradients of a scale and a shift": (scale_gradients, WIDE),
+    "mean squares of columns": (column_squares, WIDE),
+    "gradients of a ReLU and a bias": (relu_gradients, WIDE),
+    "sums of columns, bfloat16": (scaled_columns_bfloat16, WIDE),
+    "clipping and AdamW": (clipped_step, STEP),
     "gelu by hand, 262,144": (gelu_by_hand, FLAT),
     "gelu by hand, bfloat16, 262,144": (gelu_by_hand_bfloat16, FLAT),
     "polynomial of degree 8, 262,144": (polynomial, FLAT),
@@ -112,9 +152,17 @@ def operands(t: Any, shapes: dict[str, tuple[int, ...]], device: str) -> dict[st
     """Make the tensors of a row, with the values that NumPy's generator gives."""
     made = {k: torch.randn(s, generator=torch.Generator().manual_seed(1)) for k, s in shapes.items()}
     made["classes"] = torch.arange(4096) % 1024
+    made |= {f"{k}16": made[k].bfloat16() for k in ("a", "b") if k in made}
     if t is torch:
         return {k: v.to(device) for k, v in made.items()}
-    return {k: torchlette.tensor(v.numpy()).to(device) for k, v in made.items()}
+    return {k: ours(v, device) for k, v in made.items()}
+
+
+def ours(v: Any, device: str) -> Any:
+    """Copy a tensor of PyTorch; NumPy has no bfloat16."""
+    if v.dtype == torch.bfloat16:
+        return torchlette.tensor(v.float().numpy()).to(device).to(torchlette.bfloat16)
+    return torchlette.tensor(v.numpy()).to(device)
 
 
 def turn(call: Call) -> float:
@@ -130,10 +178,10 @@ def turn(call: Call) -> float:
 def sides(f: Callable[[Any, Any], Any], shapes: dict[str, tuple[int, ...]], options: Any) -> dict[str, Call]:
     """Build the sides of a row."""
     device = options.device
-    ours = operands(torchlette.torch, shapes, device)
+    own = operands(torchlette.torch, shapes, device)
 
     def mine() -> None:
-        out = f(torchlette.torch, ours)
+        out = f(torchlette.torch, own)
         torchlette.realize(*(out if isinstance(out, list) else [out]))
 
     made: dict[str, Call] = {"fused": mine, "apart": mine}

@@ -45,6 +45,7 @@ type growing struct {
 	writes  []groupWrite
 	alive   int  // values of members that are needed later
 	sealed  bool // nothing may follow
+	settled bool // the next node joins whatever memory it takes
 	classes [maxClasses]classUse
 }
 
@@ -83,20 +84,37 @@ type groupWrite struct {
 func (b *Builder) fuse() error {
 	b.fused.groups = map[int]*group{}
 	b.takeBack()
+	order, moved := b.fuseOrder()
 	var g growing
-	for i := range b.Program.Nodes {
-		if !b.hasKernel(i) {
-			continue
+	for at := 0; at < len(order) || len(g.members) > 0; at++ {
+		i := -1
+		if at < len(order) {
+			if i = order[at]; !b.hasKernel(i) {
+				continue
+			}
+			follows := at > 0 && moved[order[at-1]]
+			g.settled = follows // formGroup has accounted for what moved
+			if len(g.members) > 0 && (follows || !moved[i]) && b.alike(&g, i) && b.joins(&g, i) {
+				continue
+			}
+			if follows {
+				panic("BUG: fuse: a node that moved and its reader are no group")
+			}
 		}
-		if len(g.members) > 0 && b.alike(&g, i) && b.joins(&g, i) {
+		if k := b.tail(&g); k > 0 { // it begins the next group
+			cut := len(g.members) - k
+			for at--; order[at] != g.members[cut]; at-- {
+			}
+			at--
+			g.members = g.members[:cut]
+			b.closeGroup(&g)
 			continue
 		}
 		b.closeGroup(&g)
-		if b.fusible(i) {
+		if i >= 0 && b.fusible(i) {
 			b.begin(&g, i)
 		}
 	}
-	b.closeGroup(&g)
 	return nil
 }
 
@@ -126,7 +144,8 @@ func (b *Builder) fusible(i int) bool {
 	if b.rowsOf(i) != nil {
 		return b.epilogues[i] == nil && b.rowShapeOf(i) != nil
 	}
-	return lower.CanFuse(p, b.Program.Attrs(i)) && n.Outputs == 1 && !p.MayFail() && b.aval(i).Layout.Numel > 0
+	return lower.CanFuse(p, b.Program.Attrs(i)) && (n.Outputs == 1 || lower.IsStep(p)) && !p.MayFail() &&
+		b.aval(i).Layout.Numel > 0
 }
 
 // alike reports that node i has the device and the shape that a member of g needs. A group with rows also takes nodes
@@ -212,7 +231,8 @@ func (b *Builder) joins(g *growing, i int) bool {
 	if !b.addReads(&next, i) || !b.writesOwnElements(&next) {
 		return false
 	}
-	if !b.bindable(&next) || !b.lowers(&next.group) || !b.account(&next, i) || next.alive > maxAlive {
+	if !b.bindable(&next) || !b.lowers(&next.group) || !(b.account(&next, i) || g.settled) ||
+		next.alive > maxAlive {
 		return false
 	}
 	*g = next
@@ -393,7 +413,13 @@ func (b *Builder) bindable(g *growing) bool {
 	if g.sealed {
 		n++
 	}
-	return n+len(b.storedOf(g.members)) <= g.caps.MaxStorageBuffers
+	for _, v := range b.storedOf(g.members) {
+		slot, placed := b.slots.at(v)
+		if !placed || !slices.ContainsFunc(g.reads, func(r groupRead) bool { return r.slot == slot }) {
+			n++ // else it shares the binding of what it overwrites
+		}
+	}
+	return n <= g.caps.MaxStorageBuffers
 }
 
 // storedOf lists the values that a group of these members stores: what is read later, what something outside refers to,

@@ -9,10 +9,12 @@ import (
 )
 
 // rowShape is what nodes that work rows do so in: the shape of the elements, that with one element for each row, the
-// view by which a value of rows is read for each element, and the dims along which rows run.
+// view by which a value of rows is read for each element, and the dims along which rows run. across: rows lie across
+// memory.
 type rowShape struct {
 	full, outer, back *ir.Layout
 	reduced           []int
+	across            bool
 }
 
 // rowsOf describes node i where it works rows.
@@ -30,14 +32,38 @@ func (b *Builder) rowShapeOf(i int) *rowShape {
 	}
 	s := &rowShape{full: ir.DenseLayout(shape), outer: ir.DenseLayout(outer), reduced: r.Reduced(attr, shape)}
 	stride, next := make([]int64, len(shape)), 0
-	for d := range shape {
-		if !slices.Contains(s.reduced, d) {
+	for d, n := range shape {
+		kept := !slices.Contains(s.reduced, d)
+		if kept {
 			stride[d] = s.outer.Stride[next]
 			next++
+		}
+		if n > 1 {
+			s.across = kept
 		}
 	}
 	s.back = ir.InternLayout(shape, stride)
 	return s
+}
+
+// tail is the number of members of g that go with nodes after them, where rows lie across memory: those after the last
+// one that works rows or has a value for each row. If one of the others has elements that are stored, it and the sums
+// are apart.
+func (b *Builder) tail(g *growing) int {
+	if len(g.members) == 0 || g.rows == nil || !g.rows.across {
+		return 0
+	}
+	elements := func(m int) bool { return b.rowsOf(m) == nil && b.levelOf(&g.group, m) == lower.Full }
+	kept := len(g.members)
+	for elements(g.members[kept-1]) {
+		kept--
+	}
+	stored := b.storedOf(g.members[:kept])
+	at := slices.IndexFunc(g.members[:kept], func(m int) bool { return elements(m) && slices.Contains(stored, m) })
+	if at >= 0 {
+		kept = max(at, slices.IndexFunc(g.members, func(m int) bool { return b.rowsOf(m) != nil }))
+	}
+	return len(g.members) - kept
 }
 
 // takeBack undoes the epilogues of nodes that work rows, where a group can do the same and more: what the node applies

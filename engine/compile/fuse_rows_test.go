@@ -138,9 +138,10 @@ store %1 over $0 base 0 last exclusive
 %2 = sub %0 %1[3,5](1,0) : f32[3,5] live
 store %0 over $0 base 0 last exclusive
 `, [][]int{{0, 1, 2}}},
-	{"rows that lie across memory", `input $0 : f32[5,3]
-%0 = mul $0 0.3 : f32[5,3]
-%1 = sum{0} %0 : f32[3] live
+	{"operands whose rows lie across memory", `input $0 : f32[5,5]
+input $1 : f32[5,5]
+%0 = mul $0[5,5](1,5) $1[5,5](1,5) : f32[5,5]
+%1 = sum{1} %0 : f32[5] live
 `, nil},
 	{"rows of two dims that do not follow each other", `input $0 : f32[3,5]
 input $1 : f32[3]

@@ -61,8 +61,8 @@ input $1 : f32[4,3]
 	{"a value that is read later is stored", `input $0 : f32[3,4]
 %0 = mul $0 2.0 : f32[3,4]
 %1 = add %0 1.0 : f32[3,4]
-%2 = sum{0} %0 : f32[4] live
-%3 = sum{0} %1 : f32[4] live
+%2 = cat{0} %0 %0 : f32[6,4] live
+%3 = cat{0} %1 %1 : f32[6,4] live
 `, [][]int{{0, 1}}},
 	{"readers of one value", `input $0 : f32[5]
 %0 = mul $0 2.0 : f32[5] live
@@ -138,7 +138,7 @@ store %3 over %1 base 0 last exclusive
 `, [][]int{{1, 2}}},
 	{"not across another kernel", `input $0 : f32[4,4]
 %0 = mul $0 2.0 : f32[4,4]
-%1 = sum{0} $0 : f32[4] live
+%1 = cat{0} $0 $0 : f32[8,4] live
 %2 = add %0 1.0 : f32[4,4] live
 `, nil},
 	{"a product's epilogue is none", `input $0 : f32[3,3]
@@ -195,8 +195,8 @@ store %1 over $0 base 0 last exclusive
 %1 = sum{1} $0[8,8,8](8,0,1) : f32[8,8]
 %2 = mul %0 %0 : f32[8,8]
 %3 = add %1 %2 : f32[8,8]
-%4 = sum{0} %2 : f32[8] live
-%5 = sum{0} %3 : f32[8] live
+%4 = cat{0} %2 %2 : f32[16,8] live
+%5 = cat{0} %3 %3 : f32[16,8] live
 `, [][]int{{2, 3}}},
 }
 

@@ -12,18 +12,34 @@ import (
 )
 
 // CanFuse reports that a fusion group may contain a primitive with these attributes.
-func CanFuse(p *op.Prim, attr []int64) bool { return elements[p.NameFor(attr)] != nil }
+func CanFuse(p *op.Prim, attr []int64) bool { return elements[p.NameFor(attr)] != nil || IsStep(p) }
 
-// lowerGroup lowers a fusion group: one map that loads the group's operands, evaluates its members, and stores those
-// that have an output. A member reads another one's value as a store and a load would give it. In a compiled region it
-// reads the value before it is rounded to a half, unless the other member converts to that half. A group with members
-// that work rows is a rowGroup.
+// IsStep reports an optimizer's step: its values are the parameter and the state.
+func IsStep(p *op.Prim) bool { return steps[p.Name] != nil }
+
+// lowerGroup lowers a fusion group. One with members that work rows is a rowGroup, others are maps.
 func lowerGroup(p *program) {
 	n := p.n
 	if slices.ContainsFunc(n.Members, func(m Member) bool { return m.rows() != nil }) {
 		newRowGroup(p, n.Members).lower(groupName(n))
 		return
 	}
+	lowerMap(p, n.Members, groupName(n))
+}
+
+// mapValue is a value of a member of a map. exact: it is no different once it is stored and loaded.
+type mapValue struct {
+	dtype  ir.DType
+	expr   int
+	region uint8
+	exact  bool
+}
+
+// lowerMap makes one map that loads the node's operands, evaluates the members, and stores those values that have an
+// output. A member reads another one's value as a store and a load would give it. In a compiled region it reads the
+// value before it is rounded to a half, unless the other member converts to that half.
+func lowerMap(p *program, members []Member, name string) {
+	n := p.n
 	loads, args := make([]*arg, len(n.In)), []*arg{}
 	for i := range n.In {
 		if n.In[i].Scalar {
@@ -39,20 +55,20 @@ func lowerGroup(p *program) {
 	for i := range n.Out {
 		outs[i] = p.out(i)
 	}
-	k := p.kernel(groupName(n), n.Out[0].Layout.Shape, nil, 0, append(args, outs...)...)
+	k := p.kernel(name, n.Out[0].Layout.Shape, nil, 0, append(args, outs...)...)
 	k.Map()
-	values, exact := make([]int, len(n.Members)), make([]bool, len(n.Members))
-	for i := range n.Members {
-		m := &n.Members[i]
-		v := m.Values[0]
-		o := &operands{k: k, types: make([]ir.DType, len(m.In)), in: m.In, x: make([]int, len(m.In)), out: v.DType}
+	var values []mapValue
+	for i := range members {
+		m := &members[i]
+		o := &operands{k: k, types: make([]ir.DType, len(m.In)), in: m.In, x: make([]int, len(m.In)), attr: m.Attr,
+			out: m.Values[0].DType}
 		for j, from := range m.In {
 			switch {
 			case from < 0:
-				o.types[j] = n.Members[^from].Values[0].DType
-				o.x[j] = values[^from]
-				if !exact[^from] || m.Region != n.Members[^from].Region {
-					o.x[j] = k.reload(o.types[j], values[^from])
+				v := values[^from]
+				o.types[j], o.x[j] = v.dtype, v.expr
+				if !v.exact || m.Region != v.region {
+					o.x[j] = k.reload(v.dtype, v.expr)
 				}
 			case !n.In[from].Scalar:
 				o.types[j], o.x[j] = n.In[from].DType, k.load(loads[from])
@@ -60,13 +76,27 @@ func lowerGroup(p *program) {
 				o.types[j] = n.In[from].DType
 			}
 		}
-		exact[i] = m.Region != 0 && v.DType.IsFloat() && slices.Contains(o.types, v.DType)
-		values[i] = k.Cast(v.DType, elements[m.Prim.NameFor(m.Attr)](o))
-		if v.Out >= 0 {
-			k.store(outs[v.Out], values[i])
+		for j, x := range m.evaluate(o) {
+			v := m.Values[j]
+			values = append(values, mapValue{dtype: v.DType, expr: k.Cast(v.DType, x), region: m.Region,
+				exact: m.Region != 0 && v.DType.IsFloat() && slices.Contains(o.types, v.DType)})
+			if v.Out >= 0 {
+				k.store(outs[v.Out], values[len(values)-1].expr)
+			}
 		}
 	}
 	k.launch()
+}
+
+// evaluate is the values of a member for an element or a row.
+func (m *Member) evaluate(o *operands) []int {
+	if r := m.rows(); r != nil {
+		return r.body(o)
+	}
+	if f := steps[m.Prim.Name]; f != nil {
+		return f(o)
+	}
+	return []int{elements[m.Prim.NameFor(m.Attr)](o)}
 }
 
 // groupName names the first members.

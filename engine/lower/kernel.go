@@ -83,8 +83,9 @@ type kernel struct {
 	bufs   []int
 	moves  []offsetStep
 	body   ir.DType // of the operands of the elementwise primitive whose body is being built
-	// inner: the last stage begun visits the inner space. mapped: some stage runs once for each outer index.
-	inner, mapped bool
+	// inner: the last stage begun visits the inner space. mapped: some stage runs once for each outer index. onePass:
+	// there is one stage over the inner space.
+	inner, mapped, onePass bool
 }
 
 // offsetStep says how an offset parameter changes from step to step of a series.

@@ -78,6 +78,9 @@ func (s split) once(a *arg) *arg {
 
 // column gives an argument of the inner shape its strides; it is the same in every row.
 func (s split) column(a *arg) *arg {
+	if len(s.reduced) == 0 {
+		return a.over(make([]int64, len(s.outer)+1))
+	}
 	return a.over(concat(make([]int64, len(s.outer)), a.stride))
 }
 

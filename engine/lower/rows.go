@@ -106,6 +106,7 @@ type rowGroup struct {
 	s       split
 	full    *ir.Layout
 	picks   bool
+	across  bool // rows lie across memory: one pass folds them all
 	args    map[place]*arg
 	twins   map[int]*arg // by operand: addressed at a computed place of the row
 	outs    []*arg
@@ -121,6 +122,7 @@ type place struct {
 // rowValue is a value of a member.
 type rowValue struct {
 	member int
+	number int // among the member's values
 	dtype  ir.DType
 	level  Level
 	expr   int
@@ -136,6 +138,7 @@ func newRowGroup(p *program, members []Member) *rowGroup {
 			g.s, g.full, g.picks = r.split(m.Attr, m.Layout.Shape), m.Layout, g.picks || r.picks
 		}
 	}
+	g.across = g.direction(nil) == acrossMemory && len(members) > 1
 	for i := range members {
 		m, r := &members[i], members[i].rows()
 		late := r != nil && r.passes(m.Attr) > 0
@@ -143,7 +146,8 @@ func newRowGroup(p *program, members []Member) *rowGroup {
 			late = late || from < 0 && g.values[^from].late
 		}
 		for k, v := range m.Values {
-			g.values = append(g.values, rowValue{member: i, dtype: v.DType, level: g.levelOf(m, k), out: v.Out, late: late})
+			g.values = append(g.values, rowValue{member: i, number: k, dtype: v.DType, level: g.levelOf(m, k), out: v.Out,
+				late: late})
 		}
 	}
 	return g
@@ -245,14 +249,14 @@ func (g *rowGroup) lower(name string) {
 		args = append(args, residual)
 	}
 	k := p.kernel(name, g.s.outer, g.s.inner, 0, args...)
-	g.k = k
+	g.k, k.onePass = k, g.across
 	next := 0
 	for i := range g.members {
 		m := &g.members[i]
 		load, value := func(at place) int { return k.load(g.args[at]) }, func(v int) int { return g.values[v].expr }
 		o := g.operands(m, load, value)
 		o.at = func(j, index int) int { return g.at(m, j, index) }
-		for _, v := range g.evaluate(m, o) {
+		for _, v := range m.evaluate(o) {
 			if residual != nil && next == 0 {
 				v = k.Add(v, k.load(residual))
 			}
@@ -282,13 +286,6 @@ func (g *rowGroup) operands(m *Member, load func(at place) int, value func(v int
 	return o
 }
 
-func (g *rowGroup) evaluate(m *Member, o *operands) []int {
-	if r := m.rows(); r != nil {
-		return r.body(o)
-	}
-	return []int{elements[m.Prim.NameFor(m.Attr)](o)}
-}
-
 // at is operand j of member m at a place of the row: the members before are evaluated once more, there.
 func (g *rowGroup) at(m *Member, j, index int) int {
 	k, from := g.k, m.In[j]
@@ -308,7 +305,7 @@ func (g *rowGroup) at(m *Member, j, index int) int {
 		if of.rows() != nil {
 			return g.values[v].expr
 		}
-		return k.Cast(g.values[v].dtype, g.evaluate(of, g.operands(of, load, value))[0])
+		return k.Cast(g.values[v].dtype, of.evaluate(g.operands(of, load, value))[g.values[v].number])
 	}
 	return k.reload(g.values[^from].dtype, value(^from))
 }
@@ -350,8 +347,11 @@ func (g *rowGroup) store() {
 	}
 }
 
-// Each begins a stage over the inner space.
+// Each begins a stage over the inner space, where the stage is not the only one.
 func (k *kernel) Each() {
+	if k.onePass && k.inner {
+		return
+	}
 	k.inner = true
 	k.Builder.Each()
 }
@@ -387,6 +387,7 @@ const (
 func CanFuseRows(n *Node) bool {
 	p := &program{n: n}
 	g := newRowGroup(p, n.Members)
+	towards := g.direction(nil)
 	passes, extremes := 0, false
 	for i := range g.members {
 		m := &g.members[i]
@@ -398,18 +399,32 @@ func CanFuseRows(n *Node) bool {
 			continue
 		}
 		s := r.split(m.Attr, m.Layout.Shape)
-		if !slices.Equal(s.reduced, g.s.reduced) || m.Layout != g.full || !g.inOrder(m) {
+		if !slices.Equal(s.reduced, g.s.reduced) || m.Layout != g.full || g.direction(m) != towards {
+			return false
+		}
+		if towards == acrossMemory && (r.passes(m.Attr) != 1 || g.readsLate(m)) {
 			return false
 		}
 		passes += r.passes(m.Attr)
 		extremes = extremes || g.takesExtremes(m)
 	}
-	if g.lastPass() {
-		passes++
+	last := g.lastPass()
+	switch towards {
+	case acrossMemory:
+		return !last
+	case alongMemory:
+		if last {
+			passes++
+		}
+		count := g.s.count()
+		return passes <= maxPasses && (passes < 2 || count <= heldRow || !g.again()) && (!extremes || count <= extremeRow)
 	}
-	count := g.s.count()
-	return g.inOrder(nil) && passes <= maxPasses && (passes < 2 || count <= heldRow || !g.again()) &&
-		(!extremes || count <= extremeRow)
+	return false
+}
+
+// readsLate reports that m reads something that depends on what is folded.
+func (g *rowGroup) readsLate(m *Member) bool {
+	return slices.ContainsFunc(m.In, func(from int) bool { return from < 0 && g.values[^from].late })
 }
 
 // again reports that a member before one that works rows has a value for each element, which each pass then evaluates.
@@ -437,22 +452,42 @@ func (g *rowGroup) takesExtremes(m *Member) bool {
 	return extremes[m.Prim.NameFor(m.Attr)] && d.ComputeType().IsFloat()
 }
 
-// inOrder reports that a kernel of member m alone, or of all members for nil, runs along rows whose elements are one
-// run of numbers: tiles of such rows follow each other, so that sums do not depend on the tiles.
-func (g *rowGroup) inOrder(m *Member) bool {
+// direction says how the rows of a kernel lie in memory.
+type direction uint8
+
+// The directions. Along memory, a row is one run of numbers: tiles of it follow each other, so that its sum does not
+// depend on the tiles. Across memory, neighbours are of different rows, and one element of each row is added after the
+// other. Where operands disagree, the order of a sum may depend on the others in the kernel.
+const (
+	noDirection direction = iota
+	alongMemory
+	acrossMemory
+)
+
+// leastColumns is the number of rows from which devices work them side by side where they lie across memory.
+const leastColumns = 4
+
+// direction is that of a kernel of member m alone, or of all members for nil.
+func (g *rowGroup) direction(m *Member) direction {
 	seen, members := map[place]bool{}, g.members
 	if m != nil {
 		members = []Member{*m}
 	}
 	list := []*arg{g.s.over(&arg{stride: ir.DenseStrides(g.full.Shape)}, Full)} // a result, or the value of a member
+	made := 0                                                                   // values of members that m loads
 	for i := range members {
 		for j, from := range members[i].In {
 			at := place{from, g.operandLevel(&members[i], j)}
-			if from < 0 || g.p.n.In[from].Scalar || seen[at] {
+			if seen[at] || from >= 0 && g.p.n.In[from].Scalar {
 				continue
 			}
 			seen[at] = true
-			list = append(list, g.s.over(&arg{stride: g.p.n.In[from].Layout.Stride}, at.level))
+			switch {
+			case from >= 0:
+				list = append(list, g.s.over(&arg{stride: g.p.n.In[from].Layout.Stride}, at.level))
+			case m != nil && at.level == Full:
+				made++
+			}
 		}
 	}
 	outer, inner := make([][]int64, len(list)), make([][]int64, len(list))
@@ -461,18 +496,27 @@ func (g *rowGroup) inOrder(m *Member) bool {
 	}
 	_, outer = collapse(g.s.outer, outer, 0)
 	size, inner := collapse(g.s.inner, inner, 0)
-	across := 0 // of the operands, those whose neighbours are in different rows
-	for i := range list {
+	if len(size) != 1 {
+		return noDirection
+	}
+	columns := 0 // of the operands, those whose neighbours are in different rows
+	for i := 1; i < len(list); i++ {
 		switch o, n := last(outer[i]), last(inner[i]); {
-		case o == 1 && n > 1 && i == 0:
-			return false
 		case o == 1 && n > 1:
-			across++
-		case n == 1 && o > 1 && i > 0:
-			across--
+			columns++
+		case n == 1 && o > 1:
+			columns--
 		}
 	}
-	return across <= 0 && len(size) == 1
+	switch o, n := last(outer[0]), last(inner[0]); {
+	case o != 1 || n <= 1:
+		if columns <= 0 {
+			return alongMemory
+		}
+	case columns+made > 0 && g.s.rows() >= leastColumns:
+		return acrossMemory
+	}
+	return noDirection
 }
 
 func last(s []int64) int64 { return s[len(s)-1] }

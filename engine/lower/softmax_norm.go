@@ -1,20 +1,19 @@
 package lower
 
 import (
+	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 func init() {
 	registerRows(map[string]*Rows{
-		"softmax":         softmax,
-		"softmax_grad":    softmaxGrad,
-		"layer_norm":      layerNorm,
-		"layer_norm_grad": layerNormGrad,
+		"softmax":            softmax,
+		"softmax_grad":       softmaxGrad,
+		"layer_norm":         layerNorm,
+		"layer_norm_grad":    layerNormGrad,
+		"layer_norm_grad_wb": layerNormGradWB,
 	})
-	register(map[string]lowering{
-		"layer_norm_grad_wb": lowerLayerNormGradWB,
-		"scan":               lowerScan,
-	})
+	register(map[string]lowering{"scan": lowerScan})
 }
 
 // logNamed names a kernel by attribute 1: softmax, or its logarithm.
@@ -152,38 +151,25 @@ var layerNormGrad = &Rows{Main: 1, split: alongLast, Whole: true, name: named("l
 		return []int{k.Fma(centred, k.Neg(slope), k.Fma(gw, r, k.Neg(rest)))}
 	}}
 
-// lowerLayerNormGradWB reduces over rows; its outer space is the normalized dims.
-func lowerLayerNormGradWB(p *program) {
-	gy, x, mean, rstd, dw, db := p.in(0), p.in(1), p.in(2), p.in(3), p.out(0), p.out(1)
-	var dims []int64
-	for i := int64(0); i < int64(len(x.shape))-p.n.Attr[0]; i++ {
-		dims = append(dims, i)
-	}
-	s := along(dims, x.shape)
-	if s.rows() == 0 {
-		return
-	}
-	if s.count() == 0 {
-		for _, a := range []*arg{dw, db} {
-			p.fill(a, func(k *kernel) int { return k.Int(a.dtype, 0) })
+// layerNormGradWB is the gradients of a norm's weight and bias. It reduces the dims before the normalized ones, whose
+// number is the first attribute: sum(gy*(x-mean)*rstd) and sum(gy).
+var layerNormGradWB = &Rows{Main: 1, name: named("layer_norm_grad_wb"), passes: always(1),
+	split: func(attr, shape []int64) split {
+		var dims []int64
+		for i := int64(0); i < int64(len(shape))-attr[0]; i++ {
+			dims = append(dims, i)
 		}
-		return
-	}
-	if len(dims) == 0 { // one row: statistics have no dims, the row space one of size 1
-		mean.over([]int64{0})
-		rstd.over([]int64{0})
-	}
-	k := p.kernel("layer_norm_grad_wb_"+x.dtype.String(), s.outer, s.inner, 0,
-		s.full(gy), s.full(x), s.column(mean), s.column(rstd), s.once(dw), s.once(db))
-	k.Each()
-	g := k.load(gy)
-	a := k.Dot(g, k.Mul(k.Sub(k.load(x), k.load(mean)), k.load(rstd)))
-	c := k.Reduce(loopir.Sum, g)
-	k.Map()
-	k.store(dw, k.Acc(a))
-	k.store(db, k.Acc(c))
-	k.launch()
-}
+		return along(dims, shape)
+	},
+	Level: func(_ []int64, operand int) Level { return [...]Level{Full, Full, Column, Column}[operand] },
+	empty: func(k *kernel, d ir.DType) int { return k.Int(d, 0) },
+	body: func(o *operands) []int {
+		k, g, x, mean, r := o.k, o.x[0], o.x[1], o.x[2], o.x[3]
+		k.Each()
+		w := k.Dot(g, k.Mul(k.Sub(x, mean), r))
+		b := k.Reduce(loopir.Sum, g)
+		return []int{k.Acc(w), k.Acc(b)}
+	}}
 
 // scanOperations are in the order of prim.ScanSum and the constants after it.
 var scanOperations = [...]loopir.ReduceOp{loopir.Sum, loopir.Prod, loopir.Max, loopir.Min, loopir.LogSum}

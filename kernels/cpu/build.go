@@ -386,7 +386,7 @@ func (e *emitter) laySchedule(k *C.tl_kern) {
 			}
 		}
 	}
-	k.chunk_tiles = C.int64_t(max(1, chunkElems/max(1, tileInner)))
+	k.chunk_tiles = C.int64_t(e.chunkTiles(tileInner))
 	tiles := int64(k.outer.tiles)
 	k.grain = C.int64_t(max(1, grainOps/max(1, perTile)))
 	if e.serial {

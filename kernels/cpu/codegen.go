@@ -36,6 +36,7 @@ const (
 	sumSquares   = 4
 	sumDistances = 5
 	sumColumnDot = 6
+	sumColumns   = 7
 )
 
 // instr is an instruction over virtual registers; register -1 is none.

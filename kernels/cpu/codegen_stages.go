@@ -112,6 +112,9 @@ func (e *emitter) fold(st *loopir.Stage, n int, a loopir.Acc, into int) {
 		s := e.k.Exprs[f.A]
 		i.variant, i.a, i.b, i.c = sumColumnDot, e.as(x.A, kind, false), e.need(s.A), e.need(s.B)
 		i.imm = int64(e.list(e.need(f.B)))
+	case e.columns && e.addsProducts(st, a):
+		x := e.k.Exprs[a.Val]
+		i.variant, i.a, i.b = sumColumns, e.as(x.A, kind, false), e.as(x.B, kind, false)
 	default:
 		i.a = e.as(a.Val, kind, false)
 	}
@@ -160,7 +163,7 @@ func (e *emitter) isDot(st *loopir.Stage, a loopir.Acc, kind int) bool {
 }
 
 // isColumnDot reports a sum over columns, in tiles of one row, of products that nothing else needs, where one factor is
-// (a register - one lane) * one lane.
+// (a register - one lane) * one lane. Its bits are those of sumColumns.
 func (e *emitter) isColumnDot(st *loopir.Stage, a loopir.Acc, kind int) bool {
 	x := e.k.Exprs[a.Val]
 	return e.addsProducts(st, a) && e.uses[a.Val] == 1 && e.val[a.Val] < 0 && e.columns && kind == laneOuter &&

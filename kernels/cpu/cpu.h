@@ -41,7 +41,8 @@ enum {
 	//
 	// TLK_SUM along rows has three more: 3: the products a * b; 4: the squares of a - b, b of one lane; 5: the products
 	// a * (b - c), c of one lane. TLK_SUM over a tile that is one row of columns has 6: the products a * (b - c) * z, c
-	// and z of one lane, imm the place of z in kern.extra.
+	// and z of one lane, imm the place of z in kern.extra. TLK_SUM over columns has 7: the products a * b, which are those
+	// of 6 where b is made of (b - c) * z.
 	//
 	// TLK_ARGMAX and TLK_ARGMIN: b is the index and imm its type; without a register (b -1) it is the number of the inner
 	// index.

@@ -312,7 +312,8 @@ TLK_COLFOLD(prod_f64_1, double, double,
 TLK_COLFOLD(prod_i32_1, uint32_t, uint64_t, *) TLK_COLFOLD(prod_i64_1, uint64_t, uint64_t, *)
 TLK_COLFOLD(any_b8_1, uint8_t, uint8_t, |) TLK_COLFOLD(all_b8_1, uint8_t, uint8_t, &)
 
-// Column sums of f32 go into f32 parts, which are added to the double sums after 64 rows.
+// Column sums of f32 go into f32 parts, which are added to the double sums after 64 rows. Rows are added one after
+// another, so that a column has one sum however its rows are cut into tiles whose lengths divide 64 or are multiples.
 static void sum_flush(tl_accst *a, int64_t w) {
 	double *s = a->st;
 	float *p = a->part;
@@ -327,7 +328,7 @@ TLK_ARG sum_f32_1 TLK_P {
 	float *p = a->part;
 	for (; j + 4 <= c->ilanes; j += 4, v += 4 * step) {
 		const float *v1 = v + step, *v2 = v1 + step, *v3 = v2 + step;
-		TLK_VEC for (int64_t i = 0; i < w; i++) p[i] += (v[i] + v1[i]) + (v2[i] + v3[i]);
+		TLK_VEC for (int64_t i = 0; i < w; i++) p[i] = p[i] + v[i] + v1[i] + v2[i] + v3[i];
 		if ((a->count += 4) >= 64) sum_flush(a, w);
 	}
 	for (; j < c->ilanes; j++, v += step) {
@@ -335,6 +336,19 @@ TLK_ARG sum_f32_1 TLK_P {
 		if (++a->count >= 64) sum_flush(a, w);
 	}
 }
+
+// Column sums of products a * b, which are added as they are made.
+#define TLK_COLUMN_PRODUCTS(T, STATE, ROW_DONE) \
+	const T *x = c->reg[q->a], *y = c->reg[q->b]; \
+	tl_accst *a = &c->acc[q->aux]; \
+	int64_t w = c->n[TLK_LANE_OUTER]; \
+	T *p = STATE; \
+	for (int64_t j = 0; j < c->ilanes; j++, x += w, y += w) { \
+		TLK_VEC for (int64_t i = 0; i < w; i++) p[i] += x[i] * y[i]; \
+		ROW_DONE; \
+	}
+TLK_ARG colprod_f32 TLK_P { TLK_COLUMN_PRODUCTS(float, a->part, if (++a->count >= 64) sum_flush(a, w)) }
+TLK_ARG colprod_f64 TLK_P { TLK_COLUMN_PRODUCTS(double, a->st, (void)0) }
 
 // Columns of a one-row tile: adds a * (b - y) * z, y and z of one lane. The next row is prefetched, as in exp_f32_1.
 #define TLK_COLDOT(name, T, A) \

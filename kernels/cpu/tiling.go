@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/torchlette/torchlette/ir"
@@ -354,7 +355,7 @@ func (p *tilePlan) chooseTiles() {
 		if len(i.size) > 0 && p.bare() {
 			i.chunk = min(i.size[i.t], bareRows)
 		} else if w := o.lanes(); o.tiles() == 1 && w <= tileLanes/2 && len(i.size) > 0 && !prefix {
-			i.chunk = max(1, min(i.size[i.t], tileLanes/w))
+			i.chunk = max(1, min(i.size[i.t], floorPower(tileLanes/w)))
 		}
 	case !prefix && p.bundleRows(n) > 1:
 		i.whole()
@@ -371,6 +372,19 @@ func (p *tilePlan) chooseTiles() {
 		o.single()
 		i.cut(lanes)
 	}
+}
+
+// floorPower is the largest power of two that is at most n, for n of at least 1.
+func floorPower(n int64) int64 { return 1 << (bits.Len64(uint64(n)) - 1) }
+
+// chunkTiles is the number of inner tiles that accumulate apart. Over columns a chunk has 64 rows or a larger power of
+// two, of which tiles are parts, so that sums do not depend on the tiles.
+func (p *tilePlan) chunkTiles(lanes int64) int64 {
+	if !p.columns {
+		return max(1, chunkElems/max(1, lanes))
+	}
+	columns := min(tileLanes, p.spaces[outer].numel())
+	return max(1, floorPower(chunkElems/columns)/p.spaces[inner].lanes())
 }
 
 // bundleRows is the number of rows, of n elements each, in a bundle; 0 where the kernel has no bundles. Bundles are for
