@@ -118,8 +118,8 @@ func weighted(b op.Builder, loss, w op.Val) op.Val {
 func torchSize(shape []int64) string { return "torch.Size(" + ir.ShapeString(shape) + ")" }
 
 // evalBCE clamps the logarithms at -100. Where one is clamped, the logarithm sees 1 and not the probability, so that
-// the gradient is 0 and not 0 times infinity. What is no probability, and raises in PyTorch, gives NaN: clamped, it would
-// train without a sign of the sigmoid that was forgotten.
+// the gradient is 0 and not 0 times infinity. What is no probability, and raises in PyTorch, gives NaN: clamped, it
+// would train without a sign of the sigmoid that was forgotten.
 func evalBCE(a *op.Args, x, t op.Val) op.Val {
 	w, how, b := a.Val(), a.Int(), a.B
 	if !ir.SameShape(x.Shape(), t.Shape()) {

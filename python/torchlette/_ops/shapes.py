@@ -393,7 +393,7 @@ def _share_memory_(self: Tensor) -> Tensor:
     """
     if self.device.type == "cpu":
         raise NotImplementedError(
-            "share_memory_: tensors cannot be shared between processes: send them through a queue or a pipe, which copies"
+            "share_memory_: tensors cannot be shared between processes: send them through a queue, which copies"
         )
     return self
 

@@ -71,7 +71,7 @@ class LibraryError(NotSupportedError, OSError):
 
 
 class FileFormatError(TorchletteError, ValueError, RuntimeError, EOFError):
-    """A file is damaged, cut off or of another format. PyTorch's class depends on the damage; this one derives from all."""
+    """A file is damaged or of another format. PyTorch's class depends on the damage; this one derives from them all."""
 
 
 class MissingDirectoryError(TorchletteError, FileNotFoundError, RuntimeError):

@@ -83,7 +83,9 @@ def _extent(name: str, entry: Any) -> tuple[int, int]:
         raise _damaged(f"the entry of {name!r} is no dtype, shape and data_offsets")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(dtype, str) or dtype not in _NAMES:
-        raise FileFormatError(f"load: the dtype of {name!r} is not supported: got {dtype}, want one of {', '.join(_NAMES)}")
+        raise FileFormatError(
+            f"load: the dtype of {name!r} is not supported: got {dtype}, want one of {', '.join(_NAMES)}"
+        )
     if not isinstance(shape, list) or not all(map(_is_length, shape)):
         raise _damaged(f"the shape of {name!r} is {shape}")
     if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_length, offsets)):
