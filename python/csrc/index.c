@@ -318,9 +318,9 @@ static int add_item(plan *p, Tensor *self, PyObject *o, int *in_dim, int hidden)
 /* Makes the plan of a sequence that stands for the tuple of its items. */
 static int plan_listed(plan *p, Tensor *self, PyObject *key) {
     static const char text[] =
-        "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; use "
-        "x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], "
-        "which will result either in an error or a different result";
+        "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; "
+        "use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, "
+        "x[torch.tensor(seq)], which will result either in an error or a different result";
     if (PyErr_WarnEx(PyExc_UserWarning, text, 1) < 0) {
         return -1;
     }
@@ -442,8 +442,8 @@ PyObject *tensor_getitem(PyObject *self, PyObject *key) {
     return r;
 }
 
-/* masked_fill_ of the view. Ones are appended to the mask's shape up to the view's rank. A mask on the CPU serves tensors
- * on every device, as index tensors do. */
+/* masked_fill_ of the view. Ones are appended to the mask's shape up to the view's rank. A mask on the CPU serves
+ * tensors on every device, as index tensors do. */
 static PyObject *fill_masked(plan *p, PyObject *view, PyObject *value) {
     uint8_t device = ((Tensor *)view)->device;
     if (((Tensor *)p->mask)->device == TL_CPU && device != TL_CPU) {
@@ -541,7 +541,8 @@ int tensor_setitem(PyObject *self, PyObject *key, PyObject *value) {
     if (number != 1) {
         if (number == 0) {
             PyObject *type = PyType_GetName(Py_TYPE(value));
-            raise_text(TL_TYPE, "can't assign a %V to a torch.%s tensor", type, "?", dtype_name(((Tensor *)self)->dtype));
+            raise_text(
+                TL_TYPE, "can't assign a %V to a torch.%s tensor", type, "?", dtype_name(((Tensor *)self)->dtype));
             Py_XDECREF(type);
         }
         return -1;

@@ -159,8 +159,8 @@ static int warn_of_no_grad(PyObject *self) {
     static const char text[] =
         "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
         "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
-        "Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access "
-        "the leaf Tensor instead.";
+        "Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure "
+        "you access the leaf Tensor instead.";
     tl_meta m;
     if ((((Tensor *)self)->flags & TL_REQUIRES_GRAD) == 0) {
         return 0;
