@@ -7,10 +7,12 @@
 #include "call.h"
 #include "cpython.h"
 #include "data.h"
+#include "device.h"
 #include "errors.h"
 #include "flush.h"
 #include "overrides.h"
 #include "scalar.h"
+#include "sequence.h"
 #include "source_loc.h"
 #include "table.h"
 #include "tensor.h"
@@ -249,11 +251,15 @@ static int add_tensor(plan *p, Tensor *self, PyObject *o, int *in_dim) {
     return 0;
 }
 
+static bool is_float(PyObject *t) { return dtype_is_float(((Tensor *)t)->dtype); }
+
 /* Adds a list, an array or another sequence as an index tensor. */
 static int add_sequence(plan *p, Tensor *self, PyObject *o, int *in_dim) {
     PyObject *t = data_tensor(o, -1, self->device, false, TL_API_CORE);
-    if (t != NULL && ((Tensor *)t)->numel == 0 && ((Tensor *)t)->dtype != TL_BOOL && ((Tensor *)t)->dtype != TL_INT64) {
-        SETREF(t, data_tensor(o, TL_INT64, self->device, false, TL_API_CORE)); /* an empty list would be float */
+    if (t == NULL || is_float(t) || (((Tensor *)t)->numel == 0 && ((Tensor *)t)->dtype != TL_BOOL)) {
+        PyErr_Clear(); /* the device may have no tensors of that dtype */
+        Py_XDECREF(t);
+        t = data_tensor(o, TL_INT64, self->device, false, TL_API_CORE); /* floats are cut, as by PyTorch */
     }
     int r = t != NULL ? add_tensor(p, self, t, in_dim) : -1;
     Py_XDECREF(t);
@@ -270,6 +276,8 @@ static int takes(PyObject *o) {
     }
     return 1;
 }
+
+static int make_plan(plan *p, Tensor *self, PyObject *key);
 
 static int add_item(plan *p, Tensor *self, PyObject *o, int *in_dim, int hidden) {
     if (o == Py_None) {
@@ -297,9 +305,29 @@ static int add_item(plan *p, Tensor *self, PyObject *o, int *in_dim, int hidden)
     if (PySequence_Check(o) && !PyUnicode_Check(o)) {
         return add_sequence(p, self, o, in_dim);
     }
-    return set_error(TL_INDEX,
-        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got %R)",
-        (PyObject *)Py_TYPE(o));
+    PyObject *type = PyType_GetName(Py_TYPE(o));
+    if (type != NULL) {
+        set_error(TL_INDEX,
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got %U)",
+            type);
+        Py_DECREF(type);
+    }
+    return -1;
+}
+
+/* Makes the plan of a sequence that stands for the tuple of its items. */
+static int plan_listed(plan *p, Tensor *self, PyObject *key) {
+    static const char text[] =
+        "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; "
+        "use x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, "
+        "x[torch.tensor(seq)], which will result either in an error or a different result";
+    if (PyErr_WarnEx(PyExc_UserWarning, text, 1) < 0) {
+        return -1;
+    }
+    PyObject *items = PySequence_Tuple(key);
+    int r = items != NULL ? make_plan(p, self, items) : -1;
+    Py_XDECREF(items);
+    return r;
 }
 
 static int make_plan(plan *p, Tensor *self, PyObject *key) {
@@ -309,6 +337,9 @@ static int make_plan(plan *p, Tensor *self, PyObject *key) {
     p->mask = NULL;
     int in_dim = 0;
     if (!PyTuple_Check(key)) {
+        if (sequence_is_tuple(key)) {
+            return plan_listed(p, self, key);
+        }
         if (takes(key) > self->rank) {
             return self->rank == 0 && PyLong_Check(key)
                 ? set_error(TL_INDEX,
@@ -411,8 +442,16 @@ PyObject *tensor_getitem(PyObject *self, PyObject *key) {
     return r;
 }
 
-/* masked_fill_ of the view. Ones are appended to the mask's shape up to the view's rank. */
+/* masked_fill_ of the view. Ones are appended to the mask's shape up to the view's rank. A mask on the CPU serves
+ * tensors on every device, as index tensors do. */
 static PyObject *fill_masked(plan *p, PyObject *view, PyObject *value) {
+    uint8_t device = ((Tensor *)view)->device;
+    if (((Tensor *)p->mask)->device == TL_CPU && device != TL_CPU) {
+        SETREF(p->mask, PyObject_CallMethod(p->mask, "to", "N", device_object(device)));
+        if (p->mask == NULL) {
+            return NULL;
+        }
+    }
     Tensor *mask = (Tensor *)p->mask, *v = (Tensor *)view;
     int trailing = v->rank - p->dims[p->n_advanced] - mask->rank;
     PyObject *shape = PyTuple_New(mask->rank + trailing);
@@ -501,8 +540,10 @@ int tensor_setitem(PyObject *self, PyObject *key, PyObject *value) {
     int number = is_tensor(value) || PyComplex_Check(value) ? 1 : number_scalar(value, &s);
     if (number != 1) {
         if (number == 0) {
-            raise_text(TL_TYPE, "can't assign a %R to a torch.%s tensor", (PyObject *)Py_TYPE(value),
-                dtype_name(((Tensor *)self)->dtype));
+            PyObject *type = PyType_GetName(Py_TYPE(value));
+            raise_text(
+                TL_TYPE, "can't assign a %V to a torch.%s tensor", type, "?", dtype_name(((Tensor *)self)->dtype));
+            Py_XDECREF(type);
         }
         return -1;
     }

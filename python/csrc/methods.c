@@ -154,6 +154,23 @@ static int same_tensor(uint64_t a, uint64_t b) {
         memcmp(x.stride, y.stride, n) == 0;
 }
 
+/* Warns where a gradient is looked for that backward will not keep. -1: the warning is an error. */
+static int warn_of_no_grad(PyObject *self) {
+    static const char text[] =
+        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+        "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
+        "Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure "
+        "you access the leaf Tensor instead.";
+    tl_meta m;
+    if ((((Tensor *)self)->flags & TL_REQUIRES_GRAD) == 0) {
+        return 0;
+    }
+    if (meta_of(self, &m) < 0) {
+        return -1;
+    }
+    return (m.flags & (TL_LEAF | TL_RETAINS_GRAD)) != 0 ? 0 : PyErr_WarnEx(PyExc_UserWarning, text, 1);
+}
+
 /* The engine gives a new handle each time. While the slot holds the same tensor, Python gets the same object. */
 static PyObject *get_grad(PyObject *self, void *c) {
     (void)c;
@@ -165,7 +182,7 @@ static PyObject *get_grad(PyObject *self, void *c) {
     }
     if (!has) {
         Py_CLEAR(t->grad);
-        Py_RETURN_NONE;
+        return warn_of_no_grad(self) < 0 ? NULL : Py_NewRef(Py_None);
     }
     if (t->grad != NULL) {
         Tensor *last = (Tensor *)t->grad;
@@ -189,7 +206,9 @@ static int set_grad(PyObject *self, PyObject *v, void *c) {
     Tensor *t = (Tensor *)self;
     bool none = v == NULL || v == Py_None;
     if (!none && !is_tensor(v)) {
-        raise_text(TL_TYPE, "assigned grad expected to be a Tensor or None but got %R", (PyObject *)Py_TYPE(v));
+        PyObject *type = PyType_GetName(Py_TYPE(v));
+        raise_text(TL_TYPE, "assigned grad expected to be a Tensor or None but got grad of type %V", type, "?");
+        Py_XDECREF(type);
         return -1;
     }
     if (v == self) {

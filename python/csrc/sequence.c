@@ -194,3 +194,23 @@ PyObject *sequence_tensor(PyObject *data, int dtype, uint8_t device, bool requir
     PyMem_Free(block);
     return r;
 }
+
+static bool makes_tuple(PyObject *item) {
+    return item == Py_None || item == Py_Ellipsis || PySlice_Check(item) || is_tensor(item) || PySequence_Check(item);
+}
+
+bool sequence_is_tuple(PyObject *o) {
+    if (is_tensor(o) || PyLong_Check(o) || PySlice_Check(o) || PyUnicode_Check(o) || PyObject_CheckBuffer(o) ||
+        !PySequence_Check(o)) {
+        return false;
+    }
+    Py_ssize_t n = PySequence_Size(o);
+    bool found = false;
+    for (Py_ssize_t i = 0; n < 32 && i < n && !found; i++) {
+        PyObject *item = PySequence_GetItem(o, i);
+        found = item != NULL && makes_tuple(item);
+        Py_XDECREF(item);
+    }
+    PyErr_Clear(); /* what cannot be walked is no tuple */
+    return found;
+}

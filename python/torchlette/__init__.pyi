@@ -644,6 +644,7 @@ from torchlette._runtime.errors import DisposedTensorError as DisposedTensorErro
 from torchlette._runtime.errors import DtypeError as DtypeError
 from torchlette._runtime.errors import EngineBusyError as EngineBusyError
 from torchlette._runtime.errors import ExecutionError as ExecutionError
+from torchlette._runtime.errors import FileFormatError as FileFormatError
 from torchlette._runtime.errors import GradcheckError as GradcheckError
 from torchlette._runtime.errors import HostReadInCompileError as HostReadInCompileError
 from torchlette._runtime.errors import IndexRangeError as IndexRangeError
@@ -655,6 +656,7 @@ from torchlette._runtime.errors import KernelExecutionError as KernelExecutionEr
 from torchlette._runtime.errors import LeakError as LeakError
 from torchlette._runtime.errors import LibraryError as LibraryError
 from torchlette._runtime.errors import LinAlgError as LinAlgError
+from torchlette._runtime.errors import MissingDirectoryError as MissingDirectoryError
 from torchlette._runtime.errors import NonReentrantBackwardError as NonReentrantBackwardError
 from torchlette._runtime.errors import NotSupportedError as NotSupportedError
 from torchlette._runtime.errors import OutOfMemoryError as OutOfMemoryError

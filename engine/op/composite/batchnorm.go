@@ -53,7 +53,7 @@ func batchNorm(a *op.Args) op.Val {
 	eps := a.Scalar()
 	s := x.Shape()
 	if x.L().Numel == 0 {
-		return x
+		return batchNormOfNone(b, x, w, bias)
 	}
 	features := int64(0)
 	if len(s) > 1 {
@@ -86,6 +86,18 @@ func batchNorm(a *op.Args) op.Val {
 	}
 	wide := prim.Add(b, prim.Mul(b, cast(b, x, t), byChannel(b, factor, s)), byChannel(b, shift, s))
 	return cast(b, wide, x.DType())
+}
+
+// batchNormOfNone is x, which has no elements. Its gradients are zeros, those of the weight and the bias too.
+func batchNormOfNone(b op.Builder, x, w, bias op.Val) op.Val {
+	s := x.Shape()
+	y := x
+	for _, v := range []op.Val{w, bias} {
+		if v.IsTensor() && len(s) > 1 && slices.Equal(v.Shape(), s[1:2]) {
+			y = prim.Add(b, y, byChannel(b, like(b, v, x), s))
+		}
+	}
+	return y
 }
 
 func evalBatchNormStats(a *op.Args) []op.Val {

@@ -57,3 +57,15 @@ def test_rms_norm_of_halves_with_a_wide_weight(device):
     )
     assert got.dtype is tl.float16
     torch.testing.assert_close(torch.tensor(got.cpu().numpy()), want.half())
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("shape", [(0, 3), (0, 3, 2, 2)])
+def test_batch_norm_of_no_samples_has_gradients(device, training, shape):
+    """A batch of no samples goes through, as one of a mixture's experts may get: gradients are zeros."""
+    norm = (tl.nn.BatchNorm1d if len(shape) == 2 else tl.nn.BatchNorm2d)(3, device=device).train(training)
+    y = norm(tl.ones(*shape, device=device))
+    assert y.shape == shape
+    y.sum().backward()
+    assert norm.weight.grad.tolist() == norm.bias.grad.tolist() == [0, 0, 0]
+    assert norm.running_mean.tolist() == [0, 0, 0]

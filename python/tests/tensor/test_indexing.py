@@ -208,3 +208,71 @@ def test_random_expressions(seed: int, device: str) -> None:
     failures = [text for _, text in results if text]
     assert not failures, f"{len(failures)} of {len(results)} differ:\n" + "\n".join(failures[:20])
     assert sum(accepted for accepted, _ in results) > len(results) / 2  # the draw is not all errors
+
+
+#: Lists with tensors, sequences, slices, None or Ellipsis in them stand for tuples in PyTorch; other lists are indices.
+LISTED = [
+    lambda lib: [[0, 1], [1, 2]],
+    lambda lib: [(0, 1), (1, 2)],
+    lambda lib: [[]],
+    lambda lib: [[0, 1], 0],
+    lambda lib: [lib.tensor(0), lib.tensor(1)],
+    lambda lib: [lib.tensor([0, 1]), 1],
+    lambda lib: [lib.tensor([True, False, True]), 1],
+    lambda lib: [np.array([0, 1]), np.array([1, 2])],
+    lambda lib: [np.array(1), np.array(2)],
+    lambda lib: [range(2), range(2)],
+    lambda lib: [slice(0, 1), 0],
+    lambda lib: [None, 0],
+    lambda lib: [..., 0],
+    lambda lib: [[[0, 1], [1, 2]]],
+    lambda lib: [[0]] * 32,
+    lambda lib: [lib.tensor(0)] * 4,
+    lambda lib: [True, 2],
+    lambda lib: [1.7, 0.2],
+    lambda lib: np.array([1.0, 2.0]),
+    lambda lib: np.array([[0, 1], [1, 2]]),
+    lambda lib: (..., np.array([0.0, 1.0])),
+    lambda lib: {0},
+]
+
+
+@pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
+@pytest.mark.parametrize("make", LISTED)
+def test_lists_that_stand_for_tuples(make: Callable[[Any], Key], device: str) -> None:
+    x = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
+
+    def run(lib: Any) -> list[Any]:
+        t = oracle.theirs(x) if lib is torch else oracle.ours(x, device)
+        read = t[make(lib)].clone()
+        t[make(lib)] = -1
+        return [read, t]
+
+    (want, refused), (got, failed) = outcome(run, torch), outcome(run, torchlette)
+    assert (refused is None) == (failed is None), f"PyTorch {refused!r}, ours {failed!r}"
+    if refused is None:
+        oracle.assert_equal(got, want)
+    else:
+        assert isinstance(failed, type(refused))
+
+
+def test_a_list_that_stands_for_a_tuple_warns() -> None:
+    with pytest.warns(UserWarning, match="non-tuple sequence"):
+        torchlette.ones(2, 2)[[[0], [1]]]
+
+
+def test_masks_on_the_cpu_serve_every_device(device: str) -> None:
+    mask, x = torchlette.tensor([True, False, True], device="cpu"), torchlette.arange(3.0, device=device)
+    assert x[mask].tolist() == [0, 2]
+    x[mask] = 5
+    assert x.tolist() == [5, 1, 5]
+    x[(mask,)] = torchlette.tensor(7.0, device="cpu")
+    assert x.tolist() == [7, 1, 7]
+    x[mask] += 1
+    assert x.tolist() == [8, 1, 8]
+    wide = torchlette.ones(3, 2, device=device)
+    wide[mask] = 0
+    assert wide.tolist() == [[0, 0], [1, 1], [0, 0]]
+    if device != "cpu":
+        with pytest.raises(RuntimeError, match="device"):
+            torchlette.arange(3.0, device="cpu")[mask.to(device)] = 0

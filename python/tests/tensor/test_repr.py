@@ -151,3 +151,13 @@ def test_printoptions_are_put_back() -> None:
     with printoptions(precision=2):
         assert repr(facade.tensor(1.23456)) == "tensor(1.23)"
     assert torchlette.get_printoptions() == before
+
+
+def test_the_text_of_a_subclass_begins_with_its_name() -> None:
+    texts = []
+    for lib in (torch, facade):
+        named = type("Named", (lib.Tensor,), {})
+        made = lib.tensor([[1.0, 2.0], [3.0, 4.0]]).as_subclass(named)
+        texts.append([repr(made), repr(made[0] * 2), f"{made[0]}"])
+    assert texts[1] == texts[0]
+    assert texts[1][0].startswith("Named([[1., 2.],\n       [3")

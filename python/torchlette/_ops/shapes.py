@@ -386,7 +386,15 @@ def _always(answer: Any, doc: str) -> Callable[..., Any]:
 
 
 def _share_memory_(self: Tensor) -> Tensor:
-    """Return self: tensors go to other processes by value."""
+    """Return self, as PyTorch does for tensors on a GPU.
+
+    Raises:
+        NotImplementedError: For a tensor on the CPU. What another process wrote would not be seen here.
+    """
+    if self.device.type == "cpu":
+        raise NotImplementedError(
+            "share_memory_: tensors cannot be shared between processes: send them through a queue, which copies"
+        )
     return self
 
 

@@ -16,6 +16,7 @@ __all__ = [
     "DtypeError",
     "EngineBusyError",
     "ExecutionError",
+    "FileFormatError",
     "GradcheckError",
     "HostReadInCompileError",
     "IndexRangeError",
@@ -27,6 +28,7 @@ __all__ = [
     "LeakError",
     "LibraryError",
     "LinAlgError",
+    "MissingDirectoryError",
     "NonReentrantBackwardError",
     "NotSupportedError",
     "OutOfMemoryError",
@@ -66,6 +68,14 @@ class NotSupportedError(TorchletteError, NotImplementedError):
 
 class LibraryError(NotSupportedError, OSError):
     """A library of compiled PyTorch operators, which cannot be loaded."""
+
+
+class FileFormatError(TorchletteError, ValueError, RuntimeError, EOFError):
+    """A file is damaged or of another format. PyTorch's class depends on the damage; this one derives from them all."""
+
+
+class MissingDirectoryError(TorchletteError, FileNotFoundError, RuntimeError):
+    """The folder of a file that is to be written does not exist. PyTorch raises RuntimeError, ``open`` the other."""
 
 
 class RefusedNameError(NotSupportedError, AttributeError):

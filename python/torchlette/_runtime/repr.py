@@ -212,9 +212,18 @@ def _torch_text(t: _C.Tensor) -> str:
     return tensor_text(t, None)
 
 
+def _is_plain(kind: type) -> bool:
+    """Return whether a class is Tensor or Parameter; the text of a subclass begins with its name."""
+    if kind is _C.Tensor:
+        return True
+    from torchlette.nn.parameter import Parameter
+
+    return kind is Parameter
+
+
 def tensor_text(t: _C.Tensor, contents: str | None) -> str:
     """Return PyTorch's text of a tensor, with the text of its elements, or others in their place."""
-    prefix = "tensor("
+    prefix = "tensor(" if _is_plain(type(t)) else f"{type(t).__name__}("
     text = values_text(t, len(prefix)) if contents is None else contents
     return with_suffixes(prefix + text, _suffixes(t), len(prefix), False)
 

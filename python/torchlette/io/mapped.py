@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 from weakref import WeakValueDictionary
 
 from torchlette import _C
+from torchlette._runtime.errors import MissingDirectoryError
 
 __all__ = ["map_file", "open_to_write", "tensor_over"]
 
@@ -64,4 +65,7 @@ def open_to_write(path: str | os.PathLike[str]) -> BinaryIO:
         found = None
     if found is not None and (found.st_dev, found.st_ino) in _mapped:
         os.unlink(os.path.realpath(path))
+    folder = os.path.dirname(os.fspath(path))
+    if folder and not os.path.isdir(folder):
+        raise MissingDirectoryError(f"Parent directory {os.fsdecode(folder)} does not exist.")
     return open(path, "wb")

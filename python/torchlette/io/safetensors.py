@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 
 from torchlette import _C
 from torchlette._runtime.dtype_table import SHORT_NAMES
+from torchlette._runtime.errors import FileFormatError
 from torchlette.io.mapped import tensor_over
 
 __all__ = ["SafetensorsReader", "write_safetensors"]
@@ -59,8 +60,8 @@ def write_safetensors(f: BinaryIO, tensors: Mapping[str, _C.Tensor], metadata: M
         f.write(_C._tobytes(tensors[name].detach()))
 
 
-def _damaged(what: str) -> ValueError:
-    return ValueError(f"load: the file is damaged: {what}")
+def _damaged(what: str) -> FileFormatError:
+    return FileFormatError(f"load: the file is damaged: {what}")
 
 
 def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -82,7 +83,9 @@ def _extent(name: str, entry: Any) -> tuple[int, int]:
         raise _damaged(f"the entry of {name!r} is no dtype, shape and data_offsets")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(dtype, str) or dtype not in _NAMES:
-        raise ValueError(f"load: the dtype of {name!r} is not supported: got {dtype}, want one of {', '.join(_NAMES)}")
+        raise FileFormatError(
+            f"load: the dtype of {name!r} is not supported: got {dtype}, want one of {', '.join(_NAMES)}"
+        )
     if not isinstance(shape, list) or not all(map(_is_length, shape)):
         raise _damaged(f"the shape of {name!r} is {shape}")
     if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_length, offsets)):
@@ -113,10 +116,10 @@ class SafetensorsReader:
         f.seek(start)
         length = int.from_bytes(f.read(8), "little")
         if size < 8 or not 2 <= length <= min(size - 8, HEADER_LIMIT):
-            raise ValueError("load: the file is wrong: it is neither a safetensors file nor a zip of torch.save")
+            raise FileFormatError("load: the file is wrong: it is neither a safetensors file nor a zip of torch.save")
         text = f.read(length)
         if len(text) != length or text[:1] != b"{":
-            raise ValueError("load: the file is wrong: a safetensors file has a JSON object as its header")
+            raise FileFormatError("load: the file is wrong: a safetensors file has a JSON object as its header")
         try:
             header = json.loads(text.decode(), object_pairs_hook=_once)
         except (ValueError, RecursionError) as exc:

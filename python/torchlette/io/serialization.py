@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from torchlette import _C
+from torchlette._runtime.errors import FileFormatError
 from torchlette.io.mapped import map_file, open_to_write
 
 if TYPE_CHECKING:
@@ -147,23 +148,23 @@ class _Reader:
         try:
             index = json.loads(text)
             if index["format"] != wanted:
-                raise ValueError(f"load: the file's format is wrong: got {index['format']}, want {wanted}")
+                raise FileFormatError(f"load: the file's format is wrong: got {index['format']}, want {wanted}")
             return self.decode(index["value"])
         except (AttributeError, LookupError, RecursionError, TypeError, json.JSONDecodeError) as exc:
             if self.placing:  # an error raised by map_location
                 raise
-            raise ValueError(f"load: the file is damaged: {type(exc).__name__}: {exc}") from exc
+            raise FileFormatError(f"load: the file is damaged: {type(exc).__name__}: {exc}") from exc
 
     def decode(self, value: Any) -> Any:
         """Return the value of a JSON text."""
         if not isinstance(value, dict):
             if isinstance(value, list):
-                raise ValueError("load: the file is damaged: a list outside a container")
+                raise FileFormatError("load: the file is damaged: a list outside a container")
             return value
         kind = next(iter(value), "")
         decoder = self._DECODERS.get(kind)
         if decoder is None:
-            raise ValueError(f"load: the file is damaged or newer than this version: unknown entry {kind!r}")
+            raise FileFormatError(f"load: the file is damaged or newer than this version: unknown entry {kind!r}")
         return decoder(self, value)
 
     def _items(self, value: Any) -> list[Any]:
@@ -190,7 +191,7 @@ class _Reader:
         name = entry["of"]
         if name not in self.elements:
             if name not in self.file:
-                raise ValueError(f"load: the file is damaged: it has no tensor {name!r}")
+                raise FileFormatError(f"load: the file is damaged: it has no tensor {name!r}")
             self.elements[name] = self._placed(self.file.tensor(name), entry["device"])
         return self.elements[name]
 
@@ -232,7 +233,7 @@ class _ZipReader(_Reader):
 def _dtype_named(name: str) -> Any:
     dtype = getattr(_C, name, None)
     if not isinstance(dtype, _C.dtype):
-        raise ValueError(f"load: the file names an unknown dtype: {name}")
+        raise FileFormatError(f"load: the file names an unknown dtype: {name}")
     return dtype
 
 
@@ -430,10 +431,10 @@ def _load_zip(file: BinaryIO, place: Place, weights_only: bool, mmap: bool) -> A
                 return _ZipReader(archive, place).read(archive.read(_ZIP_INDEX), 1)
             folder = archive_name(archive)
             if folder is None:
-                raise ValueError(f"load: the file is wrong: it has no entry {_ZIP_INDEX} and no data.pkl")
+                raise FileFormatError(f"load: the file is wrong: it has no entry {_ZIP_INDEX} and no data.pkl")
             mapped = map_file(file) if mmap else None
             if mapped is None:
                 return read_archive(archive, folder, place, weights_only)
             return read_archive(archive, folder, place, weights_only, memoryview(mapped))
     except zipfile.BadZipFile as exc:
-        raise ValueError(f"load: the file is wrong: {exc}") from exc
+        raise FileFormatError(f"load: the file is wrong: {exc}") from exc

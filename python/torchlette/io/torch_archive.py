@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from torchlette import _C
 from torchlette._runtime.dtype_table import DTYPES, SCALAR_TYPES
+from torchlette._runtime.errors import FileFormatError
 from torchlette.io.mapped import tensor_over
 
 if TYPE_CHECKING:
@@ -280,7 +281,7 @@ def read_archive(archive: zipfile.ZipFile, folder: str, place: Place, weights_on
     """
     order = f"{folder}/byteorder"
     if order in archive.namelist() and archive.read(order) != b"little":
-        raise ValueError("load: the file is big-endian, which is not supported")
+        raise FileFormatError("load: the file is big-endian, which is not supported")
 
     def read(key: str) -> Any:
         name = f"{folder}/data/{key}"

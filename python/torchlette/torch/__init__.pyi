@@ -30,6 +30,7 @@ from torchlette import DisposedTensorError as DisposedTensorError
 from torchlette import DtypeError as DtypeError
 from torchlette import EngineBusyError as EngineBusyError
 from torchlette import ExecutionError as ExecutionError
+from torchlette import FileFormatError as FileFormatError
 from torchlette import Future as Future
 from torchlette import Generator as Generator
 from torchlette import GradScaler as GradScaler
@@ -45,6 +46,7 @@ from torchlette import KernelExecutionError as KernelExecutionError
 from torchlette import LeakError as LeakError
 from torchlette import LibraryError as LibraryError
 from torchlette import LinAlgError as LinAlgError
+from torchlette import MissingDirectoryError as MissingDirectoryError
 from torchlette import NonReentrantBackwardError as NonReentrantBackwardError
 from torchlette import NotSupportedError as NotSupportedError
 from torchlette import OutOfMemoryError as OutOfMemoryError

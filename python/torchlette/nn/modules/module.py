@@ -550,8 +550,12 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
                 param.grad = param.grad.detach().zero_()
 
     def share_memory(self) -> Self:
-        """Raise: storage belongs to one process."""
-        raise NotImplementedError("Module.share_memory: tensors cannot be shared between processes")
+        """Call :meth:`Tensor.share_memory_` of each parameter and buffer, which raises on the CPU.
+
+        Raises:
+            NotImplementedError: A parameter or buffer is on the CPU.
+        """
+        return self._apply(lambda t: t.share_memory_())
 
     # Text and copies ---------------------------------------------------------------------
 

@@ -1,0 +1,100 @@
+"""Mistakes that users make, with what PyTorch does then: the class and text of its error, or its warning."""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import torchlette
+import torchlette.torch as facade
+
+LIBS = [torch, facade]
+
+
+def outcome(run: Callable[[], Any]) -> tuple[list[type], str, list[str]]:
+    """Return the built-in classes of the error, its text, and the warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            run()
+            error = None
+        except Exception as e:
+            error = e
+    classes = [c for c in type(error).__mro__ if c.__module__ == "builtins"]
+    return classes, str(error), [f"{w.category.__name__}: {w.message}" for w in caught]
+
+
+def test_a_gradient_that_backward_does_not_keep_warns() -> None:
+    for lib in LIBS:
+        x = lib.ones(2, requires_grad=True)
+        hidden, kept = x * 2, x * 3
+        kept.retain_grad()
+        (hidden + kept).sum().backward()
+        (text,) = outcome(lambda at=hidden: at.grad)[2]
+        assert "UserWarning: The .grad attribute of a Tensor that is not a leaf Tensor is being accessed." in text
+        assert ".retain_grad()" in text
+        for t in (x, kept, x.detach(), lib.ones(1)):
+            assert outcome(lambda at=t: at.grad)[2] == []
+
+
+def test_memory_that_is_not_shared_with_processes_raises(device: str) -> None:
+    t = torchlette.ones(2, device=device)
+    net = torchlette.nn.Linear(2, 2, device=device)
+    if device == "cpu":
+        with pytest.raises(NotImplementedError, match="shared between processes"):
+            t.share_memory_()
+        with pytest.raises(NotImplementedError, match="shared between processes"):
+            net.share_memory()
+    else:  # as tensors of CUDA in PyTorch
+        assert t.share_memory_() is t
+        assert net.share_memory() is net
+
+
+@pytest.mark.parametrize("keep", [0, 7, 300, -40])
+def test_files_that_are_cut_off_raise_a_class_of_pytorchs(keep: int, tmp_path: Path) -> None:
+    """A run that resumes from the last checkpoint that can be read catches these."""
+    file = io.BytesIO()
+    torch.save({"weights": torch.ones(1000)}, file)
+    path = tmp_path / "cut.pt"
+    path.write_bytes(file.getvalue()[:keep])
+    with pytest.raises(torchlette.FileFormatError) as caught:
+        facade.load(path)
+    assert isinstance(caught.value, (RuntimeError, EOFError, ValueError))
+    classes = outcome(lambda: torch.load(path))[0]
+    assert isinstance(caught.value, classes[0]) or classes[0] in (KeyError, OSError)  # what the bytes happen to be
+
+
+def test_saving_into_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    for lib in LIBS:
+        classes, text, _ = outcome(lambda of=lib: of.save({"a": of.ones(1)}, os.path.join(tmp_path, "no", "a.pt")))
+        assert RuntimeError in classes
+        assert text == f"Parent directory {tmp_path}/no does not exist."
+
+
+def test_a_loss_of_no_probabilities_is_not_a_number(device: str) -> None:
+    """PyTorch raises. A logarithm that is clamped would train without a sign of the sigmoid that was forgotten."""
+    bce = torchlette.nn.functional.binary_cross_entropy
+    for wrong in (-0.25, 1.5):
+        x = torchlette.tensor([0.5, wrong], device=device, requires_grad=True)
+        t = torchlette.ones(2, device=device)
+        losses = bce(x, t, reduction="none")
+        assert losses.isnan().tolist() == [False, True]
+        bce(x, t).backward()
+        assert bce(x, t).isnan().item()
+    edges = torchlette.tensor([0.0, 1.0], device=device)
+    assert bce(edges, torchlette.tensor([0.0, 1.0], device=device)).item() == 0
+
+
+def test_a_gradient_of_the_wrong_type() -> None:
+    for lib in LIBS:
+        x = lib.ones(2, requires_grad=True)
+        classes, text, _ = outcome(lambda at=x: setattr(at, "grad", 1))
+        assert classes[0] is TypeError
+        assert text == "assigned grad expected to be a Tensor or None but got grad of type int"
