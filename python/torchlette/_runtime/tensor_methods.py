@@ -41,8 +41,8 @@ def _register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], N
 
     def run(_: None) -> None:
         alive = leaf()
-        if alive is not None:
-            hook(alive)
+        if alive is not None and hook(alive) is not None:
+            raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
     return HookHandle(_C._add_hook(self, run, True))
 
