@@ -227,6 +227,7 @@ def prepare(source: str) -> None:
     for name in ABSENT:
         module, _, attribute = name.rpartition(".")
         setattr(importlib.import_module(f"torch.{module}"), attribute, StandIn)
+    importlib.import_module("torch._C").__dict__["__path__"] = []  # submodules have stand-ins too
     importlib.import_module("torch.library").CustomOpDef._opoverload = property(lambda definition: definition)
     for name in ("gradcheck", "gradgradcheck"):
         setattr(torch.autograd, name, backward_only(getattr(torch.autograd, name)))

@@ -31,7 +31,7 @@ def _grad_fn(self: Tensor) -> Any:
     return graph.grad_fn(self)
 
 
-def _register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> HookHandle:
+def _register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
     """Call ``hook`` with this leaf after a backward pass has added to its ``grad``."""
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
