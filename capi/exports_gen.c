@@ -244,11 +244,11 @@ int32_t tl_backward_results(uint64_t session, tl_out *outs, uint8_t *has, int32_
     return tlgo_backward_results(session, outs, has, n);
 }
 
-int32_t tl_hook(uint64_t handle, int32_t post, uint64_t *hook) {
+int32_t tl_hook(uint64_t handle, int32_t kind, uint64_t *hook) {
     if (tl_forked) {
         return tl_refuse_fork();
     }
-    return tlgo_hook(handle, post, hook);
+    return tlgo_hook(handle, kind, hook);
 }
 
 int32_t tl_owns_hook(uint64_t handle, uint64_t hook, int32_t *owns) {

@@ -67,13 +67,13 @@ func tlgo_backward_results(session C.uint64_t, outs *C.tl_out, has *C.uint8_t, n
 }
 
 //export tlgo_hook
-func tlgo_hook(h C.uint64_t, post C.int32_t, hook *C.uint64_t) (st C.int32_t) {
+func tlgo_hook(h C.uint64_t, kind C.int32_t, hook *C.uint64_t) (st C.int32_t) {
 	defer guard("register_hook", 0, &st)
 	if h == 0 {
 		instance().RemoveHook(uint64(*hook))
 		return 0
 	}
-	id, err := instance().AddHook(uint64(h), post != 0)
+	id, err := instance().AddHook(uint64(h), engine.HookKind(kind))
 	*hook = C.uint64_t(id)
 	return failed(err)
 }

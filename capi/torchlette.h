@@ -107,7 +107,11 @@ enum {
 };
 
 /* tl_event.kind */
-enum { TL_DONE = 0, TL_RUN_HOOK = 1, TL_RUN_POST_HOOK = 2, TL_INSPECT_GRAD = 3, TL_UNPACK = 4, TL_PACK = 5 };
+enum { TL_DONE = 0, TL_RUN_HOOK = 1, TL_RUN_POST_HOOK = 2, TL_INSPECT_GRAD = 3, TL_UNPACK = 4, TL_PACK = 5,
+    TL_GIVE_GRAD = 6, TL_RUN_PRE_HOOK = 7, TL_RUN_AFTER_HOOK = 8, TL_ASK_GRAD = 9 };
+/* Kinds of hooks: on the gradient of a tensor; on a leaf, after it has accumulated; before and after the function that
+ * made a tensor. */
+enum { TL_HOOK_TENSOR = 0, TL_HOOK_ACCUMULATE = 1, TL_HOOK_PRE = 2, TL_HOOK_AFTER = 3 };
 
 /* modes of tl_set_mode */
 enum {
@@ -199,7 +203,10 @@ typedef struct {
 /* What a backward walk stops for.
  * TL_RUN_HOOK: call hook with grad. TL_RUN_POST_HOOK: call hook, for a leaf has accumulated.
  * TL_INSPECT_GRAD, under TL_INSPECT: grad is gradient number hook of function name, which line source_loc recorded.
- * TL_UNPACK: call hook for a saved value. TL_PACK: saved values wait for tl_next_pack_hook. */
+ * TL_UNPACK: call hook for a saved value. TL_PACK: saved values wait for tl_next_pack_hook.
+ * TL_GIVE_GRAD: grad, or none (handle 0), is the next gradient of a function's operands (hook 0) or results (hook 1).
+ * TL_RUN_PRE_HOOK, TL_RUN_AFTER_HOOK: call hook with the gradients given of the results, or of both. TL_ASK_GRAD: the
+ * replacement is gradient number hook that the hook leaves, 0 for none. */
 typedef struct {
     uint32_t kind;
     uint32_t source_loc;
@@ -386,8 +393,8 @@ TL_API int32_t tl_backward_next(uint64_t session, uint64_t replacement, tl_event
 /* Gives the gradients of the inputs of tl_backward, and ends the session. */
 TL_API int32_t tl_backward_results(uint64_t session, tl_out *outs, uint8_t *has, int32_t n);
 
-/* Adds a hook to a tensor (handle not 0) or removes hook (handle 0). post: it runs after the leaf has accumulated. */
-TL_API int32_t tl_hook(uint64_t handle, int32_t post, uint64_t *hook);
+/* Adds a hook to a tensor (handle not 0) or removes hook (handle 0). kind: TL_HOOK_TENSOR and so on. */
+TL_API int32_t tl_hook(uint64_t handle, int32_t kind, uint64_t *hook);
 
 /* Says whether the handle alone keeps the step that a hook is on. Then the hook goes with the handle. */
 TL_API int32_t tl_owns_hook(uint64_t handle, uint64_t hook, int32_t *owns);
@@ -412,7 +419,7 @@ TL_API int32_t tl_next_pack_hook(const uint64_t *handles, int32_t n, tl_out *out
 TL_API int32_t tl_saved(uint64_t id, int32_t i, int32_t action, tl_saved_info *info, tl_out *out);
 
 /* Makes a tensor with the values of handle, and the history of saved value i of a function or, with i below 0, of its
- * result -1-i. */
+ * result -1-i. handle 0: zeros of the shape and dtype of that result. */
 TL_API int32_t tl_attach_history(uint64_t handle, uint64_t id, int32_t i, tl_out *out);
 
 /* Makes tensors of the leaves in which the history of n tensors ends. When count is greater than max, none is made:

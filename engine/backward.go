@@ -18,8 +18,8 @@ const (
 	NoLeafHooks
 )
 
-// BackwardEvent describes why a walk stopped; Kind is an autograd.EventKind. For Inspect, Hook is the index of the
-// gradient, and SourceLoc is the line that recorded the function Name.
+// BackwardEvent describes why a walk stopped; Kind is an autograd.EventKind. For Inspect, GiveGrad
+// and AskGrad, Hook is the Index; for Inspect SourceLoc is the line that recorded the function Name.
 type BackwardEvent struct {
 	Kind      uint32
 	SourceLoc uint32
@@ -193,6 +193,8 @@ func (e *Engine) BackwardNext(id, replacement uint64, ev *BackwardEvent) (err *i
 	case autograd.Done:
 		goesOn = w.inputs > 0 // the walk stays open for BackwardResults
 		return nil
+	case autograd.GiveGrad, autograd.AskGrad:
+		ev.Hook = uint64(next.Index)
 	case autograd.Inspect:
 		ev.Hook, ev.SourceLoc = uint64(next.Index), e.tape.Node(next.From).SourceLoc
 		copy(ev.Name[:len(ev.Name)-1], e.tape.Name(next.From))

@@ -185,7 +185,7 @@ func TestAPanicInABackwardWalkEndsIt(t *testing.T) {
 	r := newRig(t)
 	w := r.grad(r.floats(nil, 1, 2, 3))
 	loss := r.do("sum", r.do("mul", w, w))
-	hook, err := r.e.AddHook(uint64(w), false)
+	hook, err := r.e.AddHook(uint64(w), HookTensor)
 	require.Nil(t, err)
 	id, err := r.e.Backward([]uint64{uint64(loss)}, nil, nil, AccumulateGrad)
 	require.Nil(t, err)

@@ -70,7 +70,7 @@ func TestResetEndsABrokenBackwardSession(t *testing.T) {
 	r := newRig(t)
 	x := r.grad(r.floats(nil, 2))
 	y := r.do("mul", x, 3.0)
-	_, err := r.e.AddHook(uint64(y), false)
+	_, err := r.e.AddHook(uint64(y), HookTensor)
 	require.Nil(t, err)
 	for range 2 {
 		id, err := r.e.Backward([]uint64{uint64(y)}, nil, nil, AccumulateGrad|RetainGraph)

@@ -31,12 +31,27 @@ func (k *hooks) start() {
 	k.places, k.functions = map[uint64]hookPlace{}, map[uint64]*heldFunction{}
 }
 
-// add puts hook id on the gradient of edge or, with post, on the leaf behind it, after accumulation.
-func (k *hooks) add(t *autograd.Tape, id uint64, v op.Val, post bool) *ir.Error {
+// HookKind says where a hook runs.
+type HookKind int32
+
+// The kinds of hooks.
+const (
+	HookTensor     HookKind = iota // on a tensor's gradient
+	HookAccumulate                 // on a leaf, after it has accumulated
+	HookPre                        // before the function that made the tensor
+	HookAfter                      // after it
+)
+
+// add puts hook id on the gradient of v, or on the step that made v.
+func (k *hooks) add(t *autograd.Tape, id uint64, v op.Val, kind HookKind) *ir.Error {
 	edge := v.Tape
 	n := t.Node(edge)
 	switch {
-	case !post:
+	case kind == HookPre:
+		n.Pre = append(n.Pre, id)
+	case kind == HookAfter:
+		n.After = append(n.After, id)
+	case kind == HookTensor:
 		n.Hooks = append(n.Hooks, autograd.Hook{Out: autograd.Output(edge), ID: id, Like: v.L()})
 	case n.Kind != autograd.KindLeaf:
 		return ir.Errorf(ir.ErrRuntime, "post accumulate grad hooks cannot be registered on non-leaf tensors")
@@ -117,8 +132,8 @@ func (k *hooks) release(t *autograd.Tape, id uint64) {
 	}
 }
 
-// AddHook registers a hook on the gradient of h or, with post, on the leaf h after it has accumulated a gradient.
-func (e *Engine) AddHook(h uint64, post bool) (id uint64, err *ir.Error) {
+// AddHook registers a hook of a kind on tensor h.
+func (e *Engine) AddHook(h uint64, kind HookKind) (id uint64, err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
 	v, err := e.session.Resolve(h)
@@ -129,7 +144,7 @@ func (e *Engine) AddHook(h uint64, post bool) (id uint64, err *ir.Error) {
 		return 0, ir.Errorf(ir.ErrRuntime, "cannot register a hook on a tensor that doesn't require gradient")
 	}
 	id = e.newID()
-	if err := e.hooks.add(e.tape, id, v, post); err != nil {
+	if err := e.hooks.add(e.tape, id, v, kind); err != nil {
 		return 0, err
 	}
 	return id, nil

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"github.com/torchlette/torchlette/engine/autograd"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/ir"
 )
 
@@ -81,17 +83,27 @@ func (e *Engine) Saved(id uint64, i int, action int32, info *SavedInfo, out *Out
 }
 
 // AttachHistory makes a tensor with the value of h and the history of saved value i of function id; for i < 0, the
-// history of result -1-i.
+// history of result -1-i. With h 0, the tensor stands for that result: it has its shape and dtype, and zeros.
 func (e *Engine) AttachHistory(h, id uint64, i int, out *Out) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
-	v, err := e.session.Resolve(h)
-	if err != nil {
-		return err
-	}
 	edge, err := e.hooks.function(id)
 	if err != nil {
 		return err
+	}
+	var v op.Val
+	if h != 0 {
+		if v, err = e.session.Resolve(h); err != nil {
+			return err
+		}
+	} else {
+		like, ok := e.tape.ResultOf(edge, -1-i)
+		if !ok {
+			return ir.Errorf(ir.ErrRuntime, "the function has no result %d", -1-i)
+		}
+		old := e.session.Taping(false)
+		v = prim.Fill(e.session, op.FloatVal(0), like.DType(), like.Device(), like.Shape())
+		e.session.Taping(old)
 	}
 	v.Base, v.Tape = 0, e.tape.HistoryOf(edge, i)
 	e.describe(e.session.Wrap(&v, nil), out)

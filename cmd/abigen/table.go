@@ -124,9 +124,8 @@ var exports = []export{
 			"result of a hook, or 0, is passed as replacement in the next call."},
 	{name: "tl_backward_results", ret: "int32_t", params: "uint64_t session, tl_out *outs, uint8_t *has, int32_t n",
 		doc: "Gives the gradients of the inputs of tl_backward, and ends the session."},
-	{name: "tl_hook", ret: "int32_t", params: "uint64_t handle, int32_t post, uint64_t *hook",
-		doc: "Adds a hook to a tensor (handle not 0) or removes hook (handle 0). post: it runs after the leaf has " +
-			"accumulated."},
+	{name: "tl_hook", ret: "int32_t", params: "uint64_t handle, int32_t kind, uint64_t *hook",
+		doc: "Adds a hook to a tensor (handle not 0) or removes hook (handle 0). kind: TL_HOOK_TENSOR and so on."},
 	{name: "tl_owns_hook", ret: "int32_t", params: "uint64_t handle, uint64_t hook, int32_t *owns",
 		doc: "Says whether the handle alone keeps the step that a hook is on. Then the hook goes with the handle."},
 	{name: "tl_function", ret: "int32_t", params: "uint64_t handle, int32_t leaf, tl_function_info *f",
@@ -146,7 +145,7 @@ var exports = []export{
 		doc: "Describes saved value i of a function, reads it, or packs it. action: TL_SAVED_DESCRIBE and so on."},
 	{name: "tl_attach_history", ret: "int32_t", params: "uint64_t handle, uint64_t id, int32_t i, tl_out *out",
 		doc: "Makes a tensor with the values of handle, and the history of saved value i of a function or, with i below 0, " +
-			"of its result -1-i."},
+			"of its result -1-i. handle 0: zeros of the shape and dtype of that result."},
 	{name: "tl_leaves", ret: "int32_t", params: "const uint64_t *handles, int32_t n, tl_out *leaves, int32_t max, " +
 		"int32_t *count",
 		doc: "Makes tensors of the leaves in which the history of n tensors ends. When count is greater than max, none is " +
@@ -364,7 +363,11 @@ enum {
 };
 
 /* tl_event.kind */
-enum { TL_DONE = 0, TL_RUN_HOOK = 1, TL_RUN_POST_HOOK = 2, TL_INSPECT_GRAD = 3, TL_UNPACK = 4, TL_PACK = 5 };
+enum { TL_DONE = 0, TL_RUN_HOOK = 1, TL_RUN_POST_HOOK = 2, TL_INSPECT_GRAD = 3, TL_UNPACK = 4, TL_PACK = 5,
+    TL_GIVE_GRAD = 6, TL_RUN_PRE_HOOK = 7, TL_RUN_AFTER_HOOK = 8, TL_ASK_GRAD = 9 };
+/* Kinds of hooks: on the gradient of a tensor; on a leaf, after it has accumulated; before and after the function that
+ * made a tensor. */
+enum { TL_HOOK_TENSOR = 0, TL_HOOK_ACCUMULATE = 1, TL_HOOK_PRE = 2, TL_HOOK_AFTER = 3 };
 
 /* modes of tl_set_mode */
 enum {
@@ -456,7 +459,10 @@ typedef struct {
 /* What a backward walk stops for.
  * TL_RUN_HOOK: call hook with grad. TL_RUN_POST_HOOK: call hook, for a leaf has accumulated.
  * TL_INSPECT_GRAD, under TL_INSPECT: grad is gradient number hook of function name, which line source_loc recorded.
- * TL_UNPACK: call hook for a saved value. TL_PACK: saved values wait for tl_next_pack_hook. */
+ * TL_UNPACK: call hook for a saved value. TL_PACK: saved values wait for tl_next_pack_hook.
+ * TL_GIVE_GRAD: grad, or none (handle 0), is the next gradient of a function's operands (hook 0) or results (hook 1).
+ * TL_RUN_PRE_HOOK, TL_RUN_AFTER_HOOK: call hook with the gradients given of the results, or of both. TL_ASK_GRAD: the
+ * replacement is gradient number hook that the hook leaves, 0 for none. */
 typedef struct {
     uint32_t kind;
     uint32_t source_loc;

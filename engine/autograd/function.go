@@ -52,28 +52,11 @@ func operatorName(d *op.Def, n *Node) string {
 // Next lists the edges to the functions that made the operands of edge e's function, in the operands' order; 0 stands
 // for an operand that requires no gradient.
 func (t *Tape) Next(e uint32) []uint32 {
-	var found []uint32
-	seen := map[uint32]bool{e >> EdgeBits: true}
-	var visit func(n *Node)
-	visit = func(n *Node) {
-		for i := range n.In {
-			v := &n.In[i].Val
-			switch p := v.Tape; {
-			case p == 0:
-				if v.Kind == op.Tensor && v.Base != 0 && n.From.Op != 0 {
-					found = append(found, 0)
-				}
-			case n.From.Call != 0 && t.Node(p).From.Call == n.From.Call && t.Node(p).Kind != KindLeaf:
-				if !seen[p>>EdgeBits] {
-					seen[p>>EdgeBits] = true
-					visit(t.Node(p))
-				}
-			default:
-				found = append(found, p)
-			}
-		}
+	slots := t.slots(e)
+	found := make([]uint32, len(slots))
+	for i := range slots {
+		found[i] = slots[i].edge
 	}
-	visit(t.Node(e))
 	return found
 }
 

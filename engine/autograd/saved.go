@@ -206,6 +206,15 @@ func (t *Tape) HistoryOf(e uint32, i int) uint32 {
 	return t.unexpanded(n, n.In[i].Val).Tape
 }
 
+// ResultOf returns result i of the step at edge e, without its elements; ok is false if there is none.
+func (t *Tape) ResultOf(e uint32, i int) (v op.Val, ok bool) {
+	n := t.Node(e)
+	if i < 0 || i >= len(n.Out) {
+		return v, false
+	}
+	return n.Out[i].Val, true
+}
+
 // unpack stops the walk for each packed value of the current step in turn.
 func (s *Walk) unpack(n *Node) (ev Event, more bool) {
 	if s.packed == nil {
@@ -249,4 +258,29 @@ func (s *Walk) dropUnpacked() {
 		s.drop(v)
 	}
 	s.packed, s.unpacked = nil, nil
+}
+
+// check compares the commit count of a saved value with the count of its base. producer is the edge of the step that
+// made the value, sourceLoc the line of the checked step.
+func (t *Tape) check(v *Saved, producer, sourceLoc uint32) error {
+	if !v.Held || v.Val.Base == 0 {
+		return nil
+	}
+	gen, commits := t.Bases.Commit(v.Val.Base)
+	if gen != v.BaseGen || commits == v.Commit {
+		return nil
+	}
+	return t.modified(v, producer, commits, sourceLoc)
+}
+
+// value returns a saved value for a rule. It clears a base that was freed since, because another tensor may have its
+// number.
+func (t *Tape) value(v *Saved) op.Val {
+	val := v.Val
+	if val.Base != 0 {
+		if gen, _ := t.Bases.Commit(val.Base); gen != v.BaseGen {
+			val.Base = 0
+		}
+	}
+	return val
 }

@@ -49,7 +49,10 @@ type Node struct {
 	Hooks     []Hook
 	// Post lists the hooks of a leaf that run after it has accumulated.
 	Post []uint64
-	From Source
+	// Pre lists hooks that get the results' gradients before the step runs, After those that get the gradients on both
+	// sides once all steps of its function have run.
+	Pre, After []uint64
+	From       Source
 	// Retain lists the handles that called retain_grad, by output.
 	Retain []Retain
 	// State of the backward walk.
@@ -159,7 +162,8 @@ func (t *Tape) alloc(k Kind, sourceLoc uint32) (uint32, *Node) {
 	}
 	n := t.nodes[id]
 	*n = Node{Seq: t.seq, Refs: 1, Kind: k, SourceLoc: sourceLoc, Region: t.G.Region, From: t.From, In: n.In[:0],
-		Out: n.Out[:0], Hooks: n.Hooks[:0], Post: n.Post[:0], Retain: n.Retain[:0], cot: n.cot[:0]}
+		Out: n.Out[:0], Hooks: n.Hooks[:0], Post: n.Post[:0], Pre: n.Pre[:0], After: n.After[:0], Retain: n.Retain[:0],
+		cot: n.cot[:0]}
 	return id, n
 }
 
@@ -295,12 +299,15 @@ func (t *Tape) Release(e uint32) {
 			for _, h := range n.Hooks {
 				t.OnHookFree(h.ID)
 			}
-			for _, id := range n.Post {
-				t.OnHookFree(id)
+			for _, list := range [3][]uint64{n.Post, n.Pre, n.After} {
+				for _, id := range list {
+					t.OnHookFree(id)
+				}
 			}
 		}
 		n.Kind = kindFree
 		n.In, n.Out, n.Hooks, n.Post, n.Retain = n.In[:0], n.Out[:0], n.Hooks[:0], n.Post[:0], n.Retain[:0]
+		n.Pre, n.After = n.Pre[:0], n.After[:0]
 		t.live--
 		t.free = append(t.free, id)
 	}

@@ -52,12 +52,16 @@ type EventKind uint32
 
 // Kinds of events.
 const (
-	Done    EventKind = iota
-	RunHook           // a tensor hook; its answer may replace Grad
-	RunPost           // a hook of a leaf, after accumulation
-	Inspect           // Grad is gradient Index of the function of edge From
-	Unpack            // Hook; its answer is a saved value
-	Pack              // saved values wait for NextPackHook
+	Done     EventKind = iota
+	RunHook            // a tensor hook; its answer may replace Grad
+	RunPost            // a hook of a leaf, after accumulation
+	Inspect            // Grad is gradient Index of the function of edge From
+	Unpack             // Hook; its answer is a saved value
+	Pack               // saved values wait for NextPackHook
+	GiveGrad           // Grad, or none, is the next of a function's gradients: Index 0 of its operands, 1 of its results
+	RunPre             // a Pre hook, with the results' gradients
+	RunAfter           // an After hook, with the operands' and the results' gradients
+	AskGrad            // the answer is gradient Index that the last such hook leaves; none leaves no gradient
 )
 
 // Event describes why a walk stops.
@@ -85,13 +89,18 @@ type Walk struct {
 	cur   uint32
 	hook  int
 	phase bool
-	asked EventKind // what the answer is: of RunHook, the cotangent at hook; of Unpack, a saved value; of Done, nothing
-	queue []Event   // events of the last step still to report; their gradients are held
-	given op.Val    // the gradient of the current queue event, held
+	// captured: the gradients of the current step were kept, and its Pre hooks called.
+	captured bool
+	asked    EventKind // what the answer is: of RunHook, the cotangent at hook; of Unpack, a saved value; of Done, nothing
+	queue    []Event   // events of the last step still to report; their gradients are held
+	given    op.Val    // the gradient of the current queue event, held
 	// packed lists the values of the current step that hooks still hold; unpacked has the values that hooks returned,
 	// held.
 	packed   []int
 	unpacked []op.Val
+	// running are functions with After hooks, calling is the call of a function's hooks in progress.
+	running []*running
+	calling *nodeCall
 	// shadowed saves an outer walk's state of the nodes that this walk visits too.
 	shadowed []shadow
 	// Results holds the cotangents of o.Inputs.
@@ -261,6 +270,8 @@ func (s *Walk) Next(replacement op.Val) (Event, error) {
 		if err := s.unpackedAs(replacement); err != nil {
 			return Event{}, err
 		}
+	case AskGrad:
+		s.answered(replacement)
 	}
 	for {
 		if s.t.Awaits() {
@@ -272,16 +283,34 @@ func (s *Walk) Next(replacement op.Val) (Event, error) {
 			s.given = ev.Grad
 			return ev, nil
 		}
+		if s.calling != nil {
+			if ev, more := s.calling.next(); more {
+				s.asked = ev.Kind
+				return ev, nil
+			}
+			s.endCall()
+		}
 		if !s.phase {
+			if len(s.running) > 0 && s.callAfter() {
+				continue
+			}
 			if len(s.heap.id) == 0 {
 				return Event{}, nil
 			}
 			s.cur = heap.Pop(&s.heap).(uint32)
-			s.hook, s.phase = 0, true
+			s.hook, s.phase, s.captured = 0, true, false
 		}
 		n := s.t.nodes[s.cur]
 		if ev, more := s.nextHook(n); more {
 			return ev, nil
+		}
+		if !s.captured {
+			s.captured = true
+			s.capture(n)
+			if len(n.Pre) > 0 && s.runs(n) {
+				s.callPre(n)
+				continue
+			}
 		}
 		if n.Packed && s.leadsOn(n) {
 			if ev, more := s.unpack(n); more {
@@ -293,31 +322,6 @@ func (s *Walk) Next(replacement op.Val) (Event, error) {
 			return Event{}, err
 		}
 	}
-}
-
-// nextHook returns the event of n's next hook that has a gradient; more is false after the last hook.
-func (s *Walk) nextHook(n *Node) (ev Event, more bool) {
-	for s.hook < len(n.Hooks) && (n.Kind != KindLeaf || !s.o.NoLeafHooks) {
-		h := n.Hooks[s.hook]
-		if h.ID != 0 && n.cot[h.Out].Kind != op.None {
-			s.asked = RunHook
-			return Event{Kind: RunHook, Hook: h.ID, Grad: n.cot[h.Out], From: Edge(s.cur, h.Out), Like: h.Like}, true
-		}
-		s.hook++
-	}
-	return Event{}, false
-}
-
-// replace takes the answer of the current hook and advances to the next.
-func (s *Walk) replace(answer op.Val) {
-	n := s.t.nodes[s.cur]
-	k := n.Hooks[s.hook].Out
-	if answer.IsTensor() {
-		r := s.hold(answer)
-		s.drop(n.cot[k])
-		n.cot[k] = r
-	}
-	s.hook++
 }
 
 // backwardRegion is set in the number of the region that holds the backward of a region.
@@ -334,8 +338,8 @@ func (s *Walk) stepInRegion(n *Node) error {
 	return s.step(n)
 }
 
-// step runs the rule of one node and delivers to its parents.
-func (s *Walk) step(n *Node) error {
+// capture keeps the gradients of n that are results of the walk, or those of tensors that retain them.
+func (s *Walk) capture(n *Node) {
 	for i, e := range s.o.Inputs {
 		if id, k := Split(e); s.t.nodes[id] == n && n.cot[k].Kind != op.None {
 			s.Results[i] = s.hold(n.cot[k])
@@ -348,21 +352,28 @@ func (s *Walk) step(n *Node) error {
 			}
 		}
 	}
+}
+
+// step runs the rule of one node and delivers to its parents.
+func (s *Walk) step(n *Node) error {
+	if len(n.After) > 0 && s.runs(n) {
+		s.open(n)
+	}
 	var err error
 	switch n.Kind {
 	case KindLeaf:
-		if s.o.Accumulate {
+		if s.o.Accumulate && n.cot[0].Kind != op.None {
 			s.sink.Accumulate(n.Leaf, n.cot[0])
 			for _, id := range n.Post {
 				s.queue = append(s.queue, Event{Kind: RunPost, Hook: id})
 			}
 		}
 	case KindView:
-		if in := n.In[0].Val; s.wants(in.Tape) {
-			s.deliver(in.Tape, s.undo(n))
+		if s.wants(n.In[0].Val.Tape) && n.cot[0].Kind != op.None {
+			s.pass(n, 0, s.undo(n))
 		}
 	case KindPrim:
-		if s.leadsOn(n) {
+		if s.leadsOn(n) && s.scheduled(n) { // hooks may have left no gradient
 			err = s.prim(n)
 		}
 	}
@@ -438,7 +449,7 @@ func (s *Walk) prim(n *Node) error {
 	for i, v := range cots {
 		if s.need[i] && v.Kind != op.None {
 			v = s.reveal(v, n.In[i].Val, batch)
-			s.deliver(n.In[i].Val.Tape, v)
+			s.pass(n, i, v)
 			if s.o.Inspect && (n.From.Call == 0 || s.t.Node(n.In[i].Val.Tape).From.Call != n.From.Call) {
 				s.queue = append(s.queue, Event{Kind: Inspect, Grad: s.hold(v), From: Edge(s.cur, 0), Index: i})
 			}
@@ -530,31 +541,6 @@ func (s *Walk) undo(n *Node) op.Val {
 	return s.b.Call(key, s.vals, (*viewRule)(s))[0]
 }
 
-// check compares the commit count of a saved value with the count of its base. producer is the edge of the step that
-// made the value, sourceLoc the line of the checked step.
-func (t *Tape) check(v *Saved, producer, sourceLoc uint32) error {
-	if !v.Held || v.Val.Base == 0 {
-		return nil
-	}
-	gen, commits := t.Bases.Commit(v.Val.Base)
-	if gen != v.BaseGen || commits == v.Commit {
-		return nil
-	}
-	return t.modified(v, producer, commits, sourceLoc)
-}
-
-// value returns a saved value for a rule. It clears a base that was freed since, because another tensor may have its
-// number.
-func (t *Tape) value(v *Saved) op.Val {
-	val := v.Val
-	if val.Base != 0 {
-		if gen, _ := t.Bases.Commit(val.Base); gen != v.BaseGen {
-			val.Base = 0
-		}
-	}
-	return val
-}
-
 // Close releases all references of the walk, those of Results included.
 func (s *Walk) Close() {
 	for _, id := range s.all {
@@ -575,6 +561,7 @@ func (s *Walk) Close() {
 	s.drop(s.given)
 	s.given = op.Val{}
 	s.dropUnpacked()
+	s.closeHooks()
 	for _, id := range s.all {
 		s.t.Release(Edge(id, 0))
 	}
@@ -582,18 +569,5 @@ func (s *Walk) Close() {
 	for i := range s.Results {
 		s.drop(s.Results[i])
 		s.Results[i] = op.Val{}
-	}
-}
-
-// RemoveHook removes hook id from the step. While a walk visits the step, the entry stays with ID 0.
-func (n *Node) RemoveHook(id uint64) {
-	n.Post = slices.DeleteFunc(n.Post, func(p uint64) bool { return p == id })
-	for i := range n.Hooks {
-		if n.Hooks[i].ID == id {
-			n.Hooks[i].ID = 0
-		}
-	}
-	if n.session == 0 {
-		n.Hooks = slices.DeleteFunc(n.Hooks, func(h Hook) bool { return h.ID == 0 })
 	}
 }

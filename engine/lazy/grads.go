@@ -133,14 +133,25 @@ func (k GradSink) Accumulate(hd uint64, cot op.Val) {
 	k.Session.accumulate(hd, k.Session.dense(cot), k.Create)
 }
 
-// SetRetained implements autograd.Sink.
+// SetRetained implements autograd.Sink. It adds to the grad of an earlier walk, out of place.
 func (k GradSink) SetRetained(hd uint64, cot op.Val) {
-	if h, err := k.Session.Handle(hd); err == nil {
-		if cot = k.Session.dense(cot); h.Layout.IsComplex() {
-			cot = k.Session.Complex(cot)
-		}
-		k.Session.setNewGrad(hd, cot, k.Create)
+	s := k.Session
+	h, err := s.Handle(hd)
+	if err != nil {
+		return
 	}
+	if cot = s.dense(cot); h.Layout.IsComplex() {
+		cot = s.Complex(cot)
+	}
+	if h.Grad != 0 {
+		if old, err := s.Resolve(h.Grad); err == nil {
+			if !k.Create {
+				old.Tape = 0
+			}
+			cot = s.Like(autograd.AddCotangents(s.graph, s, Pairs(old), Pairs(cot)), ir.LayoutOf(h.Layout))
+		}
+	}
+	s.setNewGrad(hd, cot, k.Create)
 }
 
 // dense copies a cotangent that is a view.

@@ -215,13 +215,20 @@ func TestRequiresGrad(t *testing.T) {
 	r.backward(z, false)
 	require.Equal(t, []float64{3, 3}, r.grad(y))
 	require.Equal(t, []float64{6, 6}, r.grad(x))
+	again := r.mul(y, 5)
+	r.backward(again, false)
+	require.Equal(t, []float64{8, 8}, r.grad(y), "the grad of an earlier walk stays")
+	r.mulIn(y, 2)
+	written := r.mul(y, 7)
+	r.backward(written, false)
+	require.Equal(t, []float64{15, 15}, r.grad(y), "of what was written")
 	require.Nil(t, r.SetRequiresGrad(x, false))
 	require.False(t, r.RequiresGrad(at(x)))
 	require.True(t, r.IsLeaf(at(x)))
 	r.mulIn(x, 2)
 	plain := r.mul(x, 1)
 	require.False(t, r.RequiresGrad(at(plain)))
-	r.settled(x, y, ints, z, plain)
+	r.settled(x, y, ints, z, again, written, plain)
 }
 
 // A hook dies with the handle if nothing else keeps the step of the hook.

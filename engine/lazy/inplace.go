@@ -21,6 +21,10 @@ func (s *Session) StoreThrough(hd uint64, value op.Val) *ir.Error {
 	if value, err = s.batchLike(Pairs(value), h); err != nil {
 		return err
 	}
+	if s.taping && h.Flags&FlagRetain != 0 {
+		s.dropRetained(h, hd, tape)
+		defer s.RetainGrad(hd) // of what is written
+	}
 	whole := b.of(h.Layout, h.Offset).IsWhole()
 	if !whole && h.Group == 0 && b.Pins == 1 && tape != 0 && s.exports.byBase[h.Base] == nil {
 		// The handle has no aliases and is not dense: nobody can observe that its strides change.

@@ -1,6 +1,8 @@
 package lazy
 
 import (
+	"slices"
+
 	"github.com/torchlette/torchlette/engine/autograd"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/prim"
@@ -256,4 +258,11 @@ func (s *Session) RetainGrad(hd uint64) *ir.Error {
 	n := s.tape.Node(e)
 	n.Retain = append(n.Retain, autograd.Retain{Out: autograd.Output(e), Handle: hd})
 	return nil
+}
+
+// dropRetained ends RetainGrad for the step at edge e.
+func (s *Session) dropRetained(h *Handle, hd uint64, e uint32) {
+	h.Flags &^= FlagRetain
+	n := s.tape.Node(e)
+	n.Retain = slices.DeleteFunc(n.Retain, func(r autograd.Retain) bool { return r.Handle == hd })
 }

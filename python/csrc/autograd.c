@@ -58,6 +58,67 @@ static int inspect_grad(const tl_event *event, uint8_t api, PyObject *inspector)
     return result != NULL ? 0 : -1;
 }
 
+/* The gradients of a function whose hooks run: of its operands and results as they come, and what a hook leaves. */
+typedef struct {
+    PyObject *given[2], *answers;
+} node_grads;
+
+static void node_grads_clear(node_grads *g) {
+    Py_CLEAR(g->given[0]);
+    Py_CLEAR(g->given[1]);
+    Py_CLEAR(g->answers);
+}
+
+static int give_grad(const tl_event *event, uint8_t api, node_grads *g) {
+    PyObject **list = &g->given[event->hook != 0];
+    if (*list == NULL && (*list = PyList_New(0)) == NULL) {
+        return -1;
+    }
+    PyObject *grad = event->grad.handle != 0 ? tensor_wrap(&event->grad, api) : Py_NewRef(Py_None);
+    int failed = grad != NULL ? PyList_Append(*list, grad) : -1;
+    Py_XDECREF(grad);
+    return failed;
+}
+
+/* Calls a hook of a function; it returns the gradients that it leaves as a tuple, or None for those that it got. */
+static int run_node_hook(const tl_event *event, node_grads *g) {
+    bool pre = event->kind == TL_RUN_PRE_HOOK;
+    PyObject *tuples[2] = {NULL, NULL}, *result = NULL;
+    for (int k = 0; k < 2; k++) {
+        tuples[k] = g->given[k] != NULL ? PyList_AsTuple(g->given[k]) : PyTuple_New(0);
+    }
+    PyObject *fn = tuples[0] != NULL && tuples[1] != NULL ? hook_function(event->hook) : NULL;
+    if (fn != NULL) {
+        Py_INCREF(fn);
+        result = pre ? PyObject_CallFunctionObjArgs(fn, tuples[1], NULL)
+                     : PyObject_CallFunctionObjArgs(fn, tuples[0], tuples[1], NULL);
+        Py_DECREF(fn);
+    } else if (!PyErr_Occurred()) {
+        result = Py_NewRef(Py_None); /* an earlier hook removed it */
+    }
+    PyObject *before = tuples[pre ? 1 : 0];
+    node_grads_clear(g);
+    if (result == Py_None) {
+        Py_DECREF(result);
+        result = Py_NewRef(before);
+    }
+    if (result != NULL && (!PyTuple_Check(result) || PyTuple_Size(result) != PyTuple_Size(before))) {
+        raise_text(TL_RUNTIME, "expected a hook of a function to return None or %zd gradients", PyTuple_Size(before));
+        Py_CLEAR(result);
+    }
+    g->answers = result;
+    Py_XDECREF(tuples[0]);
+    Py_XDECREF(tuples[1]);
+    return result != NULL ? 0 : -1;
+}
+
+/* Gives the gradient that a hook left, NULL for none. */
+static int answer_grad(const tl_event *event, const node_grads *g, PyObject **replacement) {
+    PyObject *grad = PyTuple_GetItem(g->answers, (Py_ssize_t)event->hook);
+    *replacement = grad != NULL && is_tensor(grad) ? Py_NewRef(grad) : NULL;
+    return grad != NULL ? 0 : -1;
+}
+
 /* Ends a walk that failed, under the exception of its failure: asking for no results ends it. A walk that has ended
  * already is ignored. The unwrapped function is called, since a flush could fail once more. */
 static void end_walk(uint64_t session) {
@@ -67,42 +128,59 @@ static void end_walk(uint64_t session) {
     PyErr_Restore(type, value, trace);
 }
 
+/* Walks to the next event and answers it. Returns 1 to go on, 0 at the end. *replacement is the answer. */
+static int walk_step(uint64_t session, uint8_t api, PyObject *inspector, node_grads *grads, PyObject **replacement) {
+    tl_event event;
+    memset(&event, 0, sizeof event);
+    int32_t status = tl_backward_next(session, *replacement != NULL ? ((Tensor *)*replacement)->handle : 0, &event);
+    Py_CLEAR(*replacement);
+    if (status != TL_OK) {
+        raise_status(status);
+        return -1;
+    }
+    int failed;
+    switch (event.kind) {
+    case TL_DONE:
+        return 0;
+    case TL_INSPECT_GRAD:
+        failed = inspect_grad(&event, api, inspector);
+        break;
+    case TL_UNPACK:
+        *replacement = unpack_saved(event.hook);
+        failed = *replacement != NULL ? 0 : -1;
+        break;
+    case TL_PACK:
+        failed = pack_saved(NULL);
+        break;
+    case TL_GIVE_GRAD:
+        failed = give_grad(&event, api, grads);
+        break;
+    case TL_RUN_PRE_HOOK:
+    case TL_RUN_AFTER_HOOK:
+        failed = run_node_hook(&event, grads);
+        break;
+    case TL_ASK_GRAD:
+        failed = answer_grad(&event, grads, replacement);
+        break;
+    default:
+        failed = run_hook(&event, api, replacement);
+    }
+    return failed < 0 ? -1 : 1;
+}
+
 /* Walks backward to the end, and runs the hooks that the engine asks for on the way. api: the flavour of gradients. */
 static int walk(uint64_t session, uint8_t api, PyObject *inspector) {
     PyObject *replacement = NULL;
-    for (;;) {
-        tl_event event;
-        memset(&event, 0, sizeof event);
-        int32_t status = tl_backward_next(session, replacement != NULL ? ((Tensor *)replacement)->handle : 0, &event);
-        Py_CLEAR(replacement);
-        if (status != TL_OK) {
-            raise_status(status);
-            end_walk(session);
-            return -1;
-        }
-        if (event.kind == 0) {
-            return 0;
-        }
-        int failed;
-        switch (event.kind) {
-        case TL_INSPECT_GRAD:
-            failed = inspect_grad(&event, api, inspector);
-            break;
-        case TL_UNPACK:
-            replacement = unpack_saved(event.hook);
-            failed = replacement != NULL ? 0 : -1;
-            break;
-        case TL_PACK:
-            failed = pack_saved(NULL);
-            break;
-        default:
-            failed = run_hook(&event, api, &replacement);
-        }
-        if (failed < 0) {
-            end_walk(session);
-            return -1;
-        }
+    node_grads grads = {{NULL, NULL}, NULL};
+    int more;
+    do {
+        more = walk_step(session, api, inspector, &grads, &replacement);
+    } while (more > 0);
+    node_grads_clear(&grads);
+    if (more < 0) {
+        end_walk(session);
     }
+    return more;
 }
 
 static PyObject *collect(uint64_t session, uint8_t api, Py_ssize_t n) {

@@ -148,28 +148,35 @@ static PyObject *py_saved(PyObject *self, PyObject *args) {
         : Py_BuildValue("(IsKN)", (unsigned int)info.state, info.name, (unsigned long long)info.hook, value);
 }
 
-/* _attach_history(tensor, function, i): the values of the tensor with the history of saved value i of the function. */
+/* _attach_history(tensor, function, i): the values of the tensor with the history of saved value i of the function. For
+ * the tensor None, zeros like result -1-i with its history. */
 static PyObject *py_attach_history(PyObject *self, PyObject *args) {
     (void)self;
     PyObject *tensor;
     unsigned long long id;
     int i;
     tl_out out = {0};
-    if (!PyArg_ParseTuple(args, "O!Ki:_attach_history", (PyObject *)TensorType, &tensor, &id, &i) ||
-        check_status(tl_attach_history(((Tensor *)tensor)->handle, id, i, &out)) < 0) {
+    if (!PyArg_ParseTuple(args, "OKi:_attach_history", &tensor, &id, &i)) {
         return NULL;
     }
-    return tensor_wrap(&out, ((Tensor *)tensor)->api);
+    if (tensor != Py_None && !is_tensor(tensor)) {
+        return raise_text(TL_TYPE, "_attach_history: expected a Tensor, got %R", (PyObject *)Py_TYPE(tensor));
+    }
+    Tensor *t = tensor != Py_None ? (Tensor *)tensor : NULL;
+    if (check_status(tl_attach_history(t != NULL ? t->handle : 0, id, i, &out)) < 0) {
+        return NULL;
+    }
+    return tensor_wrap(&out, t != NULL ? t->api : TL_API_CORE);
 }
 
 static PyObject *py_add_hook(PyObject *self, PyObject *args) {
     (void)self;
     Tensor *tensor;
     PyObject *function;
-    int post = 0;
+    int kind = TL_HOOK_TENSOR;
     uint64_t id = 0;
-    if (!PyArg_ParseTuple(args, "O!O|p:_add_hook", (PyObject *)TensorType, &tensor, &function, &post) ||
-        drop_flush() < 0 || join_collector() < 0 || check_status(tl_hook(tensor->handle, post, &id)) < 0) {
+    if (!PyArg_ParseTuple(args, "O!O|i:_add_hook", (PyObject *)TensorType, &tensor, &function, &kind) ||
+        drop_flush() < 0 || join_collector() < 0 || check_status(tl_hook(tensor->handle, kind, &id)) < 0) {
         return NULL;
     }
     return hook_remember(id, function, &tensor->hooks) < 0 ? NULL : PyLong_FromUnsignedLongLong(id);
@@ -190,7 +197,7 @@ static PyObject *py_remove_hook(PyObject *self, PyObject *key) {
 
 PyMethodDef hook_functions[] = {
     {"_add_hook", py_add_hook, METH_VARARGS,
-        "Add a gradient hook, or one for after a leaf has accumulated; gives its number."},
+        "Add a hook to a tensor's gradient, or of another kind (TL_HOOK_ACCUMULATE and so on); gives its number."},
     {"_remove_hook", py_remove_hook, METH_O, "Remove a gradient hook by number."},
     {"_set_packer", py_set_packer, METH_O,
         "Name the function that saved tensors are given to, or None; gives the former."},

@@ -31,7 +31,7 @@ def _grad_fn(self: Tensor) -> Any:
     return graph.grad_fn(self)
 
 
-def _register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> HookHandle:
+def _register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
     """Call ``hook`` with this leaf after a backward pass has added to its ``grad``."""
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
@@ -41,8 +41,8 @@ def _register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], N
 
     def run(_: None) -> None:
         alive = leaf()
-        if alive is not None:
-            hook(alive)
+        if alive is not None and hook(alive) is not None:
+            raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
     return HookHandle(_C._add_hook(self, run, True))
 

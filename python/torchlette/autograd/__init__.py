@@ -12,8 +12,10 @@ from torchlette.autograd.grad_mode import (
     enable_grad,
     inference_mode,
     is_inference_mode_enabled,
+    is_multithreading_enabled,
     no_grad,
     set_grad_enabled,
+    set_multithreading_enabled,
 )
 
 TYPE_CHECKING = False
@@ -38,14 +40,29 @@ __all__ = [
     "inference_mode",
     "is_anomaly_enabled",
     "is_inference_mode_enabled",
+    "is_multithreading_enabled",
     "no_grad",
     "set_detect_anomaly",
     "set_grad_enabled",
+    "set_multithreading_enabled",
 ]
 
 
 def _as_tuple(tensors: Any) -> tuple[Any, ...]:
-    return (tensors,) if isinstance(tensors, _C.Tensor) else tuple(tensors)
+    """Return the tensors as a tuple; a gradient edge becomes a tensor that stands for its result."""
+    if isinstance(tensors, _C.Tensor):
+        return (tensors,)
+    if _is_edge(tensors):
+        return (_result_of(tensors),)
+    return tuple(_result_of(t) if _is_edge(t) else t for t in tensors)
+
+
+def _is_edge(x: Any) -> bool:
+    return isinstance(x, tuple) and hasattr(x, "output_nr")
+
+
+def _result_of(edge: Any) -> _C.Tensor:
+    return _C._attach_history(None, edge.node._id, -1 - edge.output_nr)
 
 
 def _start_gradients(roots: tuple[Any, ...], given: tuple[Any, ...]) -> list[Any]:
@@ -118,13 +135,16 @@ def backward(
         grad_tensors: The gradient of each root; may be left out for scalars.
         retain_graph: Keep saved tensors for a second backward pass; defaults to ``create_graph``.
         create_graph: Record the pass itself, for higher derivatives.
-        inputs: Fill only these leaves.
+        inputs: Fill only these: leaves, and others, which then retain their gradients.
     """
     roots = _as_tuple(tensors)
     if inputs is not None:
         inputs = _as_tuple(inputs)
         if not inputs:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+        for tensor in inputs:
+            if tensor.requires_grad and not tensor.is_leaf:
+                tensor.retain_grad()
     given = (None,) * len(roots) if grad_tensors is None else _as_tuple(grad_tensors)
     start = _start_gradients(roots, given)
     keep = create_graph if retain_graph is None else retain_graph
@@ -220,8 +240,8 @@ def leaf_gradients(
 
 
 def Variable(data: _C.Tensor, requires_grad: bool = False) -> _C.Tensor:
-    """Return ``data``; kept for old code."""
-    return data.requires_grad_(requires_grad) if requires_grad else data
+    """Return a leaf that shares the memory of ``data``; kept for old code."""
+    return data.detach().requires_grad_(requires_grad)
 
 
 # Names imported at their first use -> their modules.
@@ -232,6 +252,7 @@ _LAZY = {
     "functional": "functional",
     "graph": "graph",
     "profiler": "profiler",
+    "SavedTensor": "graph",
 }
 
 

@@ -352,6 +352,8 @@ class Function:
                         "and implement the vmap staticmethod or set generate_vmap_rule=True."
                     )
                 return cls._mapped(args), FunctionCtx()
+        if cls.setup_context is not Function.setup_context:
+            args = _with_defaults(cls.forward, args)
         ctx = FunctionCtx()
         recording = _C.is_grad_enabled()
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
@@ -423,6 +425,15 @@ class Function:
                 s.version = t._version
         ctx._saved, ctx._to_save, ctx._dirty, ctx._non_differentiable = tuple(saved), (), (), ()
         return joined
+
+
+def _with_defaults(forward: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments of a call with the defaults of those left out, as ``setup_context`` gets them."""
+    import inspect  # slow to import
+
+    bound = inspect.signature(forward).bind(*args)
+    bound.apply_defaults()
+    return bound.args
 
 
 def _rejoin(ref: weakref.ref[_Call], i: int, stems: dict[int, tuple[Tensor, int]], values: Tensor) -> Tensor:

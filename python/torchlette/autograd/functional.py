@@ -25,9 +25,10 @@ def _tensors(value: Any, name: str, where: str) -> tuple[bool, Tensors]:
     values = value if many else (value,)
     for i, item in enumerate(values):
         if not isinstance(item, Tensor):
+            found = f"value at index {i}" if many else f"given {name}"
             raise TypeError(
-                f"The {name} given to {where} must be either a Tensor or a tuple of Tensors but the value at index {i} "
-                f"has type {type(item)}."
+                f"The {name} given to {where} must be either a Tensor or a tuple of Tensors but the {found} has type "
+                f"{type(item)}."
             )
     return many, tuple(values)
 
@@ -46,29 +47,72 @@ def _finish(values: Any, create_graph: bool) -> Any:
     return values if create_graph else values.detach()
 
 
+#: What :func:`_gradients` differentiates: the function's outputs, one of them in ``jacobian``, or its gradients.
+_OUTPUTS, _ROW, _SLOPES = range(3)
+_STRICT = "is independent of input {}. This is not allowed in strict mode"
+
+
+def _require_grad(outputs: Sequence[Tensor], level: int) -> None:
+    """Raise if one of the outputs has no history, as strict mode demands."""
+    for i, out in enumerate(outputs):
+        if not out.requires_grad and level == _SLOPES:
+            raise RuntimeError(
+                "While computing the hessian, found that the jacobian of the user-provided function with respect to "
+                f"input {i} is independent of the input. This is not allowed in strict mode. You should ensure that "
+                "your function is twice differentiable and that the jacobian depends on the inputs (this would be "
+                "violated by a linear function for example)."
+            )
+        if not out.requires_grad:
+            raise RuntimeError(
+                f"Output {i} of the user-provided function does not require gradients. The outputs must be computed in "
+                "a differentiable manner from the input when running in strict mode."
+            )
+
+
 def _gradients(
-    outputs: Sequence[Tensor], inputs: Tensors, grads: Sequence[Tensor], create_graph: bool, strict: bool, what: str
+    outputs: Sequence[Tensor],
+    inputs: Tensors,
+    grads: Sequence[Tensor],
+    create_graph: bool,
+    strict: bool,
+    level: int = _OUTPUTS,
+    number: int = 0,
 ) -> Tensors:
-    """Return the gradients by ``inputs``. An input that no output depends on gives zeros, or an error if ``strict``."""
+    """Return the gradients by ``inputs``. An input that no output depends on gives zeros, or an error if ``strict``.
+
+    ``number`` is the output's, for ``_ROW``.
+    """
+    if strict and level != _ROW:
+        _require_grad(outputs, level)
     pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if o.requires_grad]
-    if strict and len(pairs) < len(outputs):
-        raise RuntimeError(f"{what}: an output does not depend on the inputs, which is not allowed when strict=True")
     found: tuple[Any, ...] = (None,) * len(inputs)
     if pairs:
         roots, starts = zip(*pairs, strict=True)
         found = _autograd.grad(roots, inputs, starts, retain_graph=True, create_graph=create_graph, allow_unused=True)
     if strict and any(g is None for g in found):
-        raise RuntimeError(f"{what}: the outputs do not depend on an input, which is not allowed when strict=True")
+        what = ("The output", f"Output {number}", "The jacobian")[level]
+        missing = next(i for i, g in enumerate(found) if g is None)
+        raise RuntimeError(f"{what} of the user-provided function {_STRICT.format(missing)}.")
     return tuple(_C.zeros_like(x, requires_grad=False) if g is None else g for x, g in zip(inputs, found, strict=True))
 
 
-def _check_vector(v: Any, like: Tensors, many: bool, what: str) -> Tensors:
+def _keep_history(found: Tensors, strict: bool, create_graph: bool, what: str = "jacobian") -> Tensors:
+    """Return the results of a call with ``create_graph``, which in strict mode must have a history."""
+    for i, g in enumerate(found):
+        if strict and create_graph and not g.requires_grad:
+            raise RuntimeError(f"The {what} of the user-provided function {_STRICT.format(i)} when create_graph=True.")
+    return found
+
+
+def _check_vector(v: Any, like: Tensors, many: bool, what: str, where: str) -> Tensors:
     """Return the vector of a product: ``v``, or a one for a single element."""
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
-            raise RuntimeError(f"The vector v can only be None if {what} is a single element")
+            raise RuntimeError(f"The vector v can only be None if {what} a single Tensor with a single element.")
         return (_C.ones_like(like[0], requires_grad=False),)
-    _, vectors = _tensors(v, "v", "the product")
+    _, vectors = _tensors(v, "v", where)
+    if len(vectors) != len(like) and not many:
+        raise RuntimeError("The given v should contain a single Tensor.")
     if len(vectors) != len(like):
         raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vectors)}.")
     for i, (x, y) in enumerate(zip(vectors, like, strict=True)):
@@ -109,11 +153,18 @@ def jacobian(
         raise AssertionError(f'Expected strategy to be either "forward-mode" or "reverse-mode", got "{strategy}"')
     if strategy == "forward-mode":
         return _jacobian_forward(func, inputs, create_graph, strict, vectorize)
+    if vectorize and strict:
+        raise RuntimeError(
+            "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. "
+            "Please either set `strict=False` or `vectorize=False`."
+        )
     many_in, points = _tensors(inputs, "inputs", "jacobian")
     with _autograd.enable_grad():
         points = _prepare(points, create_graph)
         many_out, outputs = _tensors(func(*points), "outputs of the user-provided function", "jacobian")
-        rows = tuple(_jacobian_of(out, points, create_graph, strict) for out in outputs)
+        if strict:
+            _require_grad(outputs, _OUTPUTS)
+        rows = tuple(_jacobian_of(i, out, points, create_graph, strict) for i, out in enumerate(outputs))
     rows = _finish(rows, create_graph)
     return _one(many_out, tuple(_one(many_in, row) for row in rows))
 
@@ -156,11 +207,15 @@ def _jacobian_forward(func: Callable[..., Any], inputs: Any, create_graph: bool,
     return _finish(_one(many[0], tuple(_one(many_in, row) for row in rows)), False)
 
 
-def _jacobian_of(out: Tensor, points: Tensors, create_graph: bool, strict: bool) -> Tensors:
+def _jacobian_of(number: int, out: Tensor, points: Tensors, create_graph: bool, strict: bool) -> Tensors:
     """Return the derivatives of one output, a row for each element."""
     seeds = _C.eye(out.numel(), dtype=out.dtype, device=out.device)
     rows = [
-        _gradients((out,), points, (seed.reshape(out.shape),), create_graph, strict, "jacobian")
+        _keep_history(
+            _gradients((out,), points, (seed.reshape(out.shape),), create_graph, strict, _ROW, number),
+            strict,
+            create_graph,
+        )
         for seed in seeds.unbind(0)
     ]
     if not rows:
@@ -195,19 +250,25 @@ def hessian(
     many, _ = _tensors(inputs, "inputs", "hessian")
 
     def gradient(*points: Tensor) -> Any:
-        found = jacobian(lambda *xs: _single(func(*xs), "hessian"), points, create_graph=True, strict=strict)
+        found = jacobian(lambda *xs: _single(func(*xs), "hessian", strict), points, create_graph=True)
+        if strict:
+            _require_grad(found, _SLOPES)
         return tuple(g.reshape(x.shape) for g, x in zip(found, points, strict=True))
 
     found = jacobian(gradient, inputs if many else (inputs,), create_graph, strict, vectorize, outer_jacobian_strategy)
     return found if many else found[0][0]
 
 
-def _single(out: Any, where: str) -> Tensor:
-    if not isinstance(out, Tensor):
+def _single(out: Any, where: str, strict: bool) -> Tensor:
+    """Return the only element of the function's result."""
+    many, outputs = _tensors(out, "outputs of the user-provided function", where)
+    if strict:
+        _require_grad(outputs, _OUTPUTS)
+    if many:
         raise RuntimeError(f"The function given to {where} should return a single Tensor")
     if out.numel() != 1:
         raise RuntimeError(f"The Tensor returned by the function given to {where} should contain a single element")
-    return out.reshape(())
+    return outputs[0].reshape(())
 
 
 def vjp(
@@ -230,8 +291,8 @@ def vjp(
     with _autograd.enable_grad():
         points = _prepare(points, create_graph)
         many_out, outputs = _tensors(func(*points), "outputs of the user-provided function", "vjp")
-        vectors = _check_vector(v, outputs, many_out, "the user-provided function returns")
-        found = _gradients(outputs, points, vectors, create_graph, strict, "vjp")
+        vectors = _check_vector(v, outputs, many_out, "the user-provided function returns", "vjp")
+        found = _keep_history(_gradients(outputs, points, vectors, create_graph, strict), strict, create_graph)
     return _finish(_one(many_out, outputs), create_graph), _finish(_one(many, tuple(found)), create_graph)
 
 
@@ -244,8 +305,9 @@ def _pushed(
         many, outputs = _tensors(func(*duals), "outputs of the user-provided function", what)
         found = [_forward.tangent(out, level) for out in outputs]
         outputs = tuple(_forward.primal(out, level) for out in outputs)
-    if strict and any(t is None for t in found):
-        raise RuntimeError(f"{what}: an output does not depend on the inputs, which is not allowed when strict=True")
+    if strict:
+        starts = [_C.ones_like(out, requires_grad=False) for out in outputs]
+        _gradients(outputs, tuple(points), starts, False, True)
     slopes = [_C.zeros_like(o, requires_grad=False) if t is None else t for o, t in zip(outputs, found, strict=True)]
     return many, outputs, tuple(slopes)
 
@@ -263,10 +325,11 @@ def jvp(
         strict: Raise where an output does not depend on an input, instead of giving zeros.
     """
     many, points = _tensors(inputs, "inputs", "jvp")
-    vectors = _check_vector(v, points, many, "the input to the user-provided function")
+    vectors = _check_vector(v, points, many, "the input to the user-provided function is", "jvp")
     with _autograd.enable_grad():
         points = _prepare(points, create_graph)
         many_out, outputs, found = _pushed(func, points, vectors, strict, "jvp")
+        found = _keep_history(found, strict, create_graph)
     return _finish(_one(many_out, outputs), create_graph), _finish(_one(many_out, found), create_graph)
 
 
@@ -274,8 +337,11 @@ def _scalar_gradient(
     func: Callable[..., Any], points: Tensors, strict: bool, what: str
 ) -> tuple[Tensor, tuple[Any, ...]]:
     """Return the output and its recorded gradient."""
-    out = _single(func(*points), what)
-    return out, _gradients((out,), points, (_C.ones_like(out, requires_grad=False),), True, strict, what)
+    out = _single(func(*points), what, strict)
+    found = _gradients((out,), points, (_C.ones_like(out, requires_grad=False),), True, strict)
+    if strict:
+        _require_grad(found, _SLOPES)
+    return out, found
 
 
 def vhp(
@@ -292,11 +358,12 @@ def vhp(
         strict: Raise where an output does not depend on an input, instead of giving zeros.
     """
     many, points = _tensors(inputs, "inputs", "vhp")
-    vectors = _check_vector(v, points, many, "the input to the user-provided function")
+    vectors = _check_vector(v, points, many, "the input to the user-provided function is", "vhp")
     with _autograd.enable_grad():
         points = _prepare(points, create_graph)
         out, grads = _scalar_gradient(func, points, strict, "vhp")
-        found = _gradients(grads, points, vectors, create_graph, strict, "vhp")
+        found = _gradients(grads, points, vectors, create_graph, strict, _SLOPES)
+        found = _keep_history(found, strict, create_graph, "hessian")
     return _finish(out, create_graph), _finish(_one(many, tuple(found)), create_graph)
 
 
@@ -314,7 +381,7 @@ def hvp(
         strict: Raise where an output does not depend on an input, instead of giving zeros.
     """
     many, points = _tensors(inputs, "inputs", "hvp")
-    vectors = _check_vector(v, points, many, "the input to the user-provided function")
+    vectors = _check_vector(v, points, many, "the input to the user-provided function is", "hvp")
     with _autograd.enable_grad():
 
         def gradient(*duals: Tensor) -> Tensors:

@@ -13,7 +13,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Self
 
-__all__ = ["enable_grad", "inference_mode", "is_inference_mode_enabled", "no_grad", "set_grad_enabled"]
+__all__ = [
+    "enable_grad",
+    "inference_mode",
+    "is_inference_mode_enabled",
+    "is_multithreading_enabled",
+    "no_grad",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+]
 
 
 # inspect.CO_GENERATOR; the module inspect is slow to import.
@@ -144,6 +152,43 @@ class set_grad_enabled(_ModeSwitch):
         """Decorate a function; this undoes the switch that the constructor made."""
         _C._set_grad_enabled(self._before)
         return super().__call__(fn)
+
+
+class set_multithreading_enabled(_ModeSwitch):
+    """Accepted for PyTorch's scripts, and remembered: a backward pass runs in the thread that starts it."""
+
+    _enabled = True
+
+    def __init__(self, mode: bool) -> None:
+        """Remember ``mode`` now; as a context manager, until the end of the block."""
+        super().__init__()
+        self.mode = bool(mode)
+        self._before = self._switch()
+
+    def _fresh(self) -> Self:
+        return type(self)(self.mode)
+
+    def _switch(self) -> bool:
+        before = set_multithreading_enabled._enabled
+        set_multithreading_enabled._enabled = self.mode
+        return before
+
+    def _restore(self, state: bool) -> None:
+        set_multithreading_enabled._enabled = state
+
+    def __enter__(self) -> None:
+        """Begin the block."""
+        self._states.append(self._before)
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorate a function; this undoes the switch that the constructor made."""
+        self._restore(self._before)
+        return super().__call__(fn)
+
+
+def is_multithreading_enabled() -> bool:
+    """Return what :class:`set_multithreading_enabled` remembers."""
+    return set_multithreading_enabled._enabled
 
 
 class inference_mode(_ModeSwitch):

@@ -7,9 +7,10 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from torchlette import _C, autograd
+from torchlette._runtime.tensor_methods import HookHandle
 from torchlette.autograd.grad_mode import no_grad
 
 __all__ = [
@@ -34,12 +35,15 @@ class Node:
     before it.
     """
 
-    __slots__ = ("__weakref__", "_id", "_source_loc", "metadata")
+    __slots__ = ("__weakref__", "_id", "_made", "_source_loc", "_stand_in", "metadata")
 
     def __init__(self, number: int, site: int) -> None:
         """Take ownership of the reference to the engine's function ``number``."""
         self._id = number
         self._source_loc = site
+        # The tensor through which the node was got, and one that stands for it.
+        self._made: weakref.ref[Tensor] | None = None
+        self._stand_in: Tensor | None = None
         self.metadata: dict[Any, Any] = {}
 
     def __del__(self) -> None:
@@ -47,25 +51,54 @@ class Node:
             _C._function_release(self._id)
 
     def name(self) -> str:
-        """Return the function's name."""
-        return type(self).__name__
+        """Return the function's name: that of its class, with a namespace where PyTorch has one."""
+        name = type(self).__name__
+        return "torch::autograd::" + name if name == "AccumulateGrad" else name
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """The functions that receive the gradients, each with the index of its result; None for constants."""
         return tuple((None, 0) if found is None else (_node(found), found[2]) for found in _C._function_next(self._id))
 
-    def register_hook(self, fn: Callable[..., Any]) -> NoReturn:
-        """Raise: hooks are registered on tensors."""
-        raise NotImplementedError(
-            "Node.register_hook: functions have no hooks: use Tensor.register_hook on the function's operands"
-        )
+    def register_hook(self, fn: Callable[..., Any]) -> Any:
+        """Call ``fn(grad_inputs, grad_outputs)`` after the function has computed gradients in a backward pass.
 
-    def register_prehook(self, fn: Callable[..., Any]) -> NoReturn:
-        """Raise: hooks are registered on tensors."""
-        raise NotImplementedError(
-            "Node.register_prehook: functions have no hooks: use Tensor.register_hook on the function's result"
-        )
+        Args:
+            fn: Gets two tuples: the gradients that go to ``next_functions``, and those of the function's results, None
+                where there is none. It returns None, or a tuple that replaces ``grad_inputs``.
+
+        Returns:
+            A handle whose ``remove()`` removes the hook.
+        """
+        return self._add_hook(lambda inputs, outputs: _checked(fn, inputs, fn(inputs, outputs)), _AFTER)
+
+    def register_prehook(self, fn: Callable[..., Any]) -> Any:
+        """Call ``fn(grad_outputs)`` before the function computes gradients, after the hooks of its results.
+
+        Args:
+            fn: Gets a tuple of the gradients of the function's results, None where there is none. It returns None, or
+                a tuple that replaces them.
+
+        Returns:
+            A handle whose ``remove()`` removes the hook.
+        """
+        return self._add_hook(lambda outputs: _checked(fn, outputs, fn(outputs)), _PRE)
+
+    def _add_hook(self, run: Callable[..., Any], kind: int) -> Any:
+        """Add a hook to the function.
+
+        The tensor that gave this node owns the hook, so that a hook that holds the tensor is collected with it. Without
+        that tensor, one that stands for the function's result owns it.
+        """
+        owner = self._made() if self._made is not None else None
+        found = None if owner is None else _C._function(owner, True)
+        if found is not None:
+            _C._function_release(found[0])
+        if found is None or found[0] != self._id:
+            if self._stand_in is None:
+                self._stand_in = _C._attach_history(None, self._id, -1)
+            owner = self._stand_in
+        return HookHandle(_C._add_hook(owner, run, kind))
 
     def _places(self) -> dict[str, int]:
         """Map PyTorch's names of the saved values to their places among the function's operands and results."""
@@ -89,7 +122,7 @@ class Node:
         for prefix in ("_saved_", "_raw_saved_"):
             place = self._places().get(name.removeprefix(prefix)) if name.startswith(prefix) else None
             if place is not None:
-                return self._read_saved(place) if prefix == "_saved_" else SavedTensor(self, place)
+                return self._read_saved(place) if prefix == "_saved_" else SavedTensor._of(self, place)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:
@@ -101,6 +134,37 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} object at {id(self):#x}>"
+
+
+#: Kinds of hooks: before a function and after it.
+_PRE, _AFTER = 2, 3
+
+
+def _checked(hook: Callable[..., Any], before: tuple[Tensor | None, ...], result: Any) -> tuple[Any, ...] | None:
+    """Return what a hook of a function returned as a tuple, None for no change."""
+    if result is None:
+        return None
+    name = getattr(hook, "__name__", type(hook).__name__)
+    found = result if isinstance(result, tuple) else (result,)
+    if len(found) != len(before):
+        raise RuntimeError(
+            f"hook '{name}' has returned an incorrect number of values (got {len(found)}, but expected {len(before)})"
+        )
+    for old, new in zip(before, found, strict=True):
+        if new is None:
+            continue
+        if old is None:
+            raise RuntimeError("can't replace a None gradient with a non-None value")
+        if not isinstance(new, Tensor):
+            raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}'")
+        if new.dtype != old.dtype or new.device != old.device:
+            raise RuntimeError(
+                f"hook '{name}' has changed the type of value (was {old.dtype} on {old.device} got {new.dtype} on "
+                f"{new.device})"
+            )
+        if new.shape != old.shape:
+            raise RuntimeError(f"hook '{name}' has changed the size of value")
+    return found
 
 
 # States of saved values, and the actions of _C._saved besides querying the state.
@@ -137,7 +201,13 @@ def _node(found: tuple[int, str, int, int]) -> Node:
 def grad_fn(tensor: Tensor) -> Node | None:
     """Return the function that made a tensor, None for a leaf."""
     found = _C._function(tensor)
-    return None if found is None else _node(found)
+    return None if found is None else _node_of(tensor, found)
+
+
+def _node_of(tensor: Tensor, found: tuple[int, str, int, int]) -> Node:
+    node = _node(found)
+    node._made = weakref.ref(tensor)
+    return node
 
 
 class GradientEdge(NamedTuple):
@@ -152,7 +222,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     found = _C._function(tensor, True)
     if found is None:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
-    return GradientEdge(_node(found), found[2])
+    return GradientEdge(_node_of(tensor, found), found[2])
 
 
 def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
@@ -327,10 +397,22 @@ class save_on_cpu(saved_tensors_hooks):
 class SavedTensor:
     """A tensor that a function saved: ``grad_fn._raw_saved_*``."""
 
-    def __init__(self, function: Node, place: int) -> None:
-        """Refer to the saved value at ``place`` of a function."""
-        self._function = function
-        self._place = place
+    _function: Node
+    _place: int
+
+    def __init__(self) -> None:
+        """Raise: functions make these objects."""
+        raise RuntimeError(
+            "Trying to create a SavedTensor object from Python is forbidden. Outside of autograd, please use "
+            "ctx.save_for_backward and ctx.saved_tensors, or torch.autograd.graph.saved_tensors_hooks."
+        )
+
+    @classmethod
+    def _of(cls, function: Node, place: int) -> SavedTensor:
+        """Return the object of the saved value at ``place`` of a function."""
+        made = cls.__new__(cls)
+        made._function, made._place = function, place
+        return made
 
     @property
     def data(self) -> Tensor | None:
