@@ -102,6 +102,7 @@ _LAZY_MODULES = (
     "optim",
     "overrides",
     "profiler",
+    "quasirandom",
     "serialization",
     "signal",
     "special",
