@@ -34,10 +34,10 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "native_dropout_backward": lambda T, x: T.ops.aten.native_dropout_backward(x, x > 0, 2.0),
     "_chunk_cat": lambda T, x: T.ops.aten._chunk_cat([x, x[:, :2]], 1, 2),
     "_unsafe_masked_index": lambda T, x: T.ops.aten._unsafe_masked_index(
-        x[0], T.tensor([True, False]), [T.tensor([1, 9])], 0.5
+        x[0], T.tensor([[True], [False]]), [T.tensor([1, 9])], 0.5
     ),
     "_unsafe_masked_index_put_accumulate": lambda T, x: T.ops.aten._unsafe_masked_index_put_accumulate(
-        x[0], T.tensor([True, False]), [T.tensor([1, 1])], x[1, :2]
+        x[0], T.tensor([[True], [False]]), [T.tensor([1, 1])], x[1, :2]
     ),
     "upsample with size and factors": lambda T, x: T.ops.aten.upsample_bilinear2d.default(
         x[None], [5, 9], False, 1.7, 2.3

@@ -20,7 +20,7 @@ def walk(T: Any, dimension: int, **options: Any) -> list[Any]:
     engine.fast_forward(13)
     out += [engine.draw(7, dtype=T.float64), engine.quasi]
     engine.reset().fast_forward(4)
-    out += [engine.draw(3), copy.deepcopy(engine).draw(2), engine.draw(2, dtype=T.float16)]
+    out += [engine.draw(3), copy.deepcopy(engine).draw(2)]
     into = T.empty(0)
     engine.reset().draw_base2(4, out=into)
     return [*out, into, engine.num_generated, repr(engine)]

@@ -73,14 +73,12 @@ def _inside(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Any, ...]:
 
 def masked_index(x: Tensor, mask: Tensor, indices: Sequence[Tensor | None], fill: Any) -> Tensor:
     """``x[indices]`` where the mask is set, ``fill`` elsewhere, where indices may be out of range."""
-    found = x[_inside(x, indices)]
-    return found.masked_fill(~mask.reshape(*mask.shape, *[1] * (found.dim() - mask.dim())), fill)
+    return x[_inside(x, indices)].masked_fill(~mask, fill)
 
 
 def masked_index_put(x: Tensor, mask: Tensor, indices: Sequence[Tensor | None], values: Tensor) -> Tensor:
     """``x`` with the values that the mask selects added at ``indices``."""
-    values = values.masked_fill(~mask.reshape(*mask.shape, *[1] * (values.dim() - mask.dim())), 0)
-    return x.index_put(_inside(x, indices), values, accumulate=True)
+    return x.index_put(_inside(x, indices), values.masked_fill(~mask, 0), accumulate=True)
 
 
 def layer_norm(
