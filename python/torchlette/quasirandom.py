@@ -182,7 +182,7 @@ class SobolEngine:
 
     def reset(self) -> SobolEngine:
         """Go back to the first point; return the engine."""
-        self.quasi = self.shift.clone()
+        self.quasi.copy_(self.shift)
         self.num_generated = 0
         return self
 

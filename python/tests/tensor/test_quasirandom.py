@@ -18,7 +18,7 @@ def walk(T: Any, dimension: int, **options: Any) -> list[Any]:
     engine = T.quasirandom.SobolEngine(dimension, **options)
     out = [engine.sobolstate, engine.shift, engine.draw(1), engine.draw(5)]
     engine.fast_forward(13)
-    out += [engine.draw(7, dtype=T.float64), engine.quasi]
+    out += [engine.draw(7, dtype=T.float64), engine.quasi.clone()]
     engine.reset().fast_forward(4)
     out += [engine.draw(3), copy.deepcopy(engine).draw(2)]
     into = T.empty(0)

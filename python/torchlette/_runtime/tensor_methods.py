@@ -455,6 +455,13 @@ def _histogram(self: Tensor, *args: Any, **kwargs: Any) -> Any:
     return histogram(self, *args, **kwargs)
 
 
+def _hash_tensor(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """The exclusive or of the elements' bits; see :func:`torchlette.hash_tensor`."""
+    from torchlette._ops.hashing import hash_tensor
+
+    return hash_tensor(self, *args, **kwargs)
+
+
 def _lu(self: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
     """LU factors in one matrix, pivots and, with ``get_infos``, the number of the first pivot that is zero."""
     from torchlette._ops.linear_algebra import lu
@@ -543,6 +550,7 @@ def install() -> None:
         "unique_consecutive": indexing.unique_consecutive,
         "bincount": indexing.bincount,
         "histogram": _histogram,
+        "hash_tensor": _hash_tensor,
         "where": _where,
         "__rdiv__": _rdiv,
         "__div__": _div,

@@ -4,8 +4,8 @@ Each function returns a tensor of shape [M]: the weight of each sample i = 0, ..
 of a symmetric window. With ``sym=False`` the window is periodic: the first ``M`` weights of the symmetric window of
 ``M + 1`` samples. A window of one sample has the weight 1.
 
-All functions raise ValueError if ``M`` is negative, if ``dtype`` is neither float32 nor float64, or if ``layout`` is not
-``strided``.
+All functions raise ValueError if ``M`` is negative, if ``dtype`` is neither float32 nor float64, or if ``layout`` is
+not ``strided``.
 Sources: Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978; for
 :func:`kaiser`, Kaiser and Schafer, On the use of the I0-sinh window for spectrum analysis, 1980; for :func:`nuttall`,
 Nuttall, Some windows with very good sidelobe behavior, 1981.
