@@ -234,8 +234,8 @@ func narrowest(kind byte, size int) DType {
 	return found
 }
 
-// Promote is the result type of an operation on a and b; InvalidDType where no type holds the values of both, as for U64
-// and a signed integer.
+// Promote is the result type of an operation on a and b; InvalidDType where no type holds the values of both, as for
+// U64 and a signed integer.
 func Promote(a, b DType) DType { return promotion[a][b] }
 
 // EncodeFloat returns the slot bits of v in the compute type of d.

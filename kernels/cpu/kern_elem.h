@@ -64,8 +64,8 @@ TLK_INTS(TLK_INT_OPS)
 #define TLK_CMP(s, T) \
 	TLK_BIN3(eq_##s, T, uint8_t, x == y) TLK_BIN3(ne_##s, T, uint8_t, x != y) TLK_BIN3(lt_##s, T, uint8_t, \
 		x < y) TLK_BIN3(le_##s, T, uint8_t, x <= y)
-TLK_CMP(f32, float) TLK_CMP(f64, double) TLK_CMP(i32, int32_t) TLK_CMP(i64, int64_t) TLK_CMP(u32, uint32_t) TLK_CMP(u64, uint64_t)
-TLK_CMP(b8, uint8_t)
+TLK_CMP(f32, float) TLK_CMP(f64, double) TLK_CMP(i32, int32_t) TLK_CMP(i64, int64_t) TLK_CMP(u32, uint32_t)
+TLK_CMP(u64, uint64_t) TLK_CMP(b8, uint8_t)
 TLK_BIN3(and_b8, uint8_t, uint8_t, x &y) TLK_BIN3(or_b8, uint8_t, uint8_t, x | y)
 TLK_BIN3(xor_b8, uint8_t, uint8_t, x ^ y)
 TLK_UN(not_b8, uint8_t, uint8_t, x ^ 1)

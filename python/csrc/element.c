@@ -76,7 +76,8 @@ static int store_int(uint8_t dtype, void *p, int64_t i, bool above) {
 }
 
 int element_store(uint8_t dtype, void *p, const py_number *n) {
-    double d = n->kind >= 2 ? n->d : n->above ? (double)(uint64_t)n->i : (double)n->i, imag = n->kind == 3 ? n->imag : 0;
+    double whole = n->above ? (double)(uint64_t)n->i : (double)n->i;
+    double d = n->kind >= 2 ? n->d : whole, imag = n->kind == 3 ? n->imag : 0;
     float f = (float)d;
     uint16_t h;
     if (imag != 0 && !dtype_is_complex(dtype) && dtype != TL_BOOL) {

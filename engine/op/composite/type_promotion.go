@@ -39,8 +39,8 @@ func join(a, b ir.DType) ir.DType {
 	return common(a, b)
 }
 
-// common is the dtype of an operation on a and b. PyTorch has no promotion of its wider unsigned dtypes; here they promote
-// where a dtype holds the values of both.
+// common is the dtype of an operation on a and b. PyTorch has no promotion of its wider unsigned dtypes; here they
+// promote where a dtype holds the values of both.
 func common(a, b ir.DType) ir.DType {
 	d := ir.Promote(a, b)
 	if d == ir.InvalidDType {
