@@ -114,8 +114,7 @@ def test_an_array_shares_memory_with_its_tensor() -> None:
     assert array[0] == 9 and t.numpy().dtype == np.uint64
 
 
-def test_a_gpu_refuses_uint64(device: str = "wgpu") -> None:
-    if not facade.cuda.device_count():
-        pytest.skip("no adapter")
+@pytest.mark.parametrize("device", ["wgpu"], indirect=True)
+def test_a_gpu_refuses_uint64(device: str) -> None:
     with pytest.raises(TypeError, match="uint64 is not supported on device"):
         torchlette.zeros(2, dtype=torchlette.uint64, device=device)
