@@ -103,7 +103,8 @@ class SobolEngine:
 
     @property
     def _first_point(self) -> _C.Tensor:
-        return (self.shift / 2**_MAXBIT).reshape(1, -1)
+        point: _C.Tensor = (self.shift / 2**_MAXBIT).reshape(1, -1)
+        return point
 
     def _scramble(self) -> None:
         count, corner = self.dimension, (self.dimension, _MAXBIT, _MAXBIT)
@@ -112,7 +113,7 @@ class SobolEngine:
             drawn = _C.randint(0, 2, (sum(sizes),), dtype=_C.int64, device="cpu")
         else:
             drawn = _seeded_bits(self.seed, sum(sizes)).cpu()
-        weights = 1 << _C.arange(_MAXBIT, dtype=_C.int64, device="cpu")
+        weights = _C.tensor([1 << b for b in range(_MAXBIT)], dtype=_C.int64, device="cpu")
         self.shift = (drawn[: sizes[0]].reshape(count, _MAXBIT) * weights).sum(1)
         lower = drawn[sizes[0] :].reshape(corner).tril(-1) + _C.eye(_MAXBIT, dtype=_C.int64, device="cpu")
         falling = weights.flip(0)
@@ -127,7 +128,7 @@ class SobolEngine:
         last = start + int(steps[-1])
         if last >> _MAXBIT:
             raise ValueError(f"SobolEngine has 2**{_MAXBIT} points")
-        places = steps + start
+        places: Any = steps + start
         codes = (places ^ places >> 1 ^ (start ^ start >> 1)).unsqueeze(1)
         state = self.quasi.expand(len(steps), self.dimension)
         for b in range(max(last.bit_length(), 1)):
