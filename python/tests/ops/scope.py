@@ -104,6 +104,7 @@ ABSENT = {
         """.split(),
         "test_complex.py has them",
     ),
+    "hash_tensor": "of the CPU alone: test_uint64.py has it",
     "chalf": "there are no complex numbers of half precision",
     **dict.fromkeys("sparse.mm sparse.sampled_addmm to_sparse".split(), "there are no sparse layouts"),
     **dict.fromkeys(
