@@ -77,7 +77,7 @@ TIER_3 = frozenset(
     """
 _batch_norm_with_update _chunk_cat _native_batch_norm_legit _segment_reduce _softmax_backward_data
 _unsafe_masked_index _unsafe_masked_index_put_accumulate _upsample_bilinear2d_aa alias_copy as_strided_copy bfloat16
-byte cdouble cfloat char constant_pad_nd diagonal_copy expand_copy geqrf grid_sampler_2d grid_sampler_3d hash_tensor
+byte cdouble cfloat char constant_pad_nd diagonal_copy expand_copy geqrf grid_sampler_2d grid_sampler_3d
 histogramdd linalg.householder_product linalg.matrix_sqrth linalg.polar masked.amax masked.amin masked.argmax
 masked.argmin masked.cumprod masked.cumsum masked.log_softmax masked.logaddexp masked.logsumexp masked.mean
 masked.median masked.norm masked.normalize masked.prod masked.softmax masked.softmin masked.std masked.sum masked.var
