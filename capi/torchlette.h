@@ -68,8 +68,9 @@ enum {
     TL_INT8 = 10,
     TL_INT16 = 11,
     TL_UINT16 = 12,
-    TL_COMPLEX64 = 13,
-    TL_COMPLEX128 = 14,
+    TL_UINT64 = 13,
+    TL_COMPLEX64 = 14,
+    TL_COMPLEX128 = 15,
     TL_NUM_DTYPES
 };
 

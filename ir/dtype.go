@@ -22,6 +22,7 @@ const (
 	I8
 	I16
 	U16
+	U64
 	C64
 	C128
 	NumDTypes
@@ -55,6 +56,7 @@ var dtypeInfos = [NumDTypes]DTypeInfo{
 	{"int8", "", "Char", "signed char", "I8", 'i', 1, 0},
 	{"int16", "short", "Short", "short int", "I16", 'i', 2, 0},
 	{"uint16", "", "UInt16", "unsigned short", "U16", 'u', 2, 0},
+	{"uint64", "", "UInt64", "unsigned long", "U64", 'u', 8, 0},
 	{"complex64", "cfloat", "ComplexFloat", "c10::complex<float>", "C64", 'c', 8, 23},
 	{"complex128", "cdouble", "ComplexDouble", "c10::complex<double>", "C128", 'c', 16, 52},
 }
@@ -183,11 +185,11 @@ func Wrap(d DType, v int64) int64 {
 	return v
 }
 
-// Limits are the least and the greatest element of an integer type.
+// Limits are the least and the greatest element of an integer type, as bits of an int64: the greatest of U64 is -1.
 func Limits(d DType) (lo, hi int64) {
 	x := d.Info()
 	if x.Kind == 'u' {
-		return 0, 1<<(8*x.Size) - 1
+		return 0, int64(^uint64(0) >> (64 - 8*x.Size))
 	}
 	return math.MinInt64 >> (64 - 8*x.Size), math.MaxInt64 >> (64 - 8*x.Size)
 }
@@ -232,7 +234,8 @@ func narrowest(kind byte, size int) DType {
 	return found
 }
 
-// Promote is the result type of an operation on a and b.
+// Promote is the result type of an operation on a and b; InvalidDType where no type holds the values of both, as for
+// U64 and a signed integer.
 func Promote(a, b DType) DType { return promotion[a][b] }
 
 // EncodeFloat returns the slot bits of v in the compute type of d.
@@ -248,6 +251,11 @@ func EncodeFloat(d DType, v float64) uint64 {
 		return uint64(uint32(int64(v)))
 	case I64:
 		return uint64(int64(v))
+	case U64:
+		if v >= 1<<63 {
+			return uint64(v)
+		}
+		return uint64(int64(v)) // negative numbers wrap
 	case Bool:
 		if v != 0 {
 			return 1
@@ -265,7 +273,7 @@ func EncodeInt(d DType, v int64) uint64 {
 		return math.Float64bits(float64(v))
 	case I32, U32:
 		return uint64(uint32(Wrap(d, v)))
-	case I64:
+	case I64, U64:
 		return uint64(v)
 	case Bool:
 		if v != 0 {
@@ -288,6 +296,8 @@ func DecodeFloat(d DType, bits uint64) float64 {
 		return float64(uint32(bits))
 	case I64:
 		return float64(int64(bits))
+	case U64:
+		return float64(bits)
 	case Bool:
 		if bits != 0 {
 			return 1

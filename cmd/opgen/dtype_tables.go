@@ -100,9 +100,9 @@ func kernelDTypes(table []ir.DTypeInfo) string {
 // The numbers of dtypes in files of other libraries: ScalarType in the schema of torch.export, DataType in ONNX.
 var (
 	exportNumbers = map[string]string{"uint8": "1", "int8": "2", "int16": "3", "int32": "4", "int64": "5", "float16": "6",
-		"uint16": "28", "float32": "7", "float64": "8", "bool": "12", "bfloat16": "13", "uint32": "34"}
+		"uint16": "28", "float32": "7", "float64": "8", "bool": "12", "bfloat16": "13", "uint32": "34", "uint64": "35"}
 	onnxNumbers = map[string]string{"float32": "1", "uint8": "2", "int8": "3", "int16": "5", "int32": "6", "int64": "7",
-		"uint16": "4", "bool": "9", "float16": "10", "float64": "11", "uint32": "12", "bfloat16": "16"}
+		"uint16": "4", "bool": "9", "float16": "10", "float64": "11", "uint32": "12", "uint64": "13", "bfloat16": "16"}
 )
 
 // pythonDTypes writes the Python module: a tuple of the dtypes, and a dictionary for each fact.

@@ -21,6 +21,6 @@ func TestTablesOfDTypesFollowIR(t *testing.T) {
 	}
 	kernels := string(out[kernelTable])
 	assert.Contains(t, kernels, "enum {\n\tTLK_BOOL = 1,\n\tTLK_I32 = 2,\n")
-	assert.Contains(t, kernels, "\tTLK_U16 = 12,\n\tTLK_TYPES\n};\n")
-	assert.Contains(t, kernels, "sizes[TLK_TYPES] = {0, 1, 4, 8, 4, 2, 2, 4, 8, 1, 1, 2, 2};\n")
+	assert.Contains(t, kernels, "\tTLK_U64 = 13,\n\tTLK_TYPES\n};\n")
+	assert.Contains(t, kernels, "sizes[TLK_TYPES] = {0, 1, 4, 8, 4, 2, 2, 4, 8, 1, 1, 2, 2, 8};\n")
 }

@@ -24,7 +24,6 @@ _Dtype = dtype
 _Device = device
 
 # Dtypes that no tensor has; those that tensors have follow from the engine's table.
-uint64: dtype
 complex32: dtype
 chalf: dtype
 float8_e4m3fn: dtype

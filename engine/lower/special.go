@@ -224,8 +224,8 @@ func nextafter(k *kernel, t ir.DType, v []int) int {
 // Fibonacci numbers (Lame's theorem). The remainder by 0 is 0.
 func gcd(k *kernel, t ir.DType, x []int) int {
 	steps := 46
-	if t == ir.I64 {
-		steps = 91
+	if t == ir.I64 || t == ir.U64 {
+		steps = 93
 	}
 	a, b, zero := k.Abs(x[0]), k.Abs(x[1]), k.Int(t, 0)
 	for range steps {

@@ -50,6 +50,7 @@ static void init_acc(const tl_acc *m, tl_accst *a, int64_t n) {
 	case TLK_I32: FILL(int32_t, high ? INT32_MAX : INT32_MIN); return;
 	case TLK_I64: FILL(int64_t, high ? INT64_MAX : INT64_MIN); return;
 	case TLK_U32: FILL(uint32_t, high ? UINT32_MAX : 0); return;
+	case TLK_U64: FILL(uint64_t, high ? UINT64_MAX : 0); return;
 	}
 }
 
@@ -69,6 +70,7 @@ static void init_acc(const tl_acc *m, tl_accst *a, int64_t n) {
 	case TLK_I32: JOIN_WITH(int32_t, better); return; \
 	case TLK_I64: JOIN_WITH(int64_t, better); return; \
 	case TLK_U32: JOIN_WITH(uint32_t, better); return; \
+	case TLK_U64: JOIN_WITH(uint64_t, better); return; \
 	}
 
 // Joins the partial result b, of later elements, into a.

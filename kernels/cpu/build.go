@@ -365,7 +365,7 @@ func cost(s *segment) int64 {
 		default:
 			n++
 		}
-		if i.typ == int(ir.F64) || i.typ == int(ir.I64) {
+		if i.typ == int(ir.F64) || i.typ == int(ir.I64) || i.typ == int(ir.U64) {
 			n++
 		}
 	}

@@ -18,12 +18,13 @@ enum {
 	TLK_I8 = 10,
 	TLK_I16 = 11,
 	TLK_U16 = 12,
+	TLK_U64 = 13,
 	TLK_TYPES
 };
 
 /* Bytes of an element. */
 static inline int tl_type_size(int type) {
-	static const uint8_t sizes[TLK_TYPES] = {0, 1, 4, 8, 4, 2, 2, 4, 8, 1, 1, 2, 2};
+	static const uint8_t sizes[TLK_TYPES] = {0, 1, 4, 8, 4, 2, 2, 4, 8, 1, 1, 2, 2, 8};
 	return sizes[type];
 }
 

@@ -313,7 +313,7 @@ static void one(gemm *x, int worker, int parallel) {
 	case TLK_F64: run64(x, worker, parallel); return;
 	case TLK_F16: case TLK_BF16: run_half(x, worker, parallel); return;
 	}
-	tl_job job = x->g->type == TLK_I64 ? gemm_i64 : x->g->type == TLK_I32 ? gemm_i32 : gemm_u32;
+	tl_job job = x->g->type == TLK_I64 || x->g->type == TLK_U64 ? gemm_i64 : x->g->type == TLK_I32 ? gemm_i32 : gemm_u32;
 	if (!parallel) {
 		job(x, worker, 0, x->M);
 		return;

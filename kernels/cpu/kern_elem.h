@@ -39,7 +39,8 @@
 		TLK_VEC for (int64_t i = 0; i < n; i++) { T x = a[i]; d[i] = (R)(expr); } }
 
 #define TLK_FLOATS(M) M(f32, float, F32) M(f64, double, F64)
-#define TLK_INTS(M) M(i32, int32_t, I32, uint32_t) M(i64, int64_t, I64, uint64_t) M(u32, uint32_t, U32, uint32_t)
+#define TLK_INTS(M) M(i32, int32_t, I32, uint32_t) M(i64, int64_t, I64, uint64_t) M(u32, uint32_t, U32, uint32_t) \
+	M(u64, uint64_t, U64, uint64_t)
 
 #define TLK_FLOAT_OPS(s, T, C) \
 	TLK_BIN3(add_##s, T, T, x + y) TLK_BIN3(sub_##s, T, T, x - y) TLK_BIN3(mul_##s, T, T, x *y) TLK_BIN3(div_##s, T, T, \
@@ -53,7 +54,7 @@ TLK_FLOATS(TLK_FLOAT_OPS)
 	TLK_DIVISION(div_##s, T, y == 0 ? (T)0 : y == (T)-1 && (T)-1 < 0 ? (T)(0 - (U)x) : x / y, v) \
 	TLK_DIVISION(rem_##s, T, y == 0 || (y == (T)-1 && (T)-1 < 0) ? (T)0 : x % y, (T)(x - v * y)) \
 	TLK_BIN3(min_##s, T, T, x < y ? x : y) TLK_BIN3(max_##s, T, T, x > y ? x : y) \
-	TLK_BIN3(pow_##s, T, T, tl_powi((int64_t)x, (int64_t)y)) \
+	TLK_BIN3(pow_##s, T, T, (T)-1 > 0 ? (T)tl_powu(x, y) : (T)tl_powi((int64_t)x, (int64_t)y)) \
 	TLK_BIN3(and_##s, T, T, x &y) TLK_BIN3(or_##s, T, T, x | y) TLK_BIN3(xor_##s, T, T, x ^ y) \
 	TLK_BIN3(shl_##s, T, T, (uint64_t)y < sizeof(T) * 8 ? (U)x << (y & (T)(sizeof(T) * 8 - 1)) : 0) \
 	TLK_BIN3(shr_##s, T, T, (uint64_t)y < sizeof(T) * 8 ? x >> (y & (T)(sizeof(T) * 8 - 1)) : (x < 0 ? (T)-1 : (T)0)) \
@@ -63,8 +64,8 @@ TLK_INTS(TLK_INT_OPS)
 #define TLK_CMP(s, T) \
 	TLK_BIN3(eq_##s, T, uint8_t, x == y) TLK_BIN3(ne_##s, T, uint8_t, x != y) TLK_BIN3(lt_##s, T, uint8_t, \
 		x < y) TLK_BIN3(le_##s, T, uint8_t, x <= y)
-TLK_CMP(f32, float) TLK_CMP(f64, double) TLK_CMP(i32, int32_t) TLK_CMP(i64, int64_t) TLK_CMP(u32, uint32_t) TLK_CMP(b8,
-	uint8_t)
+TLK_CMP(f32, float) TLK_CMP(f64, double) TLK_CMP(i32, int32_t) TLK_CMP(i64, int64_t) TLK_CMP(u32, uint32_t)
+TLK_CMP(u64, uint64_t) TLK_CMP(b8, uint8_t)
 TLK_BIN3(and_b8, uint8_t, uint8_t, x &y) TLK_BIN3(or_b8, uint8_t, uint8_t, x | y)
 TLK_BIN3(xor_b8, uint8_t, uint8_t, x ^ y)
 TLK_UN(not_b8, uint8_t, uint8_t, x ^ 1)
@@ -201,6 +202,13 @@ TLK_UN(cast_b8_u32, uint8_t, uint32_t, x) TLK_UN(cast_i32_u32, int32_t, uint32_t
 TLK_UN(cast_u32_u32, uint32_t, uint32_t, x) TLK_UN(cast_f32_u32, float, uint32_t, (int64_t)x)
 TLK_UN(cast_f64_u32, double,
 	uint32_t, (int64_t)x)
+// A float below 2^63 goes by way of int64, so that negative numbers wrap.
+#define TLK_UNSIGNED(x) ((x) < 9223372036854775808.0 ? (uint64_t)(int64_t)(x) : (uint64_t)(x))
+TLK_CASTS_FROM(u64, uint64_t)
+TLK_UN(cast_u64_u32, uint64_t, uint32_t, x) TLK_UN(cast_u64_u64, uint64_t, uint64_t, x)
+TLK_UN(cast_b8_u64, uint8_t, uint64_t, x) TLK_UN(cast_i32_u64, int32_t, uint64_t, x)
+TLK_UN(cast_i64_u64, int64_t, uint64_t, x) TLK_UN(cast_u32_u64, uint32_t, uint64_t, x)
+TLK_UN(cast_f32_u64, float, uint64_t, TLK_UNSIGNED(x)) TLK_UN(cast_f64_u64, double, uint64_t, TLK_UNSIGNED(x))
 
 // The four words of one Philox block. Neighbours that share a counter share the work; the blocks are made side by side.
 #define TLK_DRAWN 256

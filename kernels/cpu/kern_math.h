@@ -213,6 +213,15 @@ static inline int64_t tl_powi(int64_t a, int64_t b) {
 	return (int64_t)r;
 }
 
+static inline uint64_t tl_powu(uint64_t x, uint64_t b) {
+	uint64_t r = 1;
+	for (; b > 0; b >>= 1) {
+		if (b & 1) r *= x;
+		x *= x;
+	}
+	return r;
+}
+
 // Philox4x32-10 (Salmon et al., SC 2011).
 static inline void tl_philox(uint64_t lo, uint64_t hi, uint64_t key, uint32_t out[4]) {
 	uint32_t c0 = (uint32_t)lo, c1 = (uint32_t)(lo >> 32), c2 = (uint32_t)hi, c3 = (uint32_t)(hi >> 32);

@@ -105,6 +105,7 @@ TLK_BLOCKS(scan_sum_f64, f64, double, +, 0.0) TLK_BLOCKS(scan_prod_f64, f64, dou
 	y *x) TLK_SCANS(s, T, TLK_NEVER)
 TLK_SCANS(f32, float, TLK_ISNAN_) TLK_SCANS(f64, double, TLK_ISNAN_)
 TLK_INT_SCANS(i32, int32_t) TLK_INT_SCANS(i64, int64_t) TLK_INT_SCANS(u32, uint32_t)
+TLK_INT_SCANS(u64, uint64_t)
 // Logarithms of sums. The operation is expensive, so each element takes one of them, and a second one only if before is
 // set.
 #define TLK_LOGSUM_SCAN(name, T) \

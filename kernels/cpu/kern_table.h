@@ -29,19 +29,20 @@
 #define U1(f) {f}
 #define B2(f) {f##_0, f##_1}
 #define FLOATS(m, f) [TLK_F32] = m(f##_f32), [TLK_F64] = m(f##_f64)
-#define INTS(m, f) [TLK_I32] = m(f##_i32), [TLK_I64] = m(f##_i64), [TLK_U32] = m(f##_u32)
+#define INTS(m, f) [TLK_I32] = m(f##_i32), [TLK_I64] = m(f##_i64), [TLK_U32] = m(f##_u32), [TLK_U64] = m(f##_u64)
 #define NUMBERS(m, f) FLOATS(m, f), INTS(m, f)
 #define SEL(w) {sel_##w##_0, sel_##w##_1, sel_##w##_2, sel_##w##_3}
 #define EXPAND(w) {expand_##w##_0, expand_##w##_1, expand_##w##_2}
 #define WIDTHS(m) [TLK_BOOL] = m(1), [TLK_I32] = m(4), [TLK_I64] = m(8), [TLK_U32] = m(4), \
-	[TLK_F32] = m(4), [TLK_F64] = m(8)
+	[TLK_F32] = m(4), [TLK_F64] = m(8), [TLK_U64] = m(8)
 #define MEM(p) [TLK_BOOL] = {p##_b8}, [TLK_I32] = {p##_w4}, [TLK_I64] = {p##_w8}, [TLK_U32] = {p##_w4}, \
 	[TLK_F16] = {p##_f16}, [TLK_BF16] = {p##_bf16}, \
-	[TLK_U8] = {p##_u8}, [TLK_I8] = {p##_i8}, [TLK_I16] = {p##_i16}, [TLK_U16] = {p##_u16}
+	[TLK_U8] = {p##_u8}, [TLK_I8] = {p##_i8}, [TLK_I16] = {p##_i16}, [TLK_U16] = {p##_u16}, \
+	[TLK_U64] = {p##_w8}
 #define CAST(t) {[TLK_BOOL] = cast_b8_##t, [TLK_I32] = cast_i32_##t, [TLK_I64] = cast_i64_##t, \
-	[TLK_U32] = cast_u32_##t, \
+	[TLK_U32] = cast_u32_##t, [TLK_U64] = cast_u64_##t, \
 	[TLK_F32] = cast_f32_##t, [TLK_F64] = cast_f64_##t}
-#define ALL(f) {f}, {f}, {f}, {f}, {f}, {f}, {f}, {f}, {f}
+#define ALL(f) {f}, {f}, {f}, {f}, {f}, {f}, {f}, {f}, {f}, {f}, {f}, {f}, {f}, {f}
 #define EXT(s) {s##_r_0, s##_r_1}
 #define SCAN(s) {scan_sum_##s, scan_prod_##s, scan_max_##s, scan_min_##s}
 #define FLOAT_SCAN(s) {scan_sum_##s, scan_prod_##s, scan_max_##s, scan_min_##s, scan_logsum_##s}
@@ -58,9 +59,11 @@ static const tl_fn functions[TLK_OPS][TLK_TYPES][TLK_TYPES] = {
 	[TLK_SCATTER] = {[TLK_BOOL] = {scatter_b8}, [TLK_I32] = {scatter_i32}, [TLK_I64] = {scatter_i64},
 		[TLK_U32] = {scatter_u32},
 		[TLK_F16] = {scatter_f16}, [TLK_BF16] = {scatter_bf16}, [TLK_F32] = {scatter_f32}, [TLK_F64] = {scatter_f64},
-		[TLK_U8] = {scatter_u8}, [TLK_I8] = {scatter_i8}, [TLK_I16] = {scatter_i16}, [TLK_U16] = {scatter_u16}},
+		[TLK_U8] = {scatter_u8}, [TLK_I8] = {scatter_i8}, [TLK_I16] = {scatter_i16}, [TLK_U16] = {scatter_u16},
+		[TLK_U64] = {scatter_u64}},
 	[TLK_EXPAND] = {WIDTHS(EXPAND)},
 	[TLK_CAST] = {[TLK_BOOL] = CAST(b8), [TLK_I32] = CAST(i32), [TLK_I64] = CAST(i64), [TLK_U32] = CAST(u32),
+		[TLK_U64] = CAST(u64),
 		[TLK_F32] = CAST(f32), [TLK_F64] = CAST(f64),
 		[TLK_F16] = {[TLK_F32] = narrow_f16}, [TLK_BF16] = {[TLK_F32] = narrow_bf16}},
 	[TLK_ADD] = {NUMBERS(B3, add)}, [TLK_SUB] = {NUMBERS(B3, sub)}, [TLK_MUL] = {NUMBERS(B3, mul)},
@@ -87,25 +90,26 @@ static const tl_fn functions[TLK_OPS][TLK_TYPES][TLK_TYPES] = {
 		[TLK_F64] = {sum_f64_0, sum_f64_1, sum_f64_1, dot_f64, squares_f64, distances_f64, coldot_f64,
 			colprod_f64},
 		[TLK_I32] = {sum_i32_0, sum_i32_1, sum_i32_1}, [TLK_U32] = {sum_i32_0, sum_i32_1, sum_i32_1},
-			[TLK_I64] = {sum_i64_0, sum_i64_1, sum_i64_1}},
+			[TLK_I64] = {sum_i64_0, sum_i64_1, sum_i64_1}, [TLK_U64] = {sum_i64_0, sum_i64_1, sum_i64_1}},
 	[TLK_PROD] = {[TLK_F32] = {prod_f32_0, prod_f32_1, prod_f32_1}, [TLK_F64] = {prod_f64_0, prod_f64_1, prod_f64_1},
 		[TLK_I32] = {prod_i32_0, prod_i32_1, prod_i32_1}, [TLK_U32] = {prod_i32_0, prod_i32_1, prod_i32_1},
-			[TLK_I64] = {prod_i64_0, prod_i64_1, prod_i64_1}},
+			[TLK_I64] = {prod_i64_0, prod_i64_1, prod_i64_1}, [TLK_U64] = {prod_i64_0, prod_i64_1, prod_i64_1}},
 	[TLK_AMAX] = {[TLK_F32] = EXT(max_f32), [TLK_F64] = EXT(max_f64), [TLK_I32] = EXT(max_i32), [TLK_I64] = EXT(max_i64),
-		[TLK_U32] = EXT(max_u32)},
+		[TLK_U32] = EXT(max_u32), [TLK_U64] = EXT(max_u64)},
 	[TLK_AMIN] = {[TLK_F32] = EXT(min_f32), [TLK_F64] = EXT(min_f64), [TLK_I32] = EXT(min_i32), [TLK_I64] = EXT(min_i64),
-		[TLK_U32] = EXT(min_u32)},
+		[TLK_U32] = EXT(min_u32), [TLK_U64] = EXT(min_u64)},
 	[TLK_ARGMAX] = {NUMBERS(B2, argmax)},
 	[TLK_ARGMIN] = {NUMBERS(B2, argmin)},
 	[TLK_ANY] = {[TLK_BOOL] = {any_b8_0, any_b8_1}},
 	[TLK_ALL] = {[TLK_BOOL] = {all_b8_0, all_b8_1}},
 	// var: 0: the state has the register's width; 1: a double sum with parts; 2: a double; 3: an i64.
 	[TLK_FINAL] = {[TLK_BOOL] = {fin_b8}, [TLK_F32] = {fin_w4, fin_sum_f32, fin_d_f32}, [TLK_F64] = {fin_w8},
-		[TLK_I64] = {fin_w8},
+		[TLK_I64] = {fin_w8}, [TLK_U64] = {fin_w8},
 		[TLK_I32] = {[0] = fin_w4, [3] = fin_l_i32}, [TLK_U32] = {[0] = fin_w4, [3] = fin_l_i32}},
 	[TLK_FINALIDX] = {[TLK_I64] = {finidx_i64}, [TLK_I32] = {finidx_i32}, [TLK_U32] = {finidx_i32}},
 	[TLK_SCAN] = {[TLK_F32] = FLOAT_SCAN(f32), [TLK_F64] = FLOAT_SCAN(f64), [TLK_I32] = SCAN(i32), [TLK_I64] = SCAN(i64),
-		[TLK_U32] = SCAN(u32), [TLK_BOOL] = {scan_any, scan_all}},
+		[TLK_U32] = SCAN(u32), [TLK_U64] = SCAN(u64),
+		[TLK_BOOL] = {scan_any, scan_all}},
 	[TLK_CHECK] = {ALL(check)},
 	[TLK_CODE] = {{code}},
 };

@@ -160,7 +160,9 @@ TLK_STORER(b8, uint8_t, uint8_t, TLK_ASIS, 0) TLK_STORER(w4, uint32_t, uint32_t,
 TLK_STORER(f16, uint16_t, float, tl_float_to_half, tl_fours_to_half(p, v, n)) TLK_STORER(bf16, uint16_t, float,
 	tl_float_to_brain, 0)
 TLK_SCATTERER(b8, uint8_t, uint8_t, TLK_ASIS, TLK_ASIS) TLK_SCATTERER(i32, int32_t, int32_t, TLK_ASIS, TLK_ASIS)
-TLK_SCATTERER(u32, uint32_t, uint32_t, TLK_ASIS, TLK_ASIS) TLK_SCATTERER(i64, int64_t, int64_t, TLK_ASIS,
+TLK_SCATTERER(u32, uint32_t, uint32_t, TLK_ASIS, TLK_ASIS) TLK_SCATTERER(u64, uint64_t, uint64_t, TLK_ASIS,
+	TLK_ASIS)
+TLK_SCATTERER(i64, int64_t, int64_t, TLK_ASIS,
 	TLK_ASIS) TLK_SCATTERER(f32, float, float, TLK_ASIS, TLK_ASIS)
 TLK_SCATTERER(f64, double, double, TLK_ASIS, TLK_ASIS) TLK_SCATTERER(f16, uint16_t, float, tl_float_to_half,
 	tl_half_to_float)
@@ -451,6 +453,7 @@ TLK_EXTREMES(f32, float, TLK_ISNAN_, TLK_WIDE_F32) TLK_EXTREMES(f64, double, TLK
 TLK_EXTREMES(i32, int32_t, TLK_NEVER, TLK_WIDE_LOOP) TLK_EXTREMES(i64, int64_t, TLK_NEVER, TLK_WIDE_LOOP)
 TLK_EXTREMES(u32,
 	uint32_t, TLK_NEVER, TLK_WIDE_LOOP)
+TLK_EXTREMES(u64, uint64_t, TLK_NEVER, TLK_WIDE_LOOP)
 
 // The better value wins; of equal values, the one with the smaller index. NaN is better than every number. The index is
 // widened to i64; if the instruction has no register of indices (b is -1), it is the number of the inner index.
@@ -526,7 +529,7 @@ TLK_EXTREMES(u32,
 #define TLK_ARGEXTS(s, T, W) TLK_ARGEXT(argmax_##s, T, W, >, max_##s##_r) TLK_ARGEXT(argmin_##s, T, W, <, min_##s##_r)
 TLK_ARGEXTS(f32, float, int32_t) TLK_ARGEXTS(f64, double, int64_t) TLK_ARGEXTS(i32, int32_t, int32_t) TLK_ARGEXTS(i64,
 	int64_t, int64_t)
-TLK_ARGEXTS(u32, uint32_t, int32_t)
+TLK_ARGEXTS(u32, uint32_t, int32_t) TLK_ARGEXTS(u64, uint64_t, int64_t)
 
 // Logarithms of sums of exponentials, in double.
 #define TLK_LOGSUMS(s, T) \

@@ -197,6 +197,9 @@ func (c *coder) set(r int, t ir.DType, v machine.Value) {
 // codes adds x to the run. It reports false where x has no machine code.
 func (c *coder) codes(x *instr) bool {
 	t := ir.DType(x.typ)
+	if t == ir.U64 || x.op == C.TLK_CAST && ir.DType(x.variant) == ir.U64 { // the C functions have it
+		return false
+	}
 	switch x.op {
 	case C.TLK_LOAD:
 		m := c.maps[x.aux]

@@ -108,6 +108,7 @@ NARROW(f16, uint16_t, FLOAT, 0x8000, 0x7c00)
 NARROW(bf16, uint16_t, FLOAT, 0x8000, 0x7f80)
 NARROW(f32, uint32_t, FLOAT, 0x80000000u, 0x7f800000)
 WIDE(i64, uint64_t, PLAIN, 1ull << 63, 0)
+WIDE(u64, uint64_t, PLAIN, 0, 0)
 WIDE(f64, uint64_t, FLOAT, 1ull << 63, 0x7ff0000000000000ull)
 
 // Items of i64 elements whose range is below 2^32: the key is the distance from the first in the order asked for.
@@ -146,6 +147,7 @@ static void load_narrow(const sorter *x, const char *row, int64_t begin, int64_t
 
 static void load_wide(const sorter *x, const char *row, int64_t begin, int64_t end, wide_item *d) {
 	if (x->s->type == TLK_I64) load_i64(x, row, begin, end, d);
+	else if (x->s->type == TLK_U64) load_u64(x, row, begin, end, d);
 	else load_f64(x, row, begin, end, d);
 }
 
@@ -156,6 +158,7 @@ static void put_narrow(const sorter *x, const char *row, const uint64_t *e, int6
 
 static void put_wide(const sorter *x, const char *row, const wide_item *e, int64_t n, void *to, int64_t *places) {
 	if (x->s->type == TLK_I64) store_i64(x, row, e, n, to, places);
+	else if (x->s->type == TLK_U64) store_u64(x, row, e, n, to, places);
 	else store_f64(x, row, e, n, to, places);
 }
 

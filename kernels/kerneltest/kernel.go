@@ -72,7 +72,7 @@ func (g *gen) types() []ir.DType {
 	t := []ir.DType{ir.Bool, ir.I32, ir.I64, ir.U32, ir.F16, ir.BF16, ir.F32, ir.F32, ir.F32, ir.U8, ir.I8, ir.I16,
 		ir.U16}
 	if g.lim.F64 {
-		t = append(t, ir.F64)
+		t = append(t, ir.F64, ir.U64)
 	}
 	return t
 }

@@ -16,7 +16,7 @@ func LoadBits(t ir.DType, buf []byte, i int64) uint64 {
 		return uint64(math.Float32bits(HalfToFloat(binary.LittleEndian.Uint16(buf[2*i:]))))
 	case ir.BF16:
 		return uint64(binary.LittleEndian.Uint16(buf[2*i:])) << 16
-	case ir.I64, ir.F64:
+	case ir.I64, ir.U64, ir.F64:
 		return binary.LittleEndian.Uint64(buf[8*i:])
 	case ir.U8, ir.I8:
 		return ir.EncodeInt(t, int64(buf[i]))
@@ -35,7 +35,7 @@ func StoreBits(t ir.DType, buf []byte, i int64, v uint64) {
 		binary.LittleEndian.PutUint16(buf[2*i:], FloatToHalf(f32(v)))
 	case ir.BF16:
 		binary.LittleEndian.PutUint16(buf[2*i:], FloatToBrain(f32(v)))
-	case ir.I64, ir.F64:
+	case ir.I64, ir.U64, ir.F64:
 		binary.LittleEndian.PutUint64(buf[8*i:], v)
 	case ir.U8, ir.I8:
 		buf[i] = byte(v)

@@ -81,6 +81,8 @@ func EvalOp(op Op, t, at ir.DType, imm, a, b, c uint64) uint64 {
 		return math.Float64bits(evalF64(op, f64(a), f64(b), f64(c)))
 	case ir.U32:
 		return uint64(uint32(evalUint(op, uint64(uint32(a)), uint64(uint32(b)))))
+	case ir.U64:
+		return evalUint(op, a, b)
 	case ir.I32:
 		return uint64(uint32(evalInt(op, int64(int32(a)), int64(int32(b)), 32)))
 	case ir.I64:
@@ -289,6 +291,8 @@ func evalUint(op Op, a, b uint64) uint64 {
 		return a >> b
 	case OpShl:
 		return a << b
+	case OpPow:
+		return powUint(a, b)
 	}
 	return uint64(evalInt(op, int64(a), int64(b), 64))
 }
@@ -305,6 +309,18 @@ func powInt(a, b int64) int64 {
 		return 0
 	}
 	r := int64(1)
+	for ; b > 0; b >>= 1 {
+		if b&1 != 0 {
+			r *= a
+		}
+		a *= a
+	}
+	return r
+}
+
+// powUint wraps.
+func powUint(a, b uint64) uint64 {
+	r := uint64(1)
 	for ; b > 0; b >>= 1 {
 		if b&1 != 0 {
 			r *= a
@@ -343,8 +359,14 @@ func CastBits(from, to ir.DType, v uint64) uint64 {
 	default:
 		i = int64(v)
 	}
+	if to == ir.F32 && from == ir.U64 {
+		return uint64(math.Float32bits(float32(v)))
+	}
 	if to == ir.F32 {
 		return uint64(math.Float32bits(float32(i)))
+	}
+	if to == ir.F64 && from == ir.U64 {
+		return math.Float64bits(float64(v))
 	}
 	return ir.EncodeInt(to, i)
 }
@@ -360,6 +382,10 @@ func saturate(to ir.DType, x float64) uint64 {
 	switch {
 	case math.IsNaN(x):
 		return 0
+	case to == ir.U64 && x >= 1<<64:
+		return math.MaxUint64
+	case to == ir.U64 && x > 0:
+		return uint64(x)
 	case x <= float64(lo):
 		return ir.EncodeInt(to, int64(lo))
 	case x >= float64(hi):

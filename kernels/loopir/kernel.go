@@ -214,7 +214,7 @@ const (
 	OpXor
 	OpNot
 	OpShl
-	OpShr // logical on U32, arithmetic on I32 and I64
+	OpShr // logical on U32 and U64, arithmetic on I32 and I64
 
 	// Float functions.
 	OpFloor

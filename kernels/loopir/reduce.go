@@ -45,6 +45,11 @@ func extreme(t ir.DType, sign int) uint64 {
 			return 0
 		}
 		return math.MaxUint32
+	case ir.U64:
+		if sign < 0 {
+			return 0
+		}
+		return math.MaxUint64
 	}
 	panic("BUG: loopir: no extremes of " + t.String())
 }

@@ -265,7 +265,7 @@ func isAllOnes(e Expr) bool {
 		return e.Imm == 1
 	case ir.I32, ir.U32:
 		return uint32(e.Imm) == ^uint32(0)
-	case ir.I64:
+	case ir.I64, ir.U64:
 		return e.Imm == ^uint64(0)
 	}
 	return false

@@ -70,7 +70,7 @@ func storageOf(t ir.DType) storage {
 		return sHalf
 	case ir.BF16:
 		return sBrain
-	case ir.I64, ir.F64:
+	case ir.I64, ir.U64, ir.F64:
 		return sLong
 	}
 	return sWord

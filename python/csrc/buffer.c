@@ -82,7 +82,7 @@ static void load(char code, const char *p, py_number *n) {
         LOAD('i', int32_t, n->i = v)
         LOAD('I', uint32_t, n->i = v)
         LOAD('q', int64_t, n->i = v)
-        LOAD('Q', uint64_t, n->i = (int64_t)v)
+        LOAD('Q', uint64_t, (n->i = (int64_t)v, n->above = v >> 63))
         LOAD('e', uint16_t, n->d = (double)tl_half_to_float(v))
         LOAD('f', float, n->d = (double)v)
         LOAD('d', double, n->d = v)
@@ -136,8 +136,8 @@ PyObject *buffer_tensor(PyObject *data, int dtype, uint8_t device, bool requires
     if (own == 0 && dtype < 0) {
         raise_text(TL_TYPE,
             "can't convert data of format '%s' without a dtype: the types are bool, uint8, int8, int16, int32, "
-            "int64, uint16, uint32, float16, bfloat16, float32, float64, complex64, complex128; "
-            "convert the array first, e.g. array.astype('int64') for uint64, or give tensor() a dtype",
+            "int64, uint16, uint32, uint64, float16, bfloat16, float32, float64, complex64, complex128; "
+            "convert the array first, or give tensor() a dtype",
             v.format != NULL ? v.format : "B");
         goto done;
     }

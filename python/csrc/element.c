@@ -15,6 +15,7 @@ PyObject *element_load(uint8_t dtype, const void *p) {
         int32_t i;
         int64_t l;
         uint32_t u;
+        uint64_t ul;
         uint16_t h;
         float f, ff[2];
         double d, dd[2];
@@ -37,6 +38,8 @@ PyObject *element_load(uint8_t dtype, const void *p) {
         return PyLong_FromUnsignedLong(v.u);
     case TL_UINT16:
         return PyLong_FromLong(v.h);
+    case TL_UINT64:
+        return PyLong_FromUnsignedLongLong(v.ul);
     case TL_FLOAT16:
         return PyFloat_FromDouble((double)tl_half_to_float(v.h));
     case TL_BFLOAT16:
@@ -64,8 +67,8 @@ static bool in_range(uint8_t dtype, int64_t i) {
     return i < span && i > -span;
 }
 
-static int store_int(uint8_t dtype, void *p, int64_t i) {
-    if (!in_range(dtype, i)) {
+static int store_int(uint8_t dtype, void *p, int64_t i, bool above) {
+    if (above ? dtype != TL_UINT64 : !in_range(dtype, i)) {
         return set_error(TL_RUNTIME, "value cannot be converted to type %s without overflow", dtype_name(dtype));
     }
     memcpy(p, &i, dtype_size(dtype)); /* the low bytes come first */
@@ -73,7 +76,8 @@ static int store_int(uint8_t dtype, void *p, int64_t i) {
 }
 
 int element_store(uint8_t dtype, void *p, const py_number *n) {
-    double d = n->kind >= 2 ? n->d : (double)n->i, imag = n->kind == 3 ? n->imag : 0;
+    double whole = n->above ? (double)(uint64_t)n->i : (double)n->i;
+    double d = n->kind >= 2 ? n->d : whole, imag = n->kind == 3 ? n->imag : 0;
     float f = (float)d;
     uint16_t h;
     if (imag != 0 && !dtype_is_complex(dtype) && dtype != TL_BOOL) {
@@ -105,15 +109,35 @@ int element_store(uint8_t dtype, void *p, const py_number *n) {
         return 0;
     }
     if (n->kind < 2) {
-        return store_int(dtype, p, n->i);
+        return store_int(dtype, p, n->i, n->above);
     }
     /* As PyTorch: a float becomes an integer by truncation. */
-    return store_int(dtype, p, d >= -9.3e18 && d <= 9.2e18 ? (int64_t)d : INT64_MIN);
+    if (dtype == TL_UINT64 && d >= 9.2e18 && d < 18446744073709551616.0) {
+        uint64_t u = (uint64_t)d;
+        memcpy(p, &u, sizeof u);
+        return 0;
+    }
+    return store_int(dtype, p, d >= -9.3e18 && d <= 9.2e18 ? (int64_t)d : INT64_MIN, false);
 }
 
 int number_from(PyObject *o, py_number *n) {
     tl_scalar s;
+    n->above = false;
     int found = number_scalar(o, &s);
+    if (found < 0 && PyLong_Check(o) && PyErr_ExceptionMatches(PyExc_OverflowError)) {
+        PyObject *type, *error, *trace;
+        PyErr_Fetch(&type, &error, &trace);
+        uint64_t bits = PyLong_AsUnsignedLongLong(o);
+        if (bits == (uint64_t)-1 && PyErr_Occurred()) {
+            PyErr_Restore(type, error, trace);
+            return -1;
+        }
+        Py_DECREF(type);
+        Py_XDECREF(error);
+        Py_XDECREF(trace);
+        *n = (py_number){.kind = 1, .i = (int64_t)bits, .above = true};
+        return 1;
+    }
     if (found == 0 && PyComplex_Check(o)) {
         *n = (py_number){.kind = 3, .d = PyComplex_RealAsDouble(o), .imag = PyComplex_ImagAsDouble(o)};
         return 1;

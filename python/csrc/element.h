@@ -8,6 +8,7 @@
 typedef struct {
     int kind; /* 0 bool, 1 int, 2 float, 3 complex */
     int64_t i;
+    bool above; /* an int from 2^63 on, whose bits i has */
     double d, imag;
 } py_number;
 

@@ -26,7 +26,6 @@ static const struct {
 
 /* What to use in place of a dtype that no tensor here has. */
 #define COMPLEX_ADVICE "use complex64"
-#define WIDER_ADVICE "use the next wider integer"
 #define FLOAT8_ADVICE "WebGPU stores no floats of 8 bits: use float16 or bfloat16"
 
 /* PyTorch's dtypes that no tensor here has: programs name them in tables and comparisons. Their ids begin at
@@ -38,7 +37,6 @@ static const struct {
     const char *advice;
 } absent[] = {
     {"complex32", "chalf", 4, COMPLEX_ADVICE},
-    {"uint64", NULL, 8, WIDER_ADVICE},
     {"float8_e4m3fn", NULL, 1, FLOAT8_ADVICE},
     {"float8_e4m3fnuz", NULL, 1, FLOAT8_ADVICE},
     {"float8_e5m2", NULL, 1, FLOAT8_ADVICE},
@@ -105,7 +103,7 @@ static PyObject *dtype_get(PyObject *self, void *what) {
     case 'c':
         return PyBool_FromLong(dtype_is_complex(id) || is_absent_with(id, COMPLEX_ADVICE));
     case 's':
-        return PyBool_FromLong(is_absent(id) ? !is_absent_with(id, WIDER_ADVICE) : dtype_kind(id) >= KIND_INT);
+        return PyBool_FromLong(is_absent(id) || dtype_kind(id) >= KIND_INT);
     case 'i':
         return PyLong_FromLong(id);
     case 'n':

@@ -22,6 +22,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 import torchlette
 import torchlette.torch as facade
+from torchlette._import.aten import find_name
 
 #: The seed before each call that may draw.
 SEED = 20260101
@@ -121,8 +122,10 @@ def lookup(name: str) -> Callable[..., Any] | None:
         found = getattr(found, part, None)
         if found is None:
             break
-    if found is None and "." not in name:
+    if not callable(found) and "." not in name:  # torch.cfloat is a dtype, and a method
         found = getattr(torchlette.Tensor, name, None)
+    if not callable(found):
+        found = find_name(*name.removeprefix("torch.ops.").removeprefix("aten.").split(".")[:2])
     return found if callable(found) else None
 
 
@@ -272,12 +275,22 @@ def determined(op: OpInfo, result: Any) -> Any:
     """
     if op.name == "linalg.eigh":
         return result[0], result[1].abs()
+    if op.name == "linalg.eigvals":  # their order is free
+        return _sorted_values(result)
     if op.name in ("linalg.svd", "svd"):
         u, s, v = result
         k = s.shape[-1]
         v = v[..., :k, :] if op.name == "linalg.svd" else v[..., :k]
         return u[..., :k].abs(), s, v.abs()
     return result
+
+
+def _sorted_values(values: Any) -> Any:
+    """Return complex numbers in an order that rounding does not change."""
+    lib = torch if isinstance(values, torch.Tensor) else facade
+    key = np.round(np.array(values.detach().resolve_conj().tolist(), complex), 3)
+    order = np.argsort(key, -1, kind="stable")
+    return values.gather(-1, lib.tensor(order)) if order.size else values
 
 
 def close(op: OpInfo, got: Any, want: Any, exact: Callable[[oracle.Widener], Any]) -> None:
@@ -318,6 +331,49 @@ def gradient(op: OpInfo, sample: Sample, device: str, form: str = "function") ->
         return list(torch.autograd.grad([results[i] for i in roots], chosen, [oracle.widened(c) for c in cotangents]))
 
     oracle.assert_near([ours[i] for i in given], [theirs[i] for i in given], exact)
+    return True
+
+
+def second_gradient(op: OpInfo, sample: Sample, device: str) -> bool:
+    """Assert that gradients of the first gradients, by leaves and cotangents, are PyTorch's; return whether there are.
+
+    An absent gradient counts as zeros.
+    """
+    torch.manual_seed(SEED)
+    want = tensors(determined(op, _outputs(op, sample, call(op.op, sample, lambda x: x, "function"))))
+    roots = [i for i, t in enumerate(want) if t.requires_grad]
+    convert = Converter(device)
+    got = tensors(determined(op, _outputs(op, sample, call(counterpart(op), sample, convert, "function"))))
+    generator = torch.Generator().manual_seed(SEED)
+
+    def cotangent(t: torch.Tensor) -> torch.Tensor:
+        return torch.rand(t.shape, dtype=t.dtype, generator=generator) + 0.5
+
+    cotangents = [cotangent(want[i]).requires_grad_() for i in roots]
+    seeds = [tensor(c, device) for c in cotangents]
+    theirs = [a for a, _ in convert.leaves], cotangents
+    ours = [b for _, b in convert.leaves], seeds
+    if not roots:
+        return False
+    options = {"allow_unused": True, "create_graph": True}
+    first = torch.autograd.grad([want[i] for i in roots], *theirs, **options)
+    mine = facade.autograd.grad([got[i] for i in roots], *ours, **options)
+    places = [i for i, t in enumerate(first) if t is not None and t.requires_grad]
+    if not places:
+        return False
+    weights = [cotangent(first[i]) for i in places]
+    second = torch.autograd.grad([first[i] for i in places], sum(theirs, []), weights, allow_unused=True)
+    if any(not mine[i].requires_grad for i in places):  # of no elements, or constant
+        assert not any(t is not None and t.any() for t in second), "the first gradient has no history"
+        return True
+    made = facade.autograd.grad(
+        [mine[i] for i in places], sum(ours, []), [tensor(w, device) for w in weights], allow_unused=True
+    )
+    for n, (g, w) in enumerate(zip(made, second, strict=True)):
+        wanted = torch.zeros_like(sum(theirs, [])[n]) if w is None else w
+        oracle.assert_equal(
+            tensor(torch.zeros_like(wanted), device) if g is None else g, wanted, f"second gradient {n}"
+        )
     return True
 
 

@@ -18,6 +18,7 @@ TORCH_DTYPE = {
     "int64": torch.int64,
     "uint16": torch.uint16,
     "uint32": torch.uint32,
+    "uint64": torch.uint64,
     "uint8": torch.uint8,
     "int8": torch.int8,
     "int16": torch.int16,
@@ -63,7 +64,8 @@ def to_torch(t: torchlette.Tensor) -> torch.Tensor:
     t = t.detach()
     if dtype_name(t.dtype) == "bfloat16":
         return torch.tensor(np.array(t.to(torchlette.float32).numpy())).to(torch.bfloat16)
-    return torch.tensor(np.array(t.numpy()))
+    array = np.array(t.numpy())
+    return torch.tensor(array.astype("=L") if array.dtype == np.uint64 else array)  # one of two C types of 8 bytes
 
 
 def assert_equal(

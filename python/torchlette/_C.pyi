@@ -164,6 +164,7 @@ int8: dtype
 int16: dtype
 short: dtype
 uint16: dtype
+uint64: dtype
 complex64: dtype
 cfloat: dtype
 complex128: dtype
@@ -195,7 +196,6 @@ _Dtype = dtype
 _Device = device
 
 # Dtypes that no tensor has; those that tensors have follow from the engine's table.
-uint64: dtype
 complex32: dtype
 chalf: dtype
 float8_e4m3fn: dtype

@@ -102,6 +102,7 @@ _LAZY_MODULES = (
     "optim",
     "overrides",
     "profiler",
+    "quasirandom",
     "serialization",
     "signal",
     "special",
@@ -120,6 +121,7 @@ _LAZY_NAMES = {
         "_compat.native_names": "grid_sampler grid_sampler_2d grid_sampler_3d native_batch_norm native_group_norm "
         "native_layer_norm",
         "_ops.einsum": "einsum",
+        "_ops.hashing": "hash_tensor",
         "_ops.histogram": "gradient histogram histogramdd unravel_index",
         "_ops.linear_algebra": "block_diag chain_matmul lu pca_lowrank spmm svd_lowrank tensordot vander",
         "_ops.segment": "segment_reduce",

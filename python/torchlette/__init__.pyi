@@ -20,6 +20,7 @@ from torchlette import nn as nn
 from torchlette import onnx as onnx
 from torchlette import optim as optim
 from torchlette import profiler as profiler
+from torchlette import quasirandom as quasirandom
 from torchlette import signal as signal
 from torchlette import special as special
 from torchlette import testing as testing
@@ -558,6 +559,7 @@ from torchlette._compat.types import SymBool as SymBool
 from torchlette._compat.types import SymFloat as SymFloat
 from torchlette._compat.types import SymInt as SymInt
 from torchlette._ops.einsum import einsum as einsum
+from torchlette._ops.hashing import hash_tensor as hash_tensor
 from torchlette._ops.histogram import gradient as gradient
 from torchlette._ops.histogram import histogram as histogram
 from torchlette._ops.histogram import histogramdd as histogramdd

@@ -47,7 +47,7 @@ def _least(dtype: Any) -> Any:
     """Return the dtype's least value, the identity of a maximum."""
     if dtype is _C.bool:
         raise NotImplementedError(f"masked: no {dtype} is less than all others: convert to torchlette.uint8 first")
-    return -math.inf if dtype.is_floating_point else iinfo(dtype).min
+    return -math.inf if dtype.is_floating_point or dtype.is_complex else iinfo(dtype).min
 
 
 def _greatest(dtype: Any) -> Any:

@@ -103,7 +103,9 @@ func asType(b op.Builder, v op.Val, d ir.DType) op.Val {
 		fail(ir.ErrRuntime, "value cannot be converted to type %s without overflow", d.CName())
 	}
 	if v.IsTensor() {
-		return cast(b, v, d)
+		v = cast(b, v, d)
+		v.Number = false
+		return v
 	}
 	refuseOverflow(v, d)
 	switch {
@@ -131,6 +133,8 @@ func refuseOverflow(v op.Val, d ir.DType) {
 		name, fits = "int", f >= math.MinInt32 && f <= math.MaxInt32
 	case ir.U32:
 		name, fits = "unsigned int", f >= -math.MaxUint32 && f <= math.MaxUint32
+	case ir.U64:
+		name, fits = "uint64_t", v.Kind != op.ScalarFloat || f > -1<<64 && f < 1<<64
 	case ir.I64:
 		name, fits = "int64_t", v.Kind != op.ScalarFloat || f >= math.MinInt64 && f < math.MaxInt64
 	case ir.F16, ir.BF16, ir.F32:
@@ -147,7 +151,7 @@ func bound(v op.Val, d ir.DType, upper bool) op.Val {
 		return v
 	}
 	least, most := ir.Limits(d)
-	f, lo, hi := v.Float(), float64(least), float64(most)
+	f, lo, hi := v.Float(), float64(least), ir.DecodeFloat(d, uint64(most))
 	switch {
 	case upper && f >= hi, !upper && f <= lo:
 		return op.Val{}

@@ -248,7 +248,7 @@ func exactLimit(d ir.DType) int64 {
 		return 1<<8 + 1
 	case ir.F32:
 		return 1<<24 + 1
-	case ir.U32, ir.F64:
+	case ir.U32, ir.U64, ir.F64:
 		return 1 << 32
 	}
 	return 1<<31 - 1

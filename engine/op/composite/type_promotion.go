@@ -27,7 +27,7 @@ func combine(higher, lower ir.DType) ir.DType {
 	case higher.IsFloat() && !lower.IsComplex():
 		return higher
 	case higher == ir.Bool, lower.IsInexact():
-		return ir.Promote(higher, lower)
+		return common(higher, lower)
 	}
 	return higher
 }
@@ -36,7 +36,18 @@ func join(a, b ir.DType) ir.DType {
 	if a == ir.InvalidDType {
 		return b
 	}
-	return ir.Promote(a, b)
+	return common(a, b)
+}
+
+// common is the dtype of an operation on a and b. PyTorch has no promotion of its wider unsigned dtypes; here they
+// promote where a dtype holds the values of both.
+func common(a, b ir.DType) ir.DType {
+	d := ir.Promote(a, b)
+	if d == ir.InvalidDType {
+		fail(ir.ErrRuntime, "Promotion for uint64 and signed integers is not supported, attempted to promote %s and %s",
+			typeName(a), typeName(b))
+	}
+	return d
 }
 
 // resultType is torch.result_type of the operands.

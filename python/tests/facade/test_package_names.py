@@ -171,6 +171,7 @@ def test_results_of_one_device_are_gathered_as_in_pytorch():
 
 def test_names_of_what_there_is_not_are_there():
     from torchlette.torch._subclasses.fake_tensor import FakeTensorMode, is_fake
+    from torchlette.torch.distributed import nn as collectives
     from torchlette.torch.distributed.optim import ZeroRedundancyOptimizer
     from torchlette.torch.functional import einsum
     from torchlette.torch.fx.experimental.proxy_tensor import get_proxy_mode
@@ -183,6 +184,8 @@ def test_names_of_what_there_is_not_are_there():
     assert einsum is facade.einsum and not isinstance(3, (facade.SymInt, facade.SymFloat, facade.SymBool))
     with pytest.raises(NotImplementedError, match="meta"):
         FakeTensorMode()
+    with pytest.raises(ValueError, match="is_initialized"):
+        collectives.all_reduce(facade.ones(1))
     with pytest.raises(NotImplementedError, match="use SGD itself"):
         ZeroRedundancyOptimizer([facade.ones(1)], facade.optim.SGD)
 

@@ -30,6 +30,7 @@ EXCEPTIONS: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "nn.functional.multi_head_attention_forward": (("gradient",), _DRAWS),
     "nn.functional.scaled_dot_product_attention": (("#",), _DRAWS),
+    "_upsample_bilinear2d_aa": (("uint8",), _PICTURES),
     "nn.functional.interpolate.bicubic": (("uint8",), _PICTURES),
     "nn.functional.interpolate.bilinear": (("uint8",), _PICTURES),
     "nn.functional.upsample_bilinear": (("uint8",), _PICTURES),

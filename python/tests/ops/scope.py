@@ -75,22 +75,24 @@ fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn istft stft
 #: Rare operators: compared on the CPU; those with their own implementation also on a GPU.
 TIER_3 = frozenset(
     """
-_segment_reduce alias_copy as_strided_copy bfloat16 byte char constant_pad_nd diagonal_copy expand_copy geqrf
-grid_sampler_2d grid_sampler_3d histogramdd linalg.householder_product linalg.matrix_sqrth linalg.polar masked.amax
-masked.amin masked.argmax masked.argmin masked.cumprod masked.cumsum masked.log_softmax masked.logaddexp
-masked.logsumexp masked.mean masked.median masked.norm masked.normalize masked.prod masked.softmax masked.softmin
-masked.std masked.sum masked.var narrow_copy native_batch_norm native_group_norm native_layer_norm
+_batch_norm_with_update _chunk_cat _native_batch_norm_legit _segment_reduce _softmax_backward_data
+_unsafe_masked_index _unsafe_masked_index_put_accumulate _upsample_bilinear2d_aa alias_copy as_strided_copy bfloat16
+byte cdouble cfloat char constant_pad_nd diagonal_copy expand_copy geqrf grid_sampler_2d grid_sampler_3d
+histogramdd linalg.householder_product linalg.matrix_sqrth linalg.polar masked.amax masked.amin masked.argmax
+masked.argmin masked.cumprod masked.cumsum masked.log_softmax masked.logaddexp masked.logsumexp masked.mean
+masked.median masked.norm masked.normalize masked.prod masked.softmax masked.softmin masked.std masked.sum masked.var
+narrow_copy native_batch_norm native_dropout_backward native_group_norm native_layer_norm
 nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d nn.functional.linear_cross_entropy
 nonzero_static ormqr permute_copy resolve_conj resolve_neg short signal.windows.exponential
-signal.windows.general_cosine signal.windows.general_hamming signal.windows.nuttall special.airy_ai special.bessel_j0
-special.bessel_j1 special.bessel_y0 special.bessel_y1 special.chebyshev_polynomial_t special.chebyshev_polynomial_u
-special.chebyshev_polynomial_v special.chebyshev_polynomial_w special.hermite_polynomial_h special.hermite_polynomial_he
-special.laguerre_polynomial_l special.legendre_polynomial_p special.modified_bessel_i0 special.modified_bessel_i1
-special.modified_bessel_k0 special.modified_bessel_k1 special.scaled_modified_bessel_k0
-special.scaled_modified_bessel_k1 special.shifted_chebyshev_polynomial_t special.shifted_chebyshev_polynomial_u
-special.shifted_chebyshev_polynomial_v special.shifted_chebyshev_polynomial_w special.spherical_bessel_j0
-split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsafe_chunk unsafe_split
-unsqueeze_copy view_copy
+signal.windows.general_cosine signal.windows.general_hamming signal.windows.nuttall slice special.airy_ai
+special.bessel_j0 special.bessel_j1 special.bessel_y0 special.bessel_y1 special.chebyshev_polynomial_t
+special.chebyshev_polynomial_u special.chebyshev_polynomial_v special.chebyshev_polynomial_w
+special.hermite_polynomial_h special.hermite_polynomial_he special.laguerre_polynomial_l special.legendre_polynomial_p
+special.modified_bessel_i0 special.modified_bessel_i1 special.modified_bessel_k0 special.modified_bessel_k1
+special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1 special.shifted_chebyshev_polynomial_t
+special.shifted_chebyshev_polynomial_u special.shifted_chebyshev_polynomial_v special.shifted_chebyshev_polynomial_w
+special.spherical_bessel_j0 split_with_sizes_copy squeeze_copy t_copy torch.ops.aten._safe_softmax.default
+transpose_copy unbind_copy unfold_copy unsafe_chunk unsafe_split unsqueeze_copy view_copy
 """.split()
 )
 
@@ -98,10 +100,12 @@ unsqueeze_copy view_copy
 ABSENT = {
     **dict.fromkeys(
         """
-        cdouble cfloat chalf complex imag polar view_as_complex view_as_real linalg.eig linalg.eigvals
+        complex imag polar view_as_complex view_as_real linalg.eig linalg.eigvals
         """.split(),
-        "there are no complex numbers",
+        "test_complex.py has them",
     ),
+    "hash_tensor": "of the CPU alone: test_uint64.py has it",
+    "chalf": "there are no complex numbers of half precision",
     **dict.fromkeys("sparse.mm sparse.sampled_addmm to_sparse".split(), "there are no sparse layouts"),
     **dict.fromkeys(
         """
@@ -113,14 +117,10 @@ ABSENT = {
     ),
     **dict.fromkeys(
         """
-        _batch_norm_with_update _chunk_cat _native_batch_norm_legit _softmax_backward_data _unsafe_masked_index
-        _upsample_bilinear2d_aa _unsafe_masked_index_put_accumulate max_pool2d_with_indices_backward
-        native_dropout_backward slice torch.ops.aten._safe_softmax.default
-        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+        max_pool2d_with_indices_backward torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
         """.split(),
         "PyTorch's compiler calls it, no program does",
     ),
-    "hash_tensor": "there is no uint64",
     **dict.fromkeys("pca_lowrank svd_lowrank".split(), "they draw: test_low_rank.py has them"),
 }
 

@@ -101,6 +101,11 @@ PROGRAMS = {
     "jvp": lambda T, x: T.func.jvp(lambda a: a * a, (x,), (T.ones_like(x) * 1j,))[1],
     "grad": lambda T, x: T.func.grad(lambda a: (a * a.conj()).real.sum())(x),
     "loader": lambda T, x: next(iter(T.utils.data.DataLoader([x[0], x[1]], batch_size=2))),
+    "fill": lambda T, x: (
+        x.to(T.complex128).index_fill(1, T.tensor([1]), 2j),
+        x.to(T.complex128).masked_fill(x.real > 1, 1 - 3j),
+    ),
+    "masked": lambda T, x: T.masked.logsumexp(x, 1, mask=x.real > 1),
     "linear": lambda T, x: T.nn.functional.linear(x, x, x[0]),
     "dtype view": lambda T, x: x.view(T.float32),
     "strides": lambda T, x: (x.t().stride(), x[:, 1].storage_offset(), x.element_size(), x.is_complex()),

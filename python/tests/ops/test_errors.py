@@ -30,23 +30,6 @@ EXCEPTIONS: dict[str, tuple[set[int] | None, str]] = {
     "amax": ({1, 2}, "a tensor has at most 16 dims"),
     "amin": ({1, 2}, "a tensor has at most 16 dims"),
     "aminmax": ({1, 2, 4}, "a tensor has at most 16 dims; results never lie in each other's memory"),
-    **{
-        f"signal.windows.{name}": ({1}, "there is no sparse layout")
-        for name in (
-            "bartlett",
-            "blackman",
-            "cosine",
-            "exponential",
-            "gaussian",
-            "general_cosine",
-            "general_hamming",
-            "hamming",
-            "hann",
-            "kaiser",
-            "nuttall",
-        )
-    },
-    "gradient": ({14, 15, 16, 17, 18}, "there are no complex numbers"),
     "__rdiv__": (None, "Tensor.__rdiv__(2, x) is 2 / x here; PyTorch asks the number for its reciprocal()"),
     "narrow": (
         None,

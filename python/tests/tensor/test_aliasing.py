@@ -269,3 +269,13 @@ def test_views_are_not_detached_in_place() -> None:
     for lib in (torch, torchlette):
         with pytest.raises(RuntimeError, match="Can't detach views in-place"):
             lib.ones(2, 3).t().detach_()
+
+
+def test_views_of_a_storage_share_one_base() -> None:
+    y = torchlette.torch.arange(6.0).reshape(2, 3).clone()
+    assert y._base is None and y.detach()[0]._base is not None
+    x, z = y[1], y.t()[0]
+    assert x._base is z._base
+    assert x._base.data_ptr() == y.data_ptr() and x._base.shape == (6,)
+    x._base[3] = 9
+    assert y[1, 0].item() == 9

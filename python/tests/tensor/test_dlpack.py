@@ -105,7 +105,7 @@ def test_refusals(device: str) -> None:
     with pytest.raises(RuntimeError, match="only once"):
         torchlette.from_dlpack(capsule)
     with pytest.raises(TypeError, match="convert"):
-        torchlette.from_dlpack(torch.zeros(2, dtype=torch.uint64))
+        torchlette.from_dlpack(torch.zeros(2, dtype=torch.complex32))
 
 
 def test_unused_capsules_end_their_loans() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import torchlette
 from torchlette import _C
 from torchlette.nn import functional as F
+from torchlette.nn.functional.vision import _resampled
 
 Tensor = _C.Tensor
 Call = Callable[..., Any]
@@ -41,6 +42,43 @@ def softmax(x: Tensor, dim: int, half_to_float: bool = False) -> Tensor:
 
 def log_softmax(x: Tensor, dim: int, half_to_float: bool = False) -> Tensor:
     return _C.log_softmax(x, dim, dtype=_C.float32 if half_to_float else None)
+
+
+def safe_softmax(x: Tensor, dim: int, dtype: _C.dtype | None = None) -> Tensor:
+    """Softmax that gives 0 where all of a row is -inf."""
+    empty = (x == -math.inf).all(dim, keepdim=True)
+    return _C.softmax(x.masked_fill(empty, 0.0), dim, dtype=dtype).masked_fill(empty, 0.0)
+
+
+def softmax_backward(grad: Tensor, output: Tensor, dim: int, dtype: _C.dtype) -> Tensor:
+    product = grad * output
+    return (product - output * product.sum(dim, keepdim=True)).to(dtype)
+
+
+def chunk_cat(tensors: Sequence[Tensor], dim: int, chunks: int, *, out: Tensor | None = None) -> Tensor:
+    """Each tensor's rest from ``dim`` on in ``chunks`` rows, with zeros at the end, beside those of the others."""
+    dim = dim % tensors[0].dim()
+    rows = []
+    for t in tensors:
+        short = -t.shape[dim] % chunks
+        t = F.pad(t, [0, 0] * (t.dim() - dim - 1) + [0, short])
+        rows.append(t.reshape(*t.shape[:dim], chunks, -1))
+    return _C.cat(rows, dim + 1) if out is None else _C.cat(rows, dim + 1, out=out)
+
+
+def _inside(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Any, ...]:
+    """Return an index whose places all are inside of ``x``."""
+    return tuple(slice(None) if i is None else i.clamp(-n, n - 1) for i, n in zip(indices, x.shape, strict=False))
+
+
+def masked_index(x: Tensor, mask: Tensor, indices: Sequence[Tensor | None], fill: Any) -> Tensor:
+    """``x[indices]`` where the mask is set, ``fill`` elsewhere, where indices may be out of range."""
+    return x[_inside(x, indices)].masked_fill(~mask, fill)
+
+
+def masked_index_put(x: Tensor, mask: Tensor, indices: Sequence[Tensor | None], values: Tensor) -> Tensor:
+    """``x`` with the values that the mask selects added at ``indices``."""
+    return x.index_put(_inside(x, indices), values.masked_fill(~mask, 0), accumulate=True)
 
 
 def layer_norm(
@@ -110,6 +148,11 @@ def norm_legit(x: Tensor, weight: Any, bias: Any, *rest: Any) -> tuple[Tensor, .
     return tuple(torchlette.native_batch_norm(x, weight, bias, *rest))
 
 
+def norm_with_update(x: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    """Batch norm in training; the last result is for PyTorch's gradients."""
+    return (*norm_legit(x, *rest[:4], True, *rest[4:]), _C.empty(0, dtype=_C.uint8, device=x.device))
+
+
 def native_dropout(x: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     if not train:
         return x, _C.ones_like(x, dtype=_C.bool)
@@ -148,18 +191,24 @@ def efficient(
     return out, empty, empty, empty
 
 
-def upsample(mode: str, dims: int) -> Call:
+def upsample(mode: str, dims: int, antialias: bool = False) -> Call:
     """Return ``aten::upsample_*``: with sizes (default) or factors (vec)."""
     aligned = mode in ("linear", "bilinear", "bicubic", "trilinear")
 
     def call(x: Tensor, size: Any = None, *args: Any, **kwargs: Any) -> Tensor:
-        align, scales = (args[0], args[1:]) if aligned else (None, args)
+        align, scales = (None, args)
+        if aligned:
+            align, scales = (args[0], args[1:]) if args else (kwargs.get("align_corners", False), ())
         if len(scales) == 1 and isinstance(scales[0], list):
             scales = tuple(scales[0])
+        size = kwargs.get("output_size", size)
+        scales = scales or [kwargs.get(f"scales_{d}") for d in "dhw"]
         factors = [s for s in scales if s is not None] or kwargs.get("scale_factors")
+        if size is not None and factors:
+            return _resampled(x, list(size), list(factors), mode, bool(align), False, antialias)
         if size is not None:
-            return F.interpolate(x, size, None, mode, align)
-        return F.interpolate(x, None, list(factors), mode, align)
+            return F.interpolate(x, size, None, mode, align, antialias=antialias)
+        return F.interpolate(x, None, list(factors), mode, align, antialias=antialias)
 
     return call
 

@@ -232,6 +232,11 @@ def gradient(
         if input.shape[d] < edge_order + 1:
             raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
         if isinstance(h, Tensor):
+            if h.device != input.device:
+                raise RuntimeError(
+                    "torch.gradient expected each tensor to be on the same device, but got devices "
+                    f"{input.device} and {h.device}!"
+                )
             if h.dim() != 1 or len(h) != input.shape[d]:
                 raise RuntimeError(
                     f"torch.gradient expected the coordinates of dim {d} to be {input.shape[d]} numbers, but got shape "

@@ -1,4 +1,4 @@
-"""PyTorch's names of operators, as ``torch.ops.aten.mm.default``: what policies of selective checkpoints compare."""
+"""PyTorch's names of operators, as ``torch.ops.aten.mm.default``: callables, which policies of checkpoints compare."""
 
 from __future__ import annotations
 
@@ -7,6 +7,23 @@ from typing import Any
 from torchlette import _C
 
 __all__ = ["OpOverload", "OpOverloadPacket", "aten_name"]
+
+
+def _call(name: str, overload: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call the function that imported graphs use for an operator.
+
+    Unlike a graph's node, a call may name a device and a memory format.
+    """
+    from torchlette._import.aten import find_name
+
+    if name in ("_to_copy", "to", "to_copy") and "device" in kwargs:
+        x = args[0].to(kwargs["device"], kwargs.get("dtype"))
+        return x.clone() if x is args[0] and name != "to" else x
+    found = find_name(name, overload)
+    if found is None:
+        raise NotImplementedError(f"torch.ops.aten.{name}: no such operator here")
+    kwargs = {k: v for k, v in kwargs.items() if k not in ("memory_format", "layout", "pin_memory")}
+    return found(*args, **kwargs)
 
 
 class OpOverload:
@@ -21,6 +38,9 @@ class OpOverload:
 
     def __init__(self, name: str, overload: str = "default") -> None:
         self._name, self._overloadname = name, overload
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _call(self._name, self._overloadname, args, kwargs)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OpOverload) and self._name == other._name
@@ -48,6 +68,9 @@ class OpOverloadPacket:
 
     def __init__(self, name: str) -> None:
         self._name = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _call(self._name, "default", args, kwargs)
 
     def __getattr__(self, overload: str) -> OpOverload:
         if overload.startswith("__"):

@@ -19,6 +19,7 @@ DTYPES = (
     _C.int8,
     _C.int16,
     _C.uint16,
+    _C.uint64,
     _C.complex64,
     _C.complex128,
 )
@@ -37,6 +38,7 @@ SCALAR_TYPES = {
     _C.int8: "Char",
     _C.int16: "Short",
     _C.uint16: "UInt16",
+    _C.uint64: "UInt64",
     _C.complex64: "ComplexFloat",
     _C.complex128: "ComplexDouble",
 }
@@ -55,6 +57,7 @@ SHORT_NAMES = {
     _C.int8: "I8",
     _C.int16: "I16",
     _C.uint16: "U16",
+    _C.uint64: "U64",
     _C.complex64: "C64",
     _C.complex128: "C128",
 }
@@ -73,6 +76,7 @@ EXPORT_NUMBERS = {
     _C.int8: 2,
     _C.int16: 3,
     _C.uint16: 28,
+    _C.uint64: 35,
 }
 
 #: The number in ONNX files.
@@ -89,6 +93,7 @@ ONNX_NUMBERS = {
     _C.int8: 3,
     _C.int16: 5,
     _C.uint16: 4,
+    _C.uint64: 13,
 }
 
 #: NumPy's letter: b a bool, i a signed integer, u an unsigned one, f a float, c a complex number.
@@ -105,6 +110,7 @@ KINDS = {
     _C.int8: "i",
     _C.int16: "i",
     _C.uint16: "u",
+    _C.uint64: "u",
     _C.complex64: "c",
     _C.complex128: "c",
 }

@@ -22,9 +22,9 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         "chalf",
     ),
     "Integers of other sizes": (
-        "the integers are uint8, int8, int16, uint16, int32, uint32 and int64: use the next wider one",
-        "uint1 uint2 uint3 uint4 uint5 uint6 uint7 int1 int2 int3 int4 int5 int6 int7 bits8 bits16 hash_tensor",
-        "hash_tensor",
+        "the integers are uint8, int8, int16, uint16, int32, uint32, int64 and uint64: use the next wider one",
+        "uint1 uint2 uint3 uint4 uint5 uint6 uint7 int1 int2 int3 int4 int5 int6 int7 bits8 bits16",
+        "",
     ),
     "Floats of 8 and 4 bits": (
         "WebGPU stores no floats of 8 or 4 bits: use float16 or bfloat16",

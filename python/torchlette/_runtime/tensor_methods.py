@@ -143,6 +143,27 @@ def _detach_(self: Tensor) -> Tensor:
     return self
 
 
+#: The objects that ``_base`` gave, by the number of their storage.
+_BASES: weakref.WeakValueDictionary[int, Tensor] = weakref.WeakValueDictionary()
+
+
+def _base(self: Tensor) -> Tensor | None:
+    """The storage that a view is of, as a vector; None for a tensor that is no view.
+
+    Views of one storage give the same object while it lives. PyTorch gives the tensor that was viewed first, with its
+    shape; here views do not keep that tensor alive.
+    """
+    if not self._is_view():
+        return None
+    meta = self._meta()
+    found = _BASES.get(meta["base"])
+    if found is None:
+        found = self.detach().as_strided((meta["storage"],), (1,), 0)
+        found._door = self._door
+        _BASES[meta["base"]] = found
+    return found
+
+
 # Copies and conversions ------------------------------------------------------------------
 
 
@@ -434,6 +455,13 @@ def _histogram(self: Tensor, *args: Any, **kwargs: Any) -> Any:
     return histogram(self, *args, **kwargs)
 
 
+def _hash_tensor(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """The exclusive or of the elements' bits; see :func:`torchlette.hash_tensor`."""
+    from torchlette._ops.hashing import hash_tensor
+
+    return hash_tensor(self, *args, **kwargs)
+
+
 def _lu(self: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
     """LU factors in one matrix, pivots and, with ``get_infos``, the number of the first pivot that is zero."""
     from torchlette._ops.linear_algebra import lu
@@ -522,6 +550,7 @@ def install() -> None:
         "unique_consecutive": indexing.unique_consecutive,
         "bincount": indexing.bincount,
         "histogram": _histogram,
+        "hash_tensor": _hash_tensor,
         "where": _where,
         "__rdiv__": _rdiv,
         "__div__": _div,
@@ -554,6 +583,7 @@ def install() -> None:
     Tensor.__complex__ = _complex
     Tensor.output_nr = property(_output_nr)
     Tensor.grad_fn = property(_grad_fn)
+    Tensor._base = property(_base)
     # NumPy then leaves mixed operators to the tensor's methods, which decide what they accept.
     Tensor.__array_priority__ = 1000
 

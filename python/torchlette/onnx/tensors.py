@@ -26,7 +26,7 @@ Tensor = _C.Tensor
 #: The numbers of TensorProto.DataType.
 DTYPES = {number: dtype for dtype, number in ONNX_NUMBERS.items()}
 CODES = ONNX_NUMBERS
-_NAMES = {8: "string", 13: "uint64", 14: "complex64", 15: "complex128", 17: "float8e4m3fn"}
+_NAMES = {8: "string", 14: "complex64", 15: "complex128", 17: "float8e4m3fn"}
 #: Elements of 4 bits, unpacked to bytes.
 _HALVES = {21: _C.uint8, 22: _C.int8}
 #: Elements of a tensor that Python keeps as numbers.
@@ -34,7 +34,7 @@ HOST_LIMIT = 1024
 _LETTERS = {
     "b": {1: "B"},
     "i": {1: "b", 2: "h", 4: "i", 8: "q"},
-    "u": {1: "B", 2: "H", 4: "I"},
+    "u": {1: "B", 2: "H", 4: "I", 8: "Q"},
     "f": {2: "H", 4: "f", 8: "d"},
 }
 

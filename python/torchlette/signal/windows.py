@@ -4,19 +4,22 @@ Each function returns a tensor of shape [M]: the weight of each sample i = 0, ..
 of a symmetric window. With ``sym=False`` the window is periodic: the first ``M`` weights of the symmetric window of
 ``M + 1`` samples. A window of one sample has the weight 1.
 
-All functions raise ValueError if ``M`` is negative, or if ``dtype`` is neither float32 nor float64. Sources: Harris, On
-the use of windows for harmonic analysis with the discrete Fourier transform, 1978; for :func:`kaiser`, Kaiser and
-Schafer, On the use of the I0-sinh window for spectrum analysis, 1980; for :func:`nuttall`, Nuttall, Some windows with
-very good sidelobe behavior, 1981.
+All functions raise ValueError if ``M`` is negative, if ``dtype`` is neither float32 nor float64, or if ``layout`` is
+not ``strided``.
+Sources: Harris, On the use of windows for harmonic analysis with the discrete Fourier transform, 1978; for
+:func:`kaiser`, Kaiser and Schafer, On the use of the I0-sinh window for spectrum analysis, 1980; for :func:`nuttall`,
+Nuttall, Some windows with very good sidelobe behavior, 1981.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from torchlette import _C
+from torchlette._ops.memory_format import strided
 
 __all__ = [
     "bartlett",
@@ -34,6 +37,19 @@ __all__ = [
 
 Tensor = _C.Tensor
 _NUTTALL = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
+
+
+def _window(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return the function with a check of its layout."""
+
+    @functools.wraps(make)
+    def checked(*args: Any, **kwargs: Any) -> Tensor:
+        layout = kwargs.get("layout")
+        if layout is not None and layout is not strided:
+            raise ValueError(f"{make.__name__} is implemented for strided tensors only, got: {layout}")
+        return make(*args, **kwargs)
+
+    return checked
 
 
 def _samples(name: str, M: int, start: float, step: float, dtype: Any, device: Any) -> Tensor:
@@ -56,6 +72,7 @@ def _finished(window: Tensor, requires_grad: bool) -> Tensor:
     return window.requires_grad_() if requires_grad else window
 
 
+@_window
 def exponential(
     M: int,
     *,
@@ -75,7 +92,7 @@ def exponential(
         tau: The number of samples in which the weight falls to 1/e of the greatest; above 0.
         sym: True: a symmetric window, as filters use it. False: a periodic one, as spectral analysis uses it.
         dtype: float32 or float64; None: the default dtype.
-        layout: Ignored: all tensors are strided.
+        layout: None or ``strided``.
         device: Where the window is made; None: the default device.
         requires_grad: Whether the window requires grad.
 
@@ -90,6 +107,7 @@ def exponential(
     return _finished(_C.exp(-_C.abs(_samples("exponential", M, -middle / tau, 1 / tau, dtype, device))), requires_grad)
 
 
+@_window
 def cosine(
     M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -99,7 +117,7 @@ def cosine(
         M: The number of samples.
         sym: True: a symmetric window, as filters use it. False: a periodic one, as spectral analysis uses it.
         dtype: float32 or float64; None: the default dtype.
-        layout: Ignored: all tensors are strided.
+        layout: None or ``strided``.
         device: Where the window is made; None: the default device.
         requires_grad: Whether the window requires grad.
     """
@@ -107,6 +125,7 @@ def cosine(
     return _finished(_C.sin(_samples("cosine", M, step / 2, step, dtype, device)), requires_grad)
 
 
+@_window
 def gaussian(
     M: int,
     *,
@@ -124,7 +143,7 @@ def gaussian(
         std: The standard deviation in samples, above 0.
         sym: True: a symmetric window, as filters use it. False: a periodic one, as spectral analysis uses it.
         dtype: float32 or float64; None: the default dtype.
-        layout: Ignored: all tensors are strided.
+        layout: None or ``strided``.
         device: Where the window is made; None: the default device.
         requires_grad: Whether the window requires grad.
 
@@ -138,6 +157,7 @@ def gaussian(
     return _finished(_C.exp(-_C.square(_samples("gaussian", M, start * step, step, dtype, device))), requires_grad)
 
 
+@_window
 def kaiser(
     M: int,
     *,
@@ -157,7 +177,7 @@ def kaiser(
         beta: The shape, at least 0. A greater beta gives lower side lobes and a wider main lobe.
         sym: True: a symmetric window, as filters use it. False: a periodic one, as spectral analysis uses it.
         dtype: float32 or float64; None: the default dtype.
-        layout: Ignored: all tensors are strided.
+        layout: None or ``strided``.
         device: Where the window is made; None: the default device.
         requires_grad: Whether the window requires grad.
 
@@ -175,6 +195,7 @@ def kaiser(
     return _finished(window, requires_grad)
 
 
+@_window
 def bartlett(
     M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -184,7 +205,7 @@ def bartlett(
         M: The number of samples.
         sym: True: a symmetric window, as filters use it. False: a periodic one, as spectral analysis uses it.
         dtype: float32 or float64; None: the default dtype.
-        layout: Ignored: all tensors are strided.
+        layout: None or ``strided``.
         device: Where the window is made; None: the default device.
         requires_grad: Whether the window requires grad.
     """
@@ -192,6 +213,7 @@ def bartlett(
     return _finished(_C.ones_like(k) if M == 1 else 1 - _C.abs(k), requires_grad)
 
 
+@_window
 def general_cosine(
     M: int,
     *,
@@ -209,7 +231,7 @@ def general_cosine(
         a: The coefficients, at least one.
         sym: True: a symmetric window, as filters use it. False: a periodic one, as spectral analysis uses it.
         dtype: float32 or float64; None: the default dtype.
-        layout: Ignored: all tensors are strided.
+        layout: None or ``strided``.
         device: Where the window is made; None: the default device.
         requires_grad: Whether the window requires grad.
 
@@ -231,6 +253,7 @@ def general_cosine(
     return _finished(window, requires_grad)
 
 
+@_window
 def general_hamming(
     M: int,
     *,
@@ -248,13 +271,14 @@ def general_hamming(
         alpha: The first coefficient; the second is ``1 - alpha``.
         sym: True: a symmetric window, as filters use it. False: a periodic one, as spectral analysis uses it.
         dtype: float32 or float64; None: the default dtype.
-        layout: Ignored: all tensors are strided.
+        layout: None or ``strided``.
         device: Where the window is made; None: the default device.
         requires_grad: Whether the window requires grad.
     """
     return general_cosine(M, a=(alpha, 1.0 - alpha), sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+@_window
 def hamming(
     M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -264,13 +288,14 @@ def hamming(
         M: The number of samples.
         sym: True: a symmetric window, as filters use it. False: a periodic one, as spectral analysis uses it.
         dtype: float32 or float64; None: the default dtype.
-        layout: Ignored: all tensors are strided.
+        layout: None or ``strided``.
         device: Where the window is made; None: the default device.
         requires_grad: Whether the window requires grad.
     """
     return general_hamming(M, sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+@_window
 def hann(
     M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -280,13 +305,14 @@ def hann(
         M: The number of samples.
         sym: True: a symmetric window, as filters use it. False: a periodic one, as spectral analysis uses it.
         dtype: float32 or float64; None: the default dtype.
-        layout: Ignored: all tensors are strided.
+        layout: None or ``strided``.
         device: Where the window is made; None: the default device.
         requires_grad: Whether the window requires grad.
     """
     return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+@_window
 def blackman(
     M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -296,13 +322,14 @@ def blackman(
         M: The number of samples.
         sym: True: a symmetric window, as filters use it. False: a periodic one, as spectral analysis uses it.
         dtype: float32 or float64; None: the default dtype.
-        layout: Ignored: all tensors are strided.
+        layout: None or ``strided``.
         device: Where the window is made; None: the default device.
         requires_grad: Whether the window requires grad.
     """
     return general_cosine(M, a=(0.42, 0.5, 0.08), sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+@_window
 def nuttall(
     M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -312,7 +339,7 @@ def nuttall(
         M: The number of samples.
         sym: True: a symmetric window, as filters use it. False: a periodic one, as spectral analysis uses it.
         dtype: float32 or float64; None: the default dtype.
-        layout: Ignored: all tensors are strided.
+        layout: None or ``strided``.
         device: Where the window is made; None: the default device.
         requires_grad: Whether the window requires grad.
     """

@@ -479,6 +479,7 @@ from torchlette import half as half
 from torchlette import hamming_window as hamming_window
 from torchlette import hann_window as hann_window
 from torchlette import hardshrink as hardshrink
+from torchlette import hash_tensor as hash_tensor
 from torchlette import heaviside as heaviside
 from torchlette import heaviside_ as heaviside_
 from torchlette import histc as histc
@@ -704,6 +705,7 @@ from torchlette import put_ as put_
 from torchlette import quantile as quantile
 from torchlette import quantize as quantize
 from torchlette import quantized as quantized
+from torchlette import quasirandom as quasirandom
 from torchlette import rad2deg as rad2deg
 from torchlette import rad2deg_ as rad2deg_
 from torchlette import rand as rand

@@ -47,7 +47,7 @@ def _type(name: str, dtype: _C.dtype) -> TensorType:
     return TensorType(name, (), {"dtype": dtype, "__module__": "torch", "__doc__": f"Tensors of {dtype} on the CPU."})
 
 
-# PyTorch has no classes for its newer types uint16 and uint32.
+# PyTorch has no classes for its newer types uint16, uint32 and uint64.
 _TYPES = {
     f"{scalar}Tensor": _type(f"{scalar}Tensor", dtype) for dtype, scalar in SCALAR_TYPES.items() if scalar[:4] != "UInt"
 }

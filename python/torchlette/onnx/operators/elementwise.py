@@ -146,7 +146,7 @@ def where(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return _C.where(condition, a, b)
 
 
-@operator("Cast", note="to strings, uint64, complex numbers and floats of 8 and 4 bits: refused")
+@operator("Cast", note="to strings, complex numbers and floats of 8 and 4 bits: refused")
 def cast(x: Tensor, *, to: int, saturate: int = 1, round_mode: str = "up") -> Tensor:
     """Change the dtype."""
     dtype = dtype_of(to)
