@@ -51,12 +51,42 @@ def block(width: int, fused: bool, heads: int = 4) -> Model:
     return make
 
 
+def convolution(inputs: int, outputs: int, size: int, stride: int, groups: int) -> Model:
+    """A convolution with batch norm and ReLU6, as MobileNetV2 has them."""
+
+    def make(lib: Any) -> Any:
+        conv = lib.nn.Conv2d(inputs, outputs, size, stride, size // 2, groups=groups, bias=False)
+        return lib.nn.Sequential(conv, lib.nn.BatchNorm2d(outputs), lib.nn.ReLU6())
+
+    return make
+
+
+# Inputs, outputs, size of the kernel, stride, groups, height and width of the image: of MobileNetV2, then of ResNet-18.
+CONVOLUTIONS = (
+    *((3, 32, 3, 2, 1, 224), (16, 96, 1, 1, 1, 112), (24, 144, 1, 1, 1, 56), (144, 24, 1, 1, 1, 56)),
+    *((32, 192, 1, 1, 1, 28), (64, 384, 1, 1, 1, 14), (576, 96, 1, 1, 1, 14), (960, 160, 1, 1, 1, 7)),
+    *((96, 96, 3, 2, 96, 112), (144, 144, 3, 1, 144, 56), (384, 384, 3, 1, 384, 14), (960, 960, 3, 1, 960, 7)),
+    *((3, 64, 7, 2, 1, 224), (64, 64, 3, 1, 1, 56), (64, 128, 3, 2, 1, 56), (128, 128, 3, 1, 1, 28)),
+    *((256, 256, 3, 1, 1, 14), (512, 512, 3, 1, 1, 7)),
+)
+
+
+def convolutions() -> Iterable[tuple[str, Model, tuple[int, ...]]]:
+    """Give the rows of single convolutions: name, model, shape of the input."""
+    for inputs, outputs, size, stride, groups, image in CONVOLUTIONS:
+        channels = f"{inputs} to {outputs}" if groups == 1 else f"depthwise {outputs}"
+        name = f"conv {channels}, {size}x{size} by {stride}, {image}x{image}"
+        yield name, convolution(inputs, outputs, size, stride, groups), (1, inputs, image, image)
+
+
 def models() -> Iterable[tuple[str, Model, np.ndarray[Any, Any], int]]:
     """Give the rows: name, model, input, calls to time together."""
     rng = np.random.default_rng(0)
     for name, model, shape in shapes():
         calls = max(1, 200_000 // max(1, int(np.prod(shape)) * shape[-1] // 64))
         yield name, model, rng.normal(size=shape).astype("float32"), calls
+    for name, model, shape in convolutions():
+        yield name, model, rng.normal(size=shape).astype("float32"), 10
     for name, (model, make) in NETS.items():
         yield name, model, make(rng), 1
 

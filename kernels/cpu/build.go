@@ -32,8 +32,8 @@ type program struct {
 	prog  *C.tl_prog
 	slots []*C.char // the C array of slot addresses
 	steps int
-	codes []*kernelCode // of its steps
-	hot   bool          // no kernel of codes waits for machine code
+	codes []codeUse // of its steps
+	hot   bool      // no kernel of codes waits for machine code
 	// joined maps a step to the joint launch that it runs if it also does the work of the step before it.
 	joined map[int]launch.Op
 	calls  []call     // the steps that run in Go, in order
@@ -52,7 +52,7 @@ func first[T any](s []T) *T {
 // Release implements device.Program.
 func (p *program) Release() {
 	for _, f := range p.codes {
-		p.dev.forget(f)
+		p.dev.forget(f.kernelCode)
 	}
 	for _, f := range p.ffts {
 		p.dev.dropFFT(f)

@@ -160,6 +160,7 @@ typedef struct {
 	int64_t rowsize[3];
 	struct { int32_t set; int64_t row[3], n, offset; } view[TLK_EPILOGUE_OPERANDS];
 	const char *pack; // B in panels of all its rows (tl_gemm_pack), or NULL
+	const char *apack; // the transposed A in such panels, or NULL
 } tl_gemm;
 
 // A run of n columns of a panel of B: they go to columns from `to` on, and come from elements from `from` on, step
@@ -411,6 +412,10 @@ enum { TLK_MAP_LANES = 512 }; // lanes of one tile: the registers stay in L1 bes
 int64_t tl_map_bytes(const tl_kern *);
 void tl_map_enter(tl_ctx *, const tl_kern *, char **buf, const int64_t *par, char *mem);
 void tl_map_run(tl_ctx *, int64_t at, int64_t n);
+// Whether a map is one function of machine code on elements where they lie. tl_map_at then computes n elements, the
+// first of which, in buffer b, is at address at[b].
+int tl_map_direct(const tl_kern *);
+void tl_map_at(tl_ctx *, char *const *at, int64_t n);
 // Runs a kernel from outer tile *tile on; *tile becomes the number of finished tiles. Returns as tl_run.
 int64_t tl_run_kern(tl_step *, tl_pool *, tl_fault *, int64_t *tile);
 // Runs the iterations of a loop with a resident form from *at on; *at becomes the number of finished ones.
@@ -422,6 +427,8 @@ int64_t tl_run_gemm(const tl_gemm *, tl_pool *, int isa, char **buf, const int64
 // Packs a B of TLK_F32 or TLK_F64 into panels: the columns of a tile, one row after the other. With to NULL it only
 // returns the bytes.
 int64_t tl_gemm_pack(int isa, int type, int64_t K, int64_t N, int64_t bk, int64_t bn, const char *b, char *to);
+// Whether a product is better computed as its transpose, which reads A from such a pack of A'.
+int tl_gemm_turns(const tl_gemm *, const int64_t *par);
 int64_t tl_run_attention(const tl_attention *, tl_pool *, int isa, char **buf, const int64_t *par);
 int64_t tl_run_factor(const tl_factor *, tl_pool *, int isa, char **buf, const int64_t *par, tl_fault *);
 // A dense product of one type, TLK_F32 or TLK_F64: C = A B, or C += A B with add. Rows of C are contiguous, cm apart.
@@ -489,11 +496,12 @@ typedef struct {
 		float *c, int64_t cm);
 	void (*gemmrows64)(int mr, int64_t kc, const double *a, int64_t am, int64_t ak, const double *b, const int64_t *row,
 		double *c, int64_t cm);
-	// window: c[j] = sum over k of a[k * ak] b[row[k] + j * step] for n columns, step 1 or 2; up to bend may be read.
-	void (*window32)(int64_t n, int64_t kc, const float *a, int64_t ak, const float *b, const float *bend,
-		const int64_t *row, int64_t step, float *c);
-	void (*window64)(int64_t n, int64_t kc, const double *a, int64_t ak, const double *b, const double *bend,
-		const int64_t *row, int64_t step, double *c);
+	// window: c[i * n + j] = sum over k of a[k * ak] b[start[i] + row[k] + j * step] for lines of n columns, step 1 or 2;
+	// up to bend may be read. start and row ascend.
+	void (*window32)(int64_t lines, const int64_t *start, int64_t n, int64_t kc, const float *a, int64_t ak,
+		const float *b, const float *bend, const int64_t *row, int64_t step, float *c);
+	void (*window64)(int64_t lines, const int64_t *start, int64_t n, int64_t kc, const double *a, int64_t ak,
+		const double *b, const double *bend, const int64_t *row, int64_t step, double *c);
 	void (*putruns32)(const float *tile, int64_t rows, const tl_piece *run, int64_t runs, float *c, int64_t cm);
 	void (*putruns64)(const double *tile, int64_t rows, const tl_piece *run, int64_t runs, double *c, int64_t cm);
 	// Pack panels of a B with several dims of K or N. packruns: row k begins at b + row[k], and its columns are runs of
@@ -505,6 +513,13 @@ typedef struct {
 		int64_t nrun, int64_t step, double *dst, const double *dend);
 	void (*packtrans32)(const float *b, const int64_t *col, int64_t kc, int64_t n, float *dst);
 	void (*packtrans64)(const double *b, const int64_t *col, int64_t kc, int64_t n, double *dst);
+	// packwindows: packruns for rows of a tile. turnout: c[j * cm + i] = t[i * nr + j], i < n, j < rows.
+	void (*packwindows32)(const float *b, const float *bend, const int64_t *row, int64_t kc, const tl_piece *run,
+		int64_t nrun, int64_t step, float *dst, const float *dend);
+	void (*packwindows64)(const double *b, const double *bend, const int64_t *row, int64_t kc, const tl_piece *run,
+		int64_t nrun, int64_t step, double *dst, const double *dend);
+	void (*turnout32)(const float *t, int64_t n, int64_t rows, float *c, int64_t cm);
+	void (*turnout64)(const double *t, int64_t n, int64_t rows, double *c, int64_t cm);
 	void (*packa32)(const float *a, int64_t am, int64_t ak, int64_t kc, int64_t rows, float *dst);
 	void (*packa64)(const double *a, int64_t am, int64_t ak, int64_t kc, int64_t rows, double *dst);
 	void (*bias32)(float *c, const float *bias, int64_t biasn, int64_t n);

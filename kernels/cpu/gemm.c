@@ -21,6 +21,9 @@ enum { RAW_K = 4 * KC, RAW_WASTE = 4 };
 // most WINDOW_STEP elements apart.
 enum { WINDOW_STEP = 2 };
 
+// Elements of the lines whose windows are summed before their epilogue runs: they stay in L1.
+enum { LINES_NEAR = 2048 };
+
 // A product with one row is split over K into PARTS partial sums if each part has at least PART_ROWS rows of B and a
 // row has at most PART_COLUMNS columns.
 enum { PARTS = 8, PART_ROWS = 32, PART_COLUMNS = 4096 };
@@ -36,6 +39,13 @@ enum { FEW_PANELS = 1 << 17 };
 // An A of at most NEAR_ROWS rows and NEAR_BYTES bytes is read in place for each panel of B.
 enum { NEAR_ROWS = 512, NEAR_BYTES = 1 << 20 };
 
+// Most positions of a block, where rows of A are in panels: they stay in L2, KC terms of each.
+enum { SPOTS = 196 };
+
+// A product of at least TURN_ROWS rows and depth TURN_K is computed as its transpose, from panels of A', if it has at
+// most TURN_N columns, or if B cannot be read in place.
+enum { TURN_ROWS = 24, TURN_K = 32, TURN_N = 1024 };
+
 // Most rows of a product that is computed as its transpose.
 enum { TRANSPOSE_ROWS = 64 };
 
@@ -47,6 +57,7 @@ typedef struct {
 	int64_t M, N, K;
 	const char *a, *b, *bias;
 	const char *pack; // B in panels of all its rows, or NULL
+	const char *apack; // A' in panels of all its rows, or NULL
 	char *c;
 	// The epilogue, or NULL. maps are its buffers: C, then its operands. In each, the matrix begins at element first.
 	const tl_kern *epilogue;
@@ -153,18 +164,48 @@ static char *splat(char *tile, const char *element, int64_t n, int64_t w) {
 	return tile;
 }
 
-// The n elements that operand o of the epilogue has for row m of this matrix, from column j on: in place where they are
-// neighbours, else copied to tile.
-static char *map_view(const gemm *x, int o, int64_t m, int64_t j, int64_t n, char *tile) {
+// Where the operands with views have their elements of one row, from row to row.
+typedef struct { int64_t ix[3], at[TLK_EPILOGUE_OPERANDS]; } map_rows;
+
+static map_rows rows_from(const gemm *x, int64_t m) {
 	const tl_gemm *g = x->g;
-	const int64_t *p = x->par, w = g->width[1 + o], step = p[g->view[o].n];
-	int64_t at = p[g->view[o].offset] + j * step, row = x->row0 + m;
-	for (int d = g->rowdims - 1; d >= 0; d--) {
-		const int64_t size = d ? p[g->rowsize[d]] : row + 1;
-		at += row % size * p[g->view[o].row[d]];
-		row /= size;
+	const int64_t *p = x->par;
+	map_rows r = {{0}, {0}};
+	int64_t row = x->row0 + m;
+	for (int d = g->rowdims - 1; d > 0; d--) {
+		r.ix[d] = row % p[g->rowsize[d]];
+		row /= p[g->rowsize[d]];
 	}
-	char *from = x->maps[1 + o] + at * w;
+	r.ix[0] = row;
+	for (int o = 0; o < g->noperand - g->nresult; o++) {
+		if (!g->view[o].set) continue;
+		r.at[o] = p[g->view[o].offset];
+		for (int d = 0; d < g->rowdims; d++) r.at[o] += r.ix[d] * p[g->view[o].row[d]];
+	}
+	return r;
+}
+
+static inline void next_row(const gemm *x, map_rows *r) {
+	const tl_gemm *g = x->g;
+	const int64_t *p = x->par;
+	for (int d = g->rowdims - 1; d >= 0; d--) {
+		const int wraps = d > 0 && ++r->ix[d] == p[g->rowsize[d]];
+		for (int o = 0; o < g->noperand - g->nresult; o++) {
+			if (!g->view[o].set) continue;
+			const int64_t step = p[g->view[o].row[d]];
+			r->at[o] += wraps ? step - step * p[g->rowsize[d]] : step;
+		}
+		if (!wraps) return;
+		r->ix[d] = 0;
+	}
+}
+
+// The n elements that operand o of the epilogue has for row r, from column j on: in place where they are neighbours and
+// tile is NULL, else copied to tile.
+static char *map_view(const gemm *x, int o, const map_rows *r, int64_t j, int64_t n, char *tile) {
+	const tl_gemm *g = x->g;
+	const int64_t w = g->width[1 + o], step = x->par[g->view[o].n];
+	char *from = x->maps[1 + o] + (r->at[o] + j * step) * w;
 	if (step == 1 && !tile) return from;
 	if (step == 1) return memcpy(tile, from, (size_t)(n * w));
 	if (step == 0) return splat(tile, from, n * w, w);
@@ -174,51 +215,59 @@ static char *map_view(const gemm *x, int o, int64_t m, int64_t j, int64_t n, cha
 	return tile;
 }
 
-// Applies the epilogue to rows [m0, m0 + rows) of n elements of C, the first at element at, each cm elements after the
-// one before, from column j on. Copies several rows at a time into a dense tile, runs the epilogue over it, and copies
-// the results back.
-static __attribute__((noinline)) void map_gathered(const gemm *x, tl_ctx *c, int64_t at, int64_t m0, int64_t rows,
-	int64_t j, int64_t n, int64_t cm) {
+// Rows [m0, m0 + rows) of n elements of C, the first at element at, each cm elements after the one before, from column
+// j on.
+typedef struct { int64_t at, m0, rows, j, n, cm; } map_part;
+
+// Applies the epilogue to a part. Copies several rows at a time into a dense tile, runs the epilogue over it, and
+// copies the results back.
+static __attribute__((noinline)) void map_gathered(const gemm *x, tl_ctx *c, const map_part *y) {
 	char tile[1 + TLK_EPILOGUE_OPERANDS][TLK_MAP_LANES * sizeof(double) + SPILL] __attribute__((aligned(64)));
 	char *buf[1 + TLK_EPILOGUE_OPERANDS];
 	const tl_gemm *g = x->g;
-	const int64_t each = TLK_MAP_LANES / n;
+	const int64_t n = y->n, each = TLK_MAP_LANES / n;
 	const int32_t *w = g->width, first = g->noperand + 1 - g->nresult;
+	map_rows v = rows_from(x, y->m0);
 	for (int b = 0; b <= g->noperand; b++) buf[b] = tile[b];
 	c->buf = buf;
-	for (int64_t m = 0; m < rows; m += each) {
-		const int64_t r = least(each, rows - m);
-		for (int b = 0; b < first; b++)
-			for (int64_t i = 0; i < r; i++) {
-				if (b && g->view[b - 1].set) map_view(x, b - 1, m0 + m + i, j, n, tile[b] + i * n * w[b]);
-				else memcpy(tile[b] + i * n * w[b], x->maps[b] + (at + (m + i) * cm) * w[b], (size_t)(n * w[b]));
+	for (int64_t m = 0; m < y->rows; m += each) {
+		const int64_t r = least(each, y->rows - m), at = y->at + m * y->cm;
+		for (int64_t i = 0; i < r; i++, next_row(x, &v))
+			for (int b = 0; b < first; b++) {
+				if (b && g->view[b - 1].set) map_view(x, b - 1, &v, y->j, n, tile[b] + i * n * w[b]);
+				else memcpy(tile[b] + i * n * w[b], x->maps[b] + (at + i * y->cm) * w[b], (size_t)(n * w[b]));
 			}
 		tl_map_run(c, 0, r * n);
 		for (int b = 0; b <= g->noperand; b = b ? b + 1 : first)
 			for (int64_t i = 0; i < r; i++)
-				memcpy(x->maps[b] + (at + (m + i) * cm) * w[b], tile[b] + i * n * w[b], (size_t)(n * w[b]));
+				memcpy(x->maps[b] + (at + i * y->cm) * w[b], tile[b] + i * n * w[b], (size_t)(n * w[b]));
 	}
 	c->buf = (char **)x->maps;
 }
 
-// Applies an epilogue with views to n elements of row m from column j on; they begin at element at of C.
-static void map_viewed(const gemm *x, tl_ctx *c, int64_t at, int64_t m, int64_t j, int64_t n) {
-	char tile[TLK_EPILOGUE_OPERANDS][TLK_MAP_LANES * sizeof(double)] __attribute__((aligned(64)));
+// Applies an epilogue to a part row by row; direct says that tl_map_at does.
+static void map_by_rows(const gemm *x, tl_ctx *c, const map_part *y, int direct) {
+	char tile[TLK_EPILOGUE_OPERANDS][TLK_MAP_LANES * sizeof(double) + SPILL] __attribute__((aligned(64)));
 	char *buf[1 + TLK_EPILOGUE_OPERANDS];
 	const tl_gemm *g = x->g;
+	map_rows v = rows_from(x, y->m0);
 	memcpy(buf, x->maps, sizeof buf);
 	c->buf = buf;
-	for (int64_t i = 0, k; i < n; i += k) {
-		k = least(TLK_MAP_LANES, n - i);
-		for (int o = 0; o < g->noperand - g->nresult; o++) {
-			if (!g->view[o].set) continue;
-			const int64_t step = x->par[g->view[o].n];
-			char *view = tile[o]; // with step 0 all parts of the row have the elements of the first
-			if (i == 0 || step != 0) view = map_view(x, o, m, j + i, k, step == 1 ? NULL : tile[o]);
-			buf[1 + o] = (char *)((uintptr_t)view - (uintptr_t)((at + i) * g->width[1 + o])); // addressed from at + i
+	for (int64_t m = 0, at = y->at; m < y->rows; m++, at += y->cm, next_row(x, &v))
+		for (int64_t i = 0, k; i < y->n; i += k) {
+			k = g->nview > 0 ? least(TLK_MAP_LANES, y->n - i) : y->n;
+			for (int b = 0; direct && b <= g->noperand; b++) buf[b] = x->maps[b] + (at + i) * g->width[b];
+			for (int o = 0; g->nview > 0 && o < g->noperand - g->nresult; o++) {
+				if (!g->view[o].set) continue;
+				const int64_t step = x->par[g->view[o].n];
+				char *view = tile[o]; // with step 0 all parts of the row have the elements of the first
+				if (i == 0 || step != 0) view = map_view(x, o, &v, y->j + i, k, step == 1 ? NULL : tile[o]);
+				// tl_map_run addresses it from at + i
+				buf[1 + o] = direct ? view : (char *)((uintptr_t)view - (uintptr_t)((at + i) * g->width[1 + o]));
+			}
+			if (direct) tl_map_at(c, buf, k);
+			else tl_map_run(c, at + i, k);
 		}
-		tl_map_run(c, at + i, k);
-	}
 	c->buf = (char **)x->maps;
 }
 
@@ -227,24 +276,23 @@ static __attribute__((noinline)) void map_block(const gemm *x, int64_t m0, int64
 	int64_t cm, int64_t cn) {
 	char room[tl_map_bytes(x->epilogue) + 63];
 	tl_ctx c;
-	const int64_t n = j1 - j0, at = x->first + m0 * cm + j0 * cn, rows = m1 - m0;
-	const int viewed = x->g->nview > 0;
+	map_part y = {x->first + m0 * cm + j0 * cn, m0, m1 - m0, j0, j1 - j0, cm};
+	const int direct = tl_map_direct(x->epilogue);
 	int64_t par[1 + x->g->nscalar];
 	for (int i = 0; i < x->g->nscalar; i++) par[1 + i] = x->par[x->g->scalar[i]];
 	tl_map_enter(&c, x->epilogue, (char **)x->maps, par, (char *)(((uintptr_t)room + 63) & ~(uintptr_t)63));
-	if (cn == 1 && cm == n && !viewed) {
-		tl_map_run(&c, at, rows * n);
-	} else if (cn == 1 && n < MAP_ROW && rows > 1 && !x->g->numbered) {
-		map_gathered(x, &c, at, m0, rows, j0, n, cm);
+	if (cn == 1 && cm == y.n && x->g->nview == 0) {
+		y.n *= y.rows;
+		y.rows = 1;
+	}
+	if (cn == 1 && !direct && y.n < MAP_ROW && y.rows > 1 && !x->g->numbered) {
+		map_gathered(x, &c, &y);
+	} else if (cn == 1) {
+		map_by_rows(x, &c, &y, direct);
 	} else {
-		for (int64_t m = 0; m < rows; m++) {
-			const int64_t row = at + m * cm;
-			if (cn == 1 && viewed) map_viewed(x, &c, row, m0 + m, j0, n);
-			else if (cn == 1) tl_map_run(&c, row, n);
-			else for (int64_t j = 0; j < n; j++) {
-				if (viewed) map_viewed(x, &c, row + j * cn, m0 + m, j0 + j, 1);
-				else tl_map_run(&c, row + j * cn, 1);
-			}
+		for (int64_t j = 0; j < j1 - j0; j++) {
+			map_part column = {y.at + j * cn, m0, m1 - m0, j0 + j, 1, cm};
+			map_by_rows(x, &c, &column, direct);
 		}
 	}
 }
@@ -292,8 +340,8 @@ static void batch(gemm *x, int64_t i) {
 	x->row0 = i * x->M;
 	c = strided ? p[g->co] : i * x->M * x->N;
 	for (int d = g->nbatch - 1; d >= 0; d--) {
-		int64_t ix = i % p[g->batch[d]];
-		i /= p[g->batch[d]];
+		const int64_t size = p[g->batch[d]], ix = d && size > 1 ? i % size : d ? 0 : i;
+		if (size > 1) i /= size;
 		a += ix * p[g->ab[d]];
 		b += ix * p[g->bb[d]];
 		if (strided) c += ix * p[g->cb[d]];
@@ -339,19 +387,22 @@ int64_t tl_gemm_dense(tl_pool *pool, int isa, int worker, int parallel, const tl
 	return x.oom;
 }
 
-// Fills in the dims of K and N. Returns 0 if memory for the offsets of rows could not be allocated.
+// Fills in the dims of K and N, of a plain product one each. Returns 0 if memory for the offsets of rows could not be
+// allocated.
 static int take_dims(gemm *x) {
 	const tl_gemm *g = x->g;
 	const int64_t *p = x->par;
-	x->nk = g->nk;
-	x->nn = g->nn;
+	x->nk = g->nn ? g->nk : 1;
+	x->nn = g->nn ? g->nn : 1;
 	x->extent = 1;
 	for (int d = 0; d < x->nk; d++) {
-		x->ks[d] = p[g->ks[d]], x->akd[d] = p[g->akd[d]], x->bkd[d] = p[g->bkd[d]];
+		if (g->nn) x->ks[d] = p[g->ks[d]], x->akd[d] = p[g->akd[d]], x->bkd[d] = p[g->bkd[d]];
+		else x->ks[d] = x->K, x->akd[d] = p[g->ak], x->bkd[d] = p[g->bk];
 		if (x->bkd[d] > 0) x->extent += (x->ks[d] - 1) * x->bkd[d];
 	}
 	for (int d = 0; d < x->nn; d++) {
-		x->ns[d] = p[g->ns[d]], x->bnd[d] = p[g->bnd[d]];
+		if (g->nn) x->ns[d] = p[g->ns[d]], x->bnd[d] = p[g->bnd[d]];
+		else x->ns[d] = x->N, x->bnd[d] = p[g->bn];
 		if (x->bnd[d] > 0) x->extent += (x->ns[d] - 1) * x->bnd[d];
 	}
 	int d = x->nk - 1;
@@ -376,6 +427,16 @@ static int take_dims(gemm *x) {
 	x->windows = forward && x->M == 1 && x->K > 0 && step >= 1 && step <= WINDOW_STEP;
 	if (ordered && span - x->N <= x->N / RAW_WASTE) x->span = span;
 	return 1;
+}
+
+int tl_gemm_turns(const tl_gemm *g, const int64_t *par) {
+	gemm x = {.g = g, .par = par, .M = par[g->M], .N = par[g->N], .K = par[g->K], .cn = g->co >= 0 ? par[g->cn] : 1};
+	if (g->bias || x.cn != 1 || x.M < TURN_ROWS || x.K < TURN_K || !take_dims(&x)) return 0;
+	int turns = !x.apart && (x.span == 0 || x.N <= TURN_N) && (g->nn || x.bnd[0] == 1);
+	for (int i = 0; i < x.nk; i++) turns = turns && x.bkd[i] >= 0;
+	for (int i = 0; i < x.nn; i++) turns = turns && x.bnd[i] >= 0;
+	tl_cpu_free(x.row);
+	return turns;
 }
 
 int64_t tl_gemm_pack(int isa, int type, int64_t K, int64_t N, int64_t bk, int64_t bn, const char *b, char *to) {
@@ -422,6 +483,7 @@ int64_t tl_run_gemm(const tl_gemm *g, tl_pool *pool, int isa, char **buf, const 
 	x.cn = g->co >= 0 ? par[g->cn] : 1;
 	x.epilogue = g->epilogue;
 	x.pack = g->pack;
+	x.apack = g->apack;
 	x.watch = 1;
 	if (g->bias) {
 		x.biasn = par[g->biasn];
@@ -430,7 +492,7 @@ int64_t tl_run_gemm(const tl_gemm *g, tl_pool *pool, int isa, char **buf, const 
 	int64_t n = 1;
 	for (int d = 0; d < g->nbatch; d++) n *= par[g->batch[d]];
 	if (n == 0 || x.M == 0 || x.N == 0) return 0;
-	if (g->nn && !take_dims(&x)) return x.K * (int64_t)sizeof(int64_t);
+	if ((g->nn || g->apack) && !take_dims(&x)) return x.K * (int64_t)sizeof(int64_t);
 	run_batches(&x, n);
 	tl_cpu_free(x.row);
 	return x.oom;

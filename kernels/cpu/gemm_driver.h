@@ -44,7 +44,7 @@ static void SUF(packb)(const gemm *x, int64_t j, int64_t nn, int64_t k0, int64_t
 		return;
 	}
 	int64_t krun = x->ks[x->nk - 1], nrun = x->ns[x->nn - 1], step = x->bnd[x->nn - 1];
-	if (x->bkd[x->nk - 1] == 1 && (step != 1 || krun > nrun)) {
+	if (x->bkd[x->nk - 1] == 1 && ((step != 1 && step != 2) || krun > nrun)) {
 		int64_t col[32];
 		elements(x->ns, x->bnd, x->nn, j, nn, col);
 		for (int64_t k = k0, n; k < k0 + kc; k += n, d += n * x->nr) {
@@ -186,16 +186,71 @@ static void SUF(raw)(void *arg, int worker, int64_t begin, int64_t end) {
 	if (x->epilogue && first >= 0) map_block(x, 0, x->M, first, behind, x->cm, 1);
 }
 
+// Packs the windows of rows [j, j + rows) of B', one column of B each, and kc terms from k0.
+static void SUF(packspots)(const gemm *x, int64_t j, int64_t rows, int64_t k0, int64_t kc, REAL *d, const REAL *dend) {
+	const REAL *b = (const REAL *)x->b;
+	const int64_t line = x->ns[x->nn - 1], step = x->bnd[x->nn - 1];
+	tl_piece run[32];
+	int64_t runs = 0;
+	for (int64_t i = 0, n; i < rows; i += n) {
+		n = least(line - (j + i) % line, rows - i);
+		const int64_t from = x->start[(j + i) / line] + (j + i) % line * step;
+		// Lines that follow each other in memory are one run.
+		if (runs > 0 && run[runs - 1].from + run[runs - 1].n * step == from) run[runs - 1].n += n;
+		else run[runs++] = (tl_piece){i, n, from};
+	}
+	x->t->SUF(packwindows)(b, b + x->extent, x->row + k0, kc, run, runs, step, d, dend);
+}
+
+// With rows of A in panels, C' = B' A' is computed: positions of windows are the rows of tiles, and packed. A task is a
+// block of at most SPOTS positions, and a part of the panels.
+static void SUF(turned)(void *arg, int worker, int64_t begin, int64_t end) {
+	gemm *x = arg;
+	const int64_t nr = x->nr, panels = (x->M + nr - 1) / nr, each = (panels + x->ntasks - 1) / x->ntasks, K = x->K;
+	const int64_t bytes = ((x->nb + x->mr) * KC + each * nr * x->nb) * (int64_t)sizeof(REAL);
+	REAL *block = tl_scratch(x->pool, worker, bytes), *sums = block + (x->nb + x->mr) * KC;
+	if (!block) {
+		x->oom = bytes;
+		return;
+	}
+	for (int64_t t = begin; t < end && !cut(x); t++) {
+		const int64_t j0 = t / x->ntasks * x->nb, n = least(x->nb, x->N - j0);
+		const int64_t p0 = t % x->ntasks * each, p1 = least(p0 + each, panels);
+		for (int64_t k0 = 0, kc; k0 < K && p0 < p1 && !cut(x); k0 += kc) {
+			kc = least(KC, K - k0);
+			REAL *a = block;
+			for (int64_t j = 0, rows; j < n; j += rows, a += x->mr * kc) {
+				rows = SUF(height)(x->mr, j, n);
+				SUF(packspots)(x, j0 + j, rows, k0, kc, a, sums);
+			}
+			for (int64_t p = p0; p < p1; p++) {
+				const REAL *b = (const REAL *)x->apack + p * nr * K + k0 * nr;
+				a = block;
+				for (int64_t j = 0, rows; j < n; j += rows, a += x->mr * kc) {
+					rows = SUF(height)(x->mr, j, n);
+					x->t->SUF(gemm)((int)rows, kc, a, 1, x->mr, b, nr, sums + ((p - p0) * x->nb + j) * nr, nr, k0 == 0);
+				}
+			}
+		}
+		for (int64_t p = p0; p < p1; p++)
+			x->t->SUF(turnout)(sums + (p - p0) * x->nb * nr, n, least(nr, x->M - p * nr),
+				(REAL *)x->c + p * nr * x->cm + j0, x->cm);
+		if (x->epilogue && p0 < p1) map_block(x, p0 * nr, least(p1 * nr, x->M), j0, j0 + n, x->cm, 1);
+	}
+}
+
 // For one row of A and columns that lie one or two elements apart: a task is a range of runs of columns.
 static void SUF(windows)(void *arg, int worker, int64_t begin, int64_t end) {
 	gemm *x = arg;
 	(void)worker;
 	const REAL *b = (const REAL *)x->b;
-	const int64_t n = x->ns[x->nn - 1];
-	for (int64_t r = begin; r < end && !cut(x); r++)
-		x->t->SUF(window)(n, x->K, (const REAL *)x->a, x->ak, b + x->start[r], b + x->extent, x->row, x->bnd[x->nn - 1],
-			(REAL *)x->c + r * n);
-	if (x->epilogue) map_block(x, 0, 1, begin * n, end * n, x->cm, 1);
+	const int64_t n = x->ns[x->nn - 1], most = LINES_NEAR / n < 4 ? 4 : LINES_NEAR / n / 4 * 4;
+	for (int64_t r = begin, lines; r < end && !cut(x); r += lines) {
+		lines = least(most, end - r);
+		x->t->SUF(window)(lines, x->start + r, n, x->K, (const REAL *)x->a, x->ak, b, b + x->extent, x->row,
+			x->bnd[x->nn - 1], (REAL *)x->c + r * n);
+		if (x->epilogue) map_block(x, 0, 1, r * n, (r + lines) * n, x->cm, 1);
+	}
 }
 
 static void SUF(pack_job)(void *arg, int worker, int64_t begin, int64_t end) {
@@ -385,6 +440,16 @@ static void SUF(run)(gemm *x, int worker, int parallel) {
 		const int64_t grain = 65536 / (x->ns[x->nn - 1] * x->K) + 1;
 		if (parallel) spread(x, x->nstart, grain, SUF(windows), x);
 		else SUF(windows)(x, worker, 0, x->nstart);
+		return;
+	}
+	if (x->apack) {
+		const int64_t blocks = (x->N + SPOTS - 1) / SPOTS, all = (x->M + x->nr - 1) / x->nr;
+		x->nb = (x->N + blocks * x->mr - 1) / (blocks * x->mr) * x->mr;
+		const int64_t across = (x->N + x->nb - 1) / x->nb;
+		x->ntasks = !parallel || across >= TASKS * tl_pool_threads(x->pool) ? 1 :
+			least(all, (tl_pool_threads(x->pool) + across - 1) / across);
+		if (parallel) spread(x, across * x->ntasks, 1, SUF(turned), x);
+		else SUF(turned)(x, worker, 0, across * x->ntasks);
 		return;
 	}
 	int64_t panels = ((x->span ? x->span : x->N) + x->nr - 1) / x->nr;

@@ -23,15 +23,23 @@ type packKey struct {
 	k, n, bk, bn int64
 }
 
-// Pack implements device.Host. It packs the second operand of float32 and float64 products of more than one row.
+// Pack implements device.Host. It packs the second operand of float32 and float64 products of more than one row, and
+// the first of those that are better computed as their transpose.
 func (d *Device) Pack(p device.Program, bind *device.Binding, constant []bool) (bytes int64, err error) {
 	x := p.(*program)
 	for i := range unsafe.Slice(x.prog.step, x.steps) {
 		s := &unsafe.Slice(x.prog.step, x.steps)[i]
-		if s.kind != C.TLK_STEP_GEMM || !constant[unsafe.Slice(s.slot, s.nbuf)[1]] {
+		if s.kind != C.TLK_STEP_GEMM {
 			continue
 		}
-		n, err := d.packOperand(s, bind)
+		slots, at := unsafe.Slice(s.slot, s.nbuf), 1
+		if s.gemm.nn != 0 || !constant[slots[1]] {
+			at = 0
+		}
+		if !constant[slots[at]] {
+			continue
+		}
+		n, err := d.packOperand(s, at, bind)
 		if err != nil {
 			return bytes, err
 		}
@@ -51,8 +59,8 @@ func reads(m, n, k, bk C.int64_t, typ ir.DType) bool {
 	return bk == 1 && m >= rowsInPlace[0] && m <= rowsInPlace[1] && int64(n*k)*int64(typ.Size()) > cachedBytes
 }
 
-// packOperand packs the second operand of the product of step s.
-func (d *Device) packOperand(s *C.tl_step, bind *device.Binding) (bytes int64, err error) {
+// packOperand packs operand at of the product of step s, if it is to be packed.
+func (d *Device) packOperand(s *C.tl_step, at int, bind *device.Binding) (bytes int64, err error) {
 	g := s.gemm
 	par := append([]C.int64_t{}, unsafe.Slice(s.par, s.npar)...)
 	for _, y := range unsafe.Slice(s.dyn, s.ndyn) {
@@ -62,33 +70,55 @@ func (d *Device) packOperand(s *C.tl_step, bind *device.Binding) (bytes int64, e
 			par[y.par] = y.bits + C.int64_t(bind.Offsets[y.offset])
 		}
 	}
+	n, stride, offset, steps := par[g.N], [2]C.int64_t{par[g.bk], par[g.bn]}, par[g.bo], &g.bb
+	if at == 0 {
+		n, stride, offset, steps = par[g.M], [2]C.int64_t{par[g.ak], par[g.am]}, par[g.ao], &g.ab
+		if g.nn != 0 {
+			stride[0] = par[g.akd[g.nk-1]]
+		}
+	}
 	one := par[g.M] <= 1 || par[g.N] <= 1 || par[g.K] <= 0
 	for i := range g.nbatch {
-		one = one || par[g.batch[i]] != 1 && par[g.bb[i]] != 0
+		one = one || par[g.batch[i]] != 1 && par[steps[i]] != 0
 	}
 	typ := ir.DType(g._type)
-	if one || g.nn != 0 || typ != ir.F32 && typ != ir.F64 || reads(par[g.M], par[g.N], par[g.K], par[g.bk], typ) {
+	switch {
+	case one, typ != ir.F32 && typ != ir.F64:
+		return 0, nil
+	case at == 0 && C.tl_gemm_turns(g, first(par)) == 0:
+		return 0, nil
+	case at == 1 && reads(par[g.M], par[g.N], par[g.K], par[g.bk], typ):
 		return 0, nil
 	}
-	from := bind.Bufs[unsafe.Slice(s.slot, s.nbuf)[1]].(*buffer)
-	key := packKey{typ: g._type, k: int64(par[g.K]), n: int64(par[g.N]), bk: int64(par[g.bk]), bn: int64(par[g.bn]),
-		at: unsafe.Add(from.p, int64(par[g.bo])*int64(ir.DType(g._type).Size()))}
-	to := d.packs[key]
-	if to == nil {
-		pack := func(to unsafe.Pointer) int64 {
-			return int64(C.tl_gemm_pack(d.isa, g._type, par[g.K], par[g.N], par[g.bk], par[g.bn], (*C.char)(key.at),
-				(*C.char)(to)))
-		}
-		bytes = pack(nil)
-		if to = C.tl_alloc(C.int64_t(bytes)); to == nil {
-			return 0, outOfMemory(bytes)
-		}
-		pack(to)
-		if d.packs == nil {
-			d.packs = map[packKey]unsafe.Pointer{}
-		}
-		d.packs[key] = to
+	from := bind.Bufs[unsafe.Slice(s.slot, s.nbuf)[at]].(*buffer)
+	key := packKey{typ: g._type, k: int64(par[g.K]), n: int64(n), bk: int64(stride[0]), bn: int64(stride[1]),
+		at: unsafe.Add(from.p, int64(offset)*int64(typ.Size()))}
+	to, bytes, err := d.packed(key)
+	if at == 0 {
+		g.apack = (*C.char)(to)
+	} else {
+		g.pack = (*C.char)(to)
 	}
-	g.pack = (*C.char)(to)
-	return bytes, nil
+	return bytes, err
+}
+
+// packed returns the pack of an operand. It makes it, of this many bytes, if there is none.
+func (d *Device) packed(key packKey) (to unsafe.Pointer, bytes int64, err error) {
+	if to = d.packs[key]; to != nil {
+		return to, 0, nil
+	}
+	pack := func(to unsafe.Pointer) int64 {
+		return int64(C.tl_gemm_pack(d.isa, C.int(key.typ), C.int64_t(key.k), C.int64_t(key.n), C.int64_t(key.bk),
+			C.int64_t(key.bn), (*C.char)(key.at), (*C.char)(to)))
+	}
+	bytes = pack(nil)
+	if to = C.tl_alloc(C.int64_t(bytes)); to == nil {
+		return nil, 0, outOfMemory(bytes)
+	}
+	pack(to)
+	if d.packs == nil {
+		d.packs = map[packKey]unsafe.Pointer{}
+	}
+	d.packs[key] = to
+	return to, bytes, nil
 }

@@ -91,8 +91,12 @@ func (f *kernelCode) addCode(isa C.int, m machineCode) bool {
 }
 
 // work estimates the operations of a run of f.
-func (f *kernelCode) work() int64 {
-	return callWork + int64(f.kern.outer.tiles*f.kern.inner.tiles*f.kern.fcap)*int64(len(f.key.kernel.Exprs))
+func (f codeUse) work() int64 {
+	n := f.elements
+	if n == 0 {
+		n = int64(f.kern.outer.tiles * f.kern.inner.tiles * f.kern.fcap)
+	}
+	return callWork + n*int64(len(f.key.kernel.Exprs))
 }
 
 // codePages holds the machine code of a kernel.

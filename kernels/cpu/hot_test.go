@@ -13,6 +13,7 @@ import (
 
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/launch"
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
@@ -119,4 +120,31 @@ func TestCodeIsNeverWritable(t *testing.T) {
 		found = found || from <= at && at < to && strings.HasPrefix(access, "r-x")
 	}
 	require.Equal(t, hasCode(d), found)
+}
+
+// An epilogue's heat counts the elements of its product, not those of its plan.
+func TestEpiloguesGetHotByElements(t *testing.T) {
+	for n, hot := range map[int64]bool{16: false, 1024: true} {
+		b, c, x, finish := launch.NewEpilogue(ir.F32, ir.F32)
+		g := &launch.Gemm{Type: ir.F32, Epilogue: finish(b.Add(b.Mul(c, x[0]), x[0]))}
+		d, err := New(Options{Threads: 1})
+		require.NoError(t, err)
+		step, bind := device.Step{Op: g}, &device.Binding{}
+		for i, size := range []int64{n, n, n * n, n * n} {
+			m, err := d.Alloc(4 * size)
+			require.NoError(t, err)
+			require.NoError(t, d.Upload(m, ir.F32, 0, make([]byte, 4*size)))
+			step.Bufs, bind.Bufs = append(step.Bufs, i), append(bind.Bufs, m)
+		}
+		for _, v := range []int64{n, n, 1, 1, 1, 0, n, 1, 0} {
+			step.Params = append(step.Params, device.Const(v))
+		}
+		p, err := d.Build([]device.Step{step}, 4)
+		require.NoError(t, err)
+		_, err = d.Run(p, bind)
+		require.NoError(t, err)
+		require.Equal(t, hot && hasCode(d), p.(*program).codes[0].code.at != nil, "%d by %d elements", n, n)
+		p.Release()
+		d.Close()
+	}
 }

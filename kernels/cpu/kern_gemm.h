@@ -8,6 +8,12 @@
 #define TLK_UNROLL _Pragma("GCC unroll 32")
 #endif
 
+// The numbers of every second lane of two vectors.
+#define TLK_EVEN2 0, 2
+#define TLK_EVEN4 TLK_EVEN2, 4, 6
+#define TLK_EVEN8 TLK_EVEN4, 8, 10, 12, 14
+#define TLK_EVEN16 TLK_EVEN8, 16, 18, 20, 22, 24, 26, 28, 30
+
 typedef float tl_v32 __attribute__((vector_size(TLK_VL * 4), aligned(4), may_alias));
 typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_alias));
 
@@ -31,7 +37,7 @@ typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_al
 #define TLK_STEPS(s) 0
 #endif
 
-#define TLK_GEMM(s, T, V, L, TURN) \
+#define TLK_GEMM(s, T, V, L, TURN, EVEN) \
 	TLK_ELEMENTS(s, T, V, L) \
 	TLK_INLINE void tile##s(const int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, \
 		const int64_t bk, const int64_t *row, T *c, int64_t cm, int first) { \
@@ -51,6 +57,10 @@ typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_al
 			const T *at = row ? b + row[k] : b; \
 			V b0 = *(const V *)at, b1 = *(const V *)(at + L); \
 			if (!row && bk != 2 * L) __builtin_prefetch(b + TLK_AHEAD * bk); \
+			if (row) { /* the next panel of B */ \
+				__builtin_prefetch(at + 2 * L); \
+				__builtin_prefetch(at + 4 * L - 1); \
+			} \
 			if (ak == 1 && am != 1) { \
 				__builtin_prefetch(next, 0, 2); \
 				next += step; \
@@ -91,7 +101,8 @@ typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_al
 	static void gemmrows##s(int mr, int64_t kc, const T *a, int64_t am, int64_t ak, const T *b, const int64_t *row, T *c, \
 		int64_t cm) { \
 		if (!row) __builtin_unreachable(); \
-		if (TLK_BY_ELEMENT && ak == 1) rows##s(mr, kc, a, am, 1, b, 0, row, c, cm, 1); \
+		if (am == 1 && ak == TLK_MR) rows##s(mr, kc, a, 1, TLK_MR, b, 0, row, c, cm, 1); \
+		else if (TLK_BY_ELEMENT && ak == 1) rows##s(mr, kc, a, am, 1, b, 0, row, c, cm, 1); \
 		else rows##s(mr, kc, a, am, ak, b, 0, row, c, cm, 1); \
 	} \
 	/* Each run by whole vectors, of which the last may overlap the one before. */ \
@@ -125,6 +136,8 @@ typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_al
 			for (int64_t j = n; j < 2 * L; j++) d[j] = 0; \
 		} \
 	} \
+	/* The elements of even numbers among 2 L. */ \
+	TLK_INLINE V even##s(const T *p) { return __builtin_shufflevector(*(const V *)p, *(const V *)(p + L), EVEN); } \
 	/* A run that may is copied by whole vectors: what it leaves behind its end, the next one overwrites. */ \
 	static void packruns##s(const T *b, const T *bend, const int64_t *row, int64_t kc, const tl_piece *run, int64_t nrun, \
 		int64_t step, T *d, const T *dend) { \
@@ -135,10 +148,42 @@ typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_al
 				if (step == 1 && bend - p >= 2 * L && dend - to >= 2 * L) { \
 					*(V *)to = *(const V *)p; \
 					*(V *)(to + L) = *(const V *)(p + L); \
+				} else if (step == 2 && bend - p >= 4 * L && dend - to >= 2 * L) { \
+					*(V *)to = even##s(p); \
+					*(V *)(to + L) = even##s(p + 2 * L); \
 				} else { \
 					for (int64_t i = 0; i < run[r].n; i++) to[i] = p[i * step]; \
 				} \
 			} \
+	} \
+	/* Packs rows of a tile whose elements are those of windows, as packruns packs columns. */ \
+	static void packwindows##s(const T *b, const T *bend, const int64_t *row, int64_t kc, const tl_piece *run, \
+		int64_t nrun, int64_t step, T *d, const T *dend) { \
+		enum { READS = (TLK_MR + L - 1) / L * L }; \
+		for (int64_t k = 0; k < kc; k++, d += TLK_MR) \
+			for (int64_t r = 0; r < nrun; r++) { \
+				const T *p = b + row[k] + run[r].from; \
+				T *to = d + run[r].to; \
+				if (step == 1 && bend - p >= READS && dend - to >= READS) { \
+					TLK_UNROLL for (int i = 0; i < READS; i += L) *(V *)(to + i) = *(const V *)(p + i); \
+				} else if (step == 2 && bend - p >= 2 * READS && dend - to >= READS) { \
+					TLK_UNROLL for (int i = 0; i < READS; i += L) *(V *)(to + i) = even##s(p + 2 * i); \
+				} else { \
+					for (int64_t i = 0; i < run[r].n; i++) to[i] = p[i * step]; \
+				} \
+			} \
+	} \
+	/* c[j * cm + i] = t[i * 2 L + j], i < n, j < rows */ \
+	static void turnout##s(const T *t, int64_t n, int64_t rows, T *c, int64_t cm) { \
+		int64_t j = 0; \
+		for (; sizeof(T) == 4 && n >= 4 && j + 4 <= rows; j += 4) \
+			for (int64_t i = 0; i < n; i += 4) { \
+				if (i > n - 4) i = n - 4; /* the last four overlap those before */ \
+				const uint32_t *q = (const uint32_t *)t + i * 2 * L + j; \
+				transpose_quad((uint32_t *)c + j * cm + i, cm, q, q + 2 * L, q + 4 * L, q + 6 * L); \
+			} \
+		for (; j < rows; j++) \
+			for (int64_t i = 0; i < n; i++) c[j * cm + i] = t[i * 2 * L + j]; \
 	} \
 	/* d[k * TLK_MR + i] = a[i * am + k * ak] */ \
 	static void packa##s(const T *a, int64_t am, int64_t ak, int64_t kc, int64_t rows, T *d) { \
@@ -241,8 +286,16 @@ typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_al
 
 #define TLK_TRANSPOSE32(d, p, rows, n, s) transpose_w4((uint32_t *)(d), (const uint32_t *)(p), rows, n, s)
 #define TLK_TRANSPOSE64(d, p, rows, n, s) transpose_w8((uint64_t *)(d), (const uint64_t *)(p), rows, n, s)
-TLK_GEMM(32, float, tl_v32, TLK_VL, TLK_TRANSPOSE32)
-TLK_GEMM(64, double, tl_v64, (TLK_VL / 2), TLK_TRANSPOSE64)
+#if TLK_VL == 16
+TLK_GEMM(32, float, tl_v32, 16, TLK_TRANSPOSE32, TLK_EVEN16)
+TLK_GEMM(64, double, tl_v64, 8, TLK_TRANSPOSE64, TLK_EVEN8)
+#elif TLK_VL == 8
+TLK_GEMM(32, float, tl_v32, 8, TLK_TRANSPOSE32, TLK_EVEN8)
+TLK_GEMM(64, double, tl_v64, 4, TLK_TRANSPOSE64, TLK_EVEN4)
+#else
+TLK_GEMM(32, float, tl_v32, 4, TLK_TRANSPOSE32, TLK_EVEN4)
+TLK_GEMM(64, double, tl_v64, 2, TLK_TRANSPOSE64, TLK_EVEN2)
+#endif
 
 // Packs four columns by four rows at a time. If kc is no multiple of four, the last four rows overlap those before.
 static void packtrans32(const float *b, const int64_t *col, int64_t kc, int64_t n, float *d) {

@@ -32,6 +32,13 @@ type kernelCode struct {
 	code       codePages
 }
 
+// codeUse is a use of code by a step. elements is how many an epilogue computes, which is not planned for their number;
+// 0 stands for those of the plan.
+type codeUse struct {
+	*kernelCode
+	elements int64
+}
+
 // codeOf returns the code of kernel k for step s, and builds it if there is none. Program p holds it until p is
 // released.
 func (d *Device) codeOf(p *program, k *loopir.Kernel, s *device.Step) (*kernelCode, error) {
@@ -59,7 +66,7 @@ func (d *Device) codeOf(p *program, k *loopir.Kernel, s *device.Step) (*kernelCo
 		d.kernels[f.key] = f
 	}
 	f.users++
-	p.codes = append(p.codes, f) // p releases it, even if the build below fails
+	p.codes = append(p.codes, codeUse{kernelCode: f}) // p releases it, even if the build below fails
 	if made {
 		return f, f.build(d.isa, machineCode{})
 	}

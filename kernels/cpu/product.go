@@ -92,6 +92,15 @@ func setViews(c *C.tl_gemm, g *launch.Gemm, l *launch.GemmLayout) {
 // holds for tiles of any length.
 const epilogueSize = 8 * mapLanes
 
+// elements is the number of elements of the result of step s.
+func elements(s *device.Step, l *launch.GemmLayout) int64 {
+	n := int64(s.Params[l.M].Bits) * int64(s.Params[l.N].Bits)
+	for _, b := range l.Batch {
+		n *= int64(s.Params[b].Bits)
+	}
+	return n
+}
+
 // epilogue compiles the epilogue of a product, a map over the elements of C, and attaches it.
 func (d *Device) epilogue(p *program, c *C.tl_gemm, g *launch.Gemm, s *device.Step, l *launch.GemmLayout) error {
 	k := g.Epilogue
@@ -117,6 +126,7 @@ func (d *Device) epilogue(p *program, c *C.tl_gemm, g *launch.Gemm, s *device.St
 	if err != nil {
 		return err
 	}
+	p.codes[len(p.codes)-1].elements = elements(s, l)
 	for i, b := range k.Bufs {
 		c.width[i] = C.int32_t(b.Type.Size())
 	}

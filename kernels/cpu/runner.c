@@ -418,6 +418,23 @@ void tl_map_run(tl_ctx *c, int64_t at, int64_t n) {
 	}
 }
 
+int tl_map_direct(const tl_kern *k) {
+	const tl_seg *s = &k->stage[0].outer;
+	if (k->nstage != 1 || k->outer.n != 1 || s->n == 0) return 0;
+	for (int32_t i = 0; i < s->n - 1; i++) {
+		const tl_affine *f = &k->affine[s->at[i].aux];
+		if (s->at[i].op != TLK_DIRECT || f->base != 0 || f->offset >= 0 || f->ostride[0] != 1) return 0;
+	}
+	return s->at[s->n - 1].op == TLK_CODE;
+}
+
+void tl_map_at(tl_ctx *c, char *const *at, int64_t n) {
+	const tl_kern *k = c->k;
+	const tl_ins *q = k->stage[0].outer.at;
+	for (; q->op == TLK_DIRECT; q++) c->reg[q->d] = at[k->affine[q->aux].buf];
+	((tl_code *)(intptr_t)q->imm)(c->reg, n);
+}
+
 // A fusion group: maps over one index space, in which a tile depends only on the same tile of the maps before it. All
 // maps run over a tile while it is in the cache. The group's tiles are those of the map with the largest tiles.
 typedef struct {
