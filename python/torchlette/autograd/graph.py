@@ -283,6 +283,11 @@ def _pop() -> None:
     _C._set_packer(_contexts.packers[-1] if _contexts.packers else None)
 
 
+def packs_saved_tensors() -> bool:
+    """Return whether hooks take the tensors that the thread's operators save."""
+    return bool(_contexts.packers)
+
+
 class packing_into:
     """Context in which ``packer`` receives each tensor that an operator saves; it returns what restores the tensor."""
 
