@@ -38,6 +38,7 @@ func (s *Session) Placeholder(d ir.DType, dev ir.DeviceID, shape []int64) op.Val
 type Captured struct {
 	Program *program.Program
 	args    int           // inputs[:args] are arguments
+	tracked []bool        // by argument: it had a history when the function was captured, so writes were under no_grad
 	bound   []bound       // the other inputs: constants and states
 	avals   [][]ir.AvalID // by node: all its outputs, held or not
 	types   [][]ir.DType  // by node: the dtypes of its number slots
@@ -187,7 +188,7 @@ func (k *capture) argument(v *op.Val) {
 	}
 	ref := program.InputRef(len(k.p.Inputs))
 	k.p.Inputs = append(k.p.Inputs, program.Input{Aval: v.Aval, Role: program.Argument})
-	k.refs[v.Value] = ref
+	k.refs[v.Value], k.c.tracked = ref, append(k.c.tracked, v.Tape != 0)
 	if v.Base != 0 {
 		k.stays[v.Base] = ref
 	}

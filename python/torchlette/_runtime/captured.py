@@ -41,9 +41,9 @@ MAX_WATCHED = 32
 _CONSTANTS = (bool, int, float, str, bytes, type(None), _C.dtype, _C.device)
 #: Names by which code reads what an optimizer supplies at each call. A function that has one is guarded by the numbers.
 _READS_OPTIONS = frozenset(("param_groups", "defaults", "get_last_lr", "_last_lr", "get_lr", "state_dict"))
-#: The flag of types that are made by Python code, and modules whose classes do not change.
+#: The flag of types that are made by Python code, and packages whose classes do not change.
 _HEAP_TYPE = 1 << 9
-_LIBRARIES = ("torchlette", "builtins", "typing", "abc", "collections", "functools", "types", "enum", "dataclasses", "numpy")
+_LIBRARIES = frozenset("torchlette builtins typing abc collections functools types enum dataclasses numpy".split())
 _PLAIN = frozenset((bool, int, str, bytes, type(None), _C.dtype, _C.device, _C.Size))
 
 
@@ -203,8 +203,8 @@ class _Family:
             return None
         if self._number >= 0 and len(flat) == len(self._flat) and all(map(operator.is_, flat, self._flat)):
             return self._number
-        bits = [struct.pack("<d", v) for v in flat if type(v) is float]
-        key = tuple(flat), tuple(map(type, flat)), tuple(bits)
+        # A float is known by its bits: -0.0 is another number than 0.0, and a NaN is itself.
+        key = tuple([struct.pack("<d", v) if type(v) is float else v for v in flat]), tuple(map(type, flat))
         number = self._numbers.get(key, -1)
         if number < 0 and len(self._numbers) < MAX_FAMILIES:
             number = self._numbers[key] = len(self._numbers)
@@ -229,7 +229,7 @@ class _Family:
             return
         self._seen[id(value)] = value
         for kind in (value if isinstance(value, type) else type(value)).__mro__:
-            if kind.__flags__ & _HEAP_TYPE and not kind.__module__.startswith(_LIBRARIES):
+            if kind.__flags__ & _HEAP_TYPE and kind.__module__.partition(".")[0] not in _LIBRARIES:
                 self._classes.setdefault(kind, set())
         if isinstance(value, types.MethodType | types.MethodWrapperType):
             self._reach(value.__self__, depth)
@@ -271,7 +271,7 @@ class _Family:
             self._reach(vars(value), depth)
 
     def _reach_classes(self) -> None:
-        """Watch what the functions use of the classes of what they reach: attributes, and methods with what these use."""
+        """Watch what the functions use of the classes that they reach: attributes, and methods with what these use."""
         found = True
         while found:
             found = False
