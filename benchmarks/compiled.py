@@ -1,9 +1,11 @@
 """Compiled and captured functions: a small net's training step beside its plain form, PyTorch and ``torch.compile``;
-and elementwise chains of halves in a compiled region beside the plain ones.
+elementwise chains of halves in a compiled region beside the plain ones; and the time to record ``grad`` of a captured
+forward beside what a capture of it adds.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -56,6 +58,33 @@ def step_row(width: int, batch: int) -> Row:
     return Row(f"step of a {width}-wide net, batch {batch}, jit", captured / STEPS, eager / STEPS, detail=detail)
 
 
+def grad_row(name: str, make: Callable[[], Any], shape: tuple[int, ...]) -> Row:
+    """Compare the time to record ``grad`` of a captured forward with what capturing it beside the forward adds."""
+    torchlette.manual_seed(0)
+    net, x = make(), torchlette.randn(*shape)
+    weights = list(net.parameters())
+
+    def loss(x: Any) -> Any:
+        return net(x).square().mean()
+
+    forward = torchlette.jit(loss)
+    both = torchlette.jit(lambda x: (found := loss(x), *torchlette.autograd.grad(found, weights)))
+
+    def recorded(call: Callable[[Any], Any], argument: Callable[[], Any]) -> float:
+        times = []
+        for _ in range(200):
+            given = argument()
+            start = time.perf_counter()
+            found = call(given)
+            times.append(time.perf_counter() - start)
+            torchlette.realize(*(found if isinstance(found, tuple) else (found,)))
+        return min(times[5:])
+
+    walk = recorded(lambda found: torchlette.autograd.grad(found, weights), lambda: forward(x))
+    added = recorded(both, lambda: x) - recorded(forward, lambda: x)
+    return Row(f"record grad of {name}, its forward captured", walk, added)
+
+
 def gelu(lib: Any, x: Any) -> Any:
     """Compute GELU by hand: eight operators."""
     return 0.5 * x * (1 + lib.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
@@ -88,6 +117,15 @@ def rows() -> Iterator[Row]:
         yield step_row(width, batch)
     for dtype in ("float16", "bfloat16"):
         yield half_row(dtype)
+    nn = torchlette.nn
+    yield grad_row(
+        "a net of three layers",
+        lambda: nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1)),
+        (8, 16),
+    )
+    yield grad_row(
+        "a transformer layer", lambda: nn.TransformerEncoderLayer(32, 4, 64, 0.0, batch_first=True), (2, 8, 32)
+    )
 
 
 if __name__ == "__main__":

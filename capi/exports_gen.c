@@ -300,20 +300,6 @@ int32_t tl_attach_history(uint64_t handle, uint64_t id, int32_t i, tl_out *out) 
     return tlgo_attach_history(handle, id, i, out);
 }
 
-int32_t tl_leaves(const uint64_t *handles, int32_t n, tl_out *leaves, int32_t max, int32_t *count) {
-    if (tl_forked) {
-        return tl_refuse_fork();
-    }
-    return tlgo_leaves((uint64_t *)handles, n, leaves, max, count);
-}
-
-int32_t tl_history(const uint64_t *handles, int32_t n, uint64_t since, uint64_t *now, int32_t *saved, uint64_t *hash) {
-    if (tl_forked) {
-        return tl_refuse_fork();
-    }
-    return tlgo_history((uint64_t *)handles, n, since, now, saved, hash);
-}
-
 int32_t tl_leads_outside(const uint64_t *handles, int32_t n, uint8_t *outside) {
     if (tl_forked) {
         return tl_refuse_fork();

@@ -167,15 +167,6 @@ func tlgo_close_leaves(hs *C.uint64_t, n C.int32_t) (st C.int32_t) {
 	return failed(instance().CloseLeaves(view[uint64](unsafe.Pointer(hs), n)))
 }
 
-//export tlgo_history
-func tlgo_history(hs *C.uint64_t, n C.int32_t, since C.uint64_t, now *C.uint64_t, saved *C.int32_t,
-	hash *C.uint64_t) (st C.int32_t) {
-	defer guard("grad_fn", 0, &st)
-	h, err := instance().History(view[uint64](unsafe.Pointer(hs), n), uint64(since))
-	*now, *saved, *hash = C.uint64_t(h.Now), C.int32_t(h.Saved), C.uint64_t(h.Hash)
-	return failed(err)
-}
-
 //export tlgo_fence
 func tlgo_fence(kind C.int32_t, writable *C.uint64_t, n C.int32_t, recomputing *C.int32_t) (st C.int32_t) {
 	defer guard("fence", 0, &st)
@@ -184,13 +175,5 @@ func tlgo_fence(kind C.int32_t, writable *C.uint64_t, n C.int32_t, recomputing *
 	if was {
 		*recomputing = 1
 	}
-	return failed(err)
-}
-
-//export tlgo_leaves
-func tlgo_leaves(hs *C.uint64_t, n C.int32_t, leaves *C.tl_out, limit C.int32_t, count *C.int32_t) (st C.int32_t) {
-	defer guard("grad_fn", 0, &st)
-	k, err := instance().Leaves(view[uint64](unsafe.Pointer(hs), n), view[result](unsafe.Pointer(leaves), limit))
-	*count = C.int32_t(k)
 	return failed(err)
 }

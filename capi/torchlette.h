@@ -423,15 +423,6 @@ TL_API int32_t tl_saved(uint64_t id, int32_t i, int32_t action, tl_saved_info *i
  * result -1-i. handle 0: zeros of the shape and dtype of that result. */
 TL_API int32_t tl_attach_history(uint64_t handle, uint64_t id, int32_t i, tl_out *out);
 
-/* Makes tensors of the leaves in which the history of n tensors ends. When count is greater than max, none is made:
- * call again. */
-TL_API int32_t tl_leaves(const uint64_t *handles, int32_t n, tl_out *leaves, int32_t max, int32_t *count);
-
-/* Sums up the values saved in the history of n tensors by steps after since: their number, and a hash of their dtypes,
- * devices and shapes. now is the number of the newest step. */
-TL_API int32_t tl_history(const uint64_t *handles, int32_t n, uint64_t since, uint64_t *now, int32_t *saved,
-    uint64_t *hash);
-
 /* Says of each of n tensors whether its history ends in a leaf that is not closed. */
 TL_API int32_t tl_leads_outside(const uint64_t *handles, int32_t n, uint8_t *outside);
 

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"slices"
-
 	"github.com/torchlette/torchlette/engine/autograd"
 	"github.com/torchlette/torchlette/ir"
 )
@@ -64,46 +62,6 @@ func (e *Engine) ReleaseFunction(id uint64) {
 	defer e.leave(nil)
 	e.enter()
 	e.hooks.release(e.tape, id)
-}
-
-// Leaves makes handles of the leaves in the history of the tensors hs. n is their number, which may exceed len(out).
-func (e *Engine) Leaves(hs []uint64, out []Out) (n int, err *ir.Error) {
-	defer e.leave(&err)
-	e.enter()
-	var roots []uint32
-	for _, h := range hs {
-		v, err := e.session.Resolve(h)
-		if err != nil {
-			return 0, err
-		}
-		roots = append(roots, v.Tape)
-	}
-	found := e.tape.Leaves(roots)
-	found = slices.DeleteFunc(found, func(h uint64) bool {
-		_, err := e.session.Handle(h)
-		return err != nil
-	})
-	if len(found) <= len(out) {
-		for i, h := range found {
-			e.describe(e.session.Dup(h), &out[i])
-		}
-	}
-	return len(found), nil
-}
-
-// History sums up the values saved in the history of the tensors hs by steps after since.
-func (e *Engine) History(hs []uint64, since uint64) (found autograd.History, err *ir.Error) {
-	defer e.leave(&err)
-	e.enter()
-	var roots []uint32
-	for _, h := range hs {
-		v, err := e.session.Resolve(h)
-		if err != nil {
-			return found, err
-		}
-		roots = append(roots, v.Tape)
-	}
-	return e.tape.History(roots, since), nil
 }
 
 // LeadsOutside reports for each tensor of hs whether its history ends in a leaf that is not closed.

@@ -208,3 +208,35 @@ func TestTensorsOfOneVersionAreToldApart(t *testing.T) {
 		assert.Equal(t, []float32{float32(2 + i), float32(3 + i)}, r.read(source))
 	}
 }
+
+// A program has no Python code, no leaves and no history of arguments: a capture that would need one is refused, and
+// says that the function can only run.
+func TestWhatAProgramCannotHaveIsNotCaptured(t *testing.T) {
+	r := newRig(t)
+	x, w := r.floats(nil, 1, 2), r.grad(r.floats(nil, 3, 4))
+	hook := func(h T) T {
+		_, err := r.e.AddHook(uint64(h), false)
+		require.Nil(t, err)
+		return h
+	}
+	for name, f := range map[string]func(a ...T) T{
+		"a hook on the way":   func(a ...T) T { return r.do("mul", hook(r.do("mul", a[0], w)), a[0]) },
+		"a leaf that it made": func(a ...T) T { return r.do("mul", r.grad(r.do("mul", a[0], 2.0)), a[0]) },
+		"a write with a gradient": func(a ...T) T {
+			r.inplace("mul", a[0], w)
+			return r.do("sin", x)
+		},
+	} {
+		_, err := r.captureFunction(f, x)
+		require.NotNil(t, err, name)
+		assert.Equal(t, ir.ErrNotImplemented, err.Code, "%s: %s", name, err.Msg)
+		assert.Equal(t, []float32{1, 2}, r.read(x), name)
+	}
+	// A hook on what the function reads from outside, or on what no result depends on, is none of the program's.
+	hook(w)
+	_, err := r.captureFunction(func(a ...T) T {
+		hook(r.do("mul", a[0], w))
+		return r.do("mul", a[0], w)
+	}, x)
+	require.Nil(t, err)
+}

@@ -146,14 +146,6 @@ var exports = []export{
 	{name: "tl_attach_history", ret: "int32_t", params: "uint64_t handle, uint64_t id, int32_t i, tl_out *out",
 		doc: "Makes a tensor with the values of handle, and the history of saved value i of a function or, with i below 0, " +
 			"of its result -1-i. handle 0: zeros of the shape and dtype of that result."},
-	{name: "tl_leaves", ret: "int32_t", params: "const uint64_t *handles, int32_t n, tl_out *leaves, int32_t max, " +
-		"int32_t *count",
-		doc: "Makes tensors of the leaves in which the history of n tensors ends. When count is greater than max, none is " +
-			"made: call again."},
-	{name: "tl_history", ret: "int32_t", params: "const uint64_t *handles, int32_t n, uint64_t since, uint64_t *now, " +
-		"int32_t *saved, uint64_t *hash",
-		doc: "Sums up the values saved in the history of n tensors by steps after since: their number, and a hash of their " +
-			"dtypes, devices and shapes. now is the number of the newest step."},
 	{name: "tl_leads_outside", ret: "int32_t",
 		params: "const uint64_t *handles, int32_t n, uint8_t *outside",
 		doc:    "Says of each of n tensors whether its history ends in a leaf that is not closed."},

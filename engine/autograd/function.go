@@ -83,50 +83,6 @@ func (t *Tape) walk(edges []uint32, enter func(n *Node) bool) {
 	}
 }
 
-// Leaves lists the leaf handles in the history of edges, in the order of walk.
-func (t *Tape) Leaves(edges []uint32) []uint64 {
-	var found []uint64
-	t.walk(edges, func(n *Node) bool {
-		if n.Kind == KindLeaf {
-			found = append(found, n.Leaf)
-		}
-		return true
-	})
-	return found
-}
-
-// History sums up what a part of the tape saves, so that two recordings of a function can be compared.
-type History struct {
-	Now   uint64 // the number of the newest step
-	Saved int
-	Hash  uint64 // of the dtypes, devices and shapes of saved values, in the order of walk
-}
-
-// History walks from edges through the steps after since.
-func (t *Tape) History(edges []uint32, since uint64) History {
-	h := History{Now: t.seq}
-	note := func(list []Saved) {
-		for i := range list {
-			if v := &list[i].Val; list[i].Held && v.IsTensor() {
-				h.Saved++
-				h.Hash = op.HashWord(h.Hash, uint64(v.DType())|uint64(v.Device())<<32)
-				for _, n := range v.Shape() {
-					h.Hash = op.HashWord(h.Hash, uint64(n))
-				}
-			}
-		}
-	}
-	t.walk(edges, func(n *Node) bool {
-		if n.Seq <= since {
-			return false
-		}
-		note(n.In)
-		note(n.Out)
-		return true
-	})
-	return h
-}
-
 // Close marks leaf e as an argument of a transform that has finished its call: gradients by the leaf stay possible, but
 // no history is kept for it.
 func (t *Tape) Close(e uint32) { t.Node(e).Closed = true }

@@ -178,3 +178,14 @@ func (r *rig) settled() {
 		require.EqualValues(r.t, 1, r.g.Node(id).Refs, "value %d", id)
 	}
 }
+
+// leaves lists the leaf handles in the history of edges, in the order of walk.
+func leaves(t *Tape, edges []uint32) (found []uint64) {
+	t.walk(edges, func(n *Node) bool {
+		if n.Kind == KindLeaf {
+			found = append(found, n.Leaf)
+		}
+		return true
+	})
+	return found
+}

@@ -38,6 +38,7 @@ func (s *Session) Placeholder(d ir.DType, dev ir.DeviceID, shape []int64) op.Val
 type Captured struct {
 	Program *program.Program
 	args    int           // inputs[:args] are arguments
+	tracked []bool        // by argument: it had a history when the function was captured, so writes were under no_grad
 	bound   []bound       // the other inputs: constants and states
 	avals   [][]ir.AvalID // by node: all its outputs, held or not
 	types   [][]ir.DType  // by node: the dtypes of its number slots
@@ -187,7 +188,7 @@ func (k *capture) argument(v *op.Val) {
 	}
 	ref := program.InputRef(len(k.p.Inputs))
 	k.p.Inputs = append(k.p.Inputs, program.Input{Aval: v.Aval, Role: program.Argument})
-	k.refs[v.Value] = ref
+	k.refs[v.Value], k.c.tracked = ref, append(k.c.tracked, v.Tape != 0)
 	if v.Base != 0 {
 		k.stays[v.Base] = ref
 	}
@@ -428,6 +429,7 @@ func (k *capture) histories(results []op.Val, stores []*Effect) {
 	for i, e := range stores {
 		k.s.EachHandle(func(_ uint64, h *Handle) {
 			if h.Base == e.Base {
+				k.written(k.s.tapeOf(h))
 				k.history(k.p.Stores[i].Value, k.s.tapeOf(h), seen)
 			}
 		})
@@ -435,6 +437,37 @@ func (k *capture) histories(results []op.Val, stores []*Effect) {
 	if !slices.Contains(k.p.History, true) {
 		k.p.History = nil
 	}
+}
+
+// written refuses a store that gave its tensor the history at edge: a call would have to give the argument a history.
+func (k *capture) written(edge uint32) {
+	if edge == 0 || k.within != nil || k.inBody() {
+		return
+	}
+	n := k.s.tape.Node(edge)
+	for n.Kind == autograd.KindView {
+		n = k.s.tape.Node(n.In[0].Val.Tape)
+	}
+	if n.Kind != autograd.KindLeaf && n.Seq > k.m.step {
+		panic(ir.Errorf(ir.ErrNotImplemented, "the captured function writes to an argument, and the write is part of the "+
+			"gradient"))
+	}
+}
+
+// inBody reports that the capture is that of a loop's body.
+func (k *capture) inBody() bool { return k.s.trace != nil && k.s.trace.body }
+
+// hooked refuses hooks, and retained gradients, of a step that the function recorded: a call runs no Python code.
+func (k *capture) hooked(n *autograd.Node) {
+	if len(n.Hooks)+len(n.Post)+len(n.Retain) == 0 || k.s.trace == nil || n.Seq <= k.m.step {
+		return
+	}
+	if k.inBody() {
+		panic(ir.Errorf(ir.ErrNotImplemented, "the body of a loop has a hook, or calls an autograd.Function written in "+
+			"Python: its gradient is computed without Python"))
+	}
+	panic(ir.Errorf(ir.ErrNotImplemented, "the captured function returns what has a hook, or what an autograd.Function "+
+		"written in Python made: its gradient needs Python"))
 }
 
 // point reports that n is the point of a transform around the body of a loop: a view that changes nothing. Gradients
@@ -451,6 +484,7 @@ func (k *capture) point(n *autograd.Node) bool {
 func (k *capture) history(r program.Ref, edge uint32, seen map[uint32]bool) {
 	for edge != 0 {
 		n := k.s.tape.Node(edge)
+		k.hooked(n)
 		if n.Kind != autograd.KindView || r.IsInput() && k.point(n) {
 			break
 		}
@@ -471,9 +505,8 @@ func (k *capture) history(r program.Ref, edge uint32, seen map[uint32]bool) {
 		i = k.p.OperandsOf(i)[0].Value.Index()
 	}
 	n := k.s.tape.Node(edge)
-	if len(n.Hooks) > 0 && k.s.trace != nil && k.s.trace.body {
-		panic(ir.Errorf(ir.ErrNotImplemented, "the body of a loop has a hook, or calls an autograd.Function written in "+
-			"Python: its gradient is computed without Python"))
+	if n.Kind == autograd.KindLeaf && k.s.trace != nil && !k.inBody() && n.Seq > k.m.step {
+		panic(ir.Errorf(ir.ErrNotImplemented, "the captured function returns a leaf that it made, or what depends on one"))
 	}
 	if n.Kind == autograd.KindLeaf || seen[edge>>autograd.EdgeBits] {
 		return

@@ -270,10 +270,11 @@ func (k *inlining) store(st *program.Store) {
 	if into.Base == 0 {
 		panic(ir.Errorf(ir.ErrRuntime, "the captured function writes to an argument that is no tensor of its own"))
 	}
-	if s.taping && (v.Tape != 0 || into.Tape != 0 && st.Into.Index() < k.c.args) {
+	if at := st.Into.Index(); s.taping && into.Tape != 0 && at < len(k.c.tracked) && !k.c.tracked[at] {
 		panic(ir.Errorf(ir.ErrNotImplemented,
 			"the captured function writes to a tensor with a history: call it under no_grad, or detach what it writes"))
 	}
+	v.Tape = 0 // a capture refuses stores of values with a history
 	b := s.bases.at(into.Base)
 	if !into.IsWhole() || !v.IsWhole() {
 		if into.L().Overlap {

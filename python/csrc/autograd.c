@@ -328,59 +328,6 @@ static PyObject *py_function_release(PyObject *self, PyObject *key) {
     Py_RETURN_NONE;
 }
 
-/* _leaves(tensors): the leaves in which the history of the tensors ends, as new tensors. */
-static PyObject *py_leaves(PyObject *self, PyObject *tensors) {
-    (void)self;
-    Py_ssize_t n_roots;
-    int32_t room = 0, n = 0;
-    tl_out *out = NULL;
-    uint64_t *roots = handles_of(tensors, &n_roots, false);
-    if (roots == NULL) {
-        return NULL;
-    }
-    int32_t status = tl_leaves(roots, (int32_t)n_roots, NULL, 0, &n);
-    while (status == TL_OK && n > room) { /* the engine makes the tensors only when all fit */
-        room = n;
-        PyMem_Free(out);
-        out = PyMem_Calloc((size_t)room, sizeof *out);
-        status = out == NULL ? TL_OUT_OF_MEMORY : tl_leaves(roots, (int32_t)n_roots, out, room, &n);
-    }
-    PyMem_Free(roots);
-    PyObject *tuple = status == TL_OK ? PyTuple_New(n)
-        : out == NULL && room > 0     ? PyErr_NoMemory()
-                                      : raise_status(status);
-    for (int32_t i = 0; tuple != NULL && i < n; i++) {
-        PyObject *t = tensor_wrap(&out[i], TL_API_CORE);
-        if (t == NULL || PyTuple_SetItem(tuple, i, t) < 0) {
-            Py_CLEAR(tuple);
-        }
-    }
-    PyMem_Free(out);
-    return tuple;
-}
-
-/* _history(tensors, since): (newest step, number of saved values, hash of their dtypes and shapes), of the steps after
- * since. */
-static PyObject *py_history(PyObject *self, PyObject *args) {
-    (void)self;
-    PyObject *tensors;
-    unsigned long long since;
-    if (!PyArg_ParseTuple(args, "OK:_history", &tensors, &since)) {
-        return NULL;
-    }
-    Py_ssize_t n;
-    uint64_t *hs = handles_of(tensors, &n, false), now = 0, hash = 0;
-    if (hs == NULL) {
-        return NULL;
-    }
-    int32_t saved = 0, status = tl_history(hs, (int32_t)n, since, &now, &saved, &hash);
-    PyMem_Free(hs);
-    if (check_status(status) < 0) {
-        return NULL;
-    }
-    return Py_BuildValue("(KiK)", (unsigned long long)now, (int)saved, (unsigned long long)hash);
-}
-
 /* _leads_outside(tensors): for each tensor, whether its history leads to a leaf that is not closed. */
 static PyObject *py_leads_outside(PyObject *self, PyObject *tensors) {
     (void)self;
@@ -448,8 +395,6 @@ PyMethodDef autograd_functions[] = {
     {"_function", py_function, METH_VARARGS, "Hold what made a tensor: (id, name, output, site) or None."},
     {"_function_next", py_function_next, METH_O, "Hold the functions whose results a function took."},
     {"_function_release", py_function_release, METH_O, "Give one hold of a function back."},
-    {"_history", py_history, METH_VARARGS, "The saved values in the history of some tensors, summed up."},
-    {"_leaves", py_leaves, METH_O, "The leaves that the history of some tensors ends in."},
     {"_leads_outside", py_leads_outside, METH_O,
         "Of tensors, whether the history of each ends in a leaf that is not closed."},
     {"_close_leaves", py_close_leaves, METH_O, "Close leaves: they do not count for _leads_outside."},

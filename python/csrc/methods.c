@@ -187,10 +187,13 @@ static PyObject *get_grad(PyObject *self, void *c) {
     if (t->grad != NULL) {
         Tensor *last = (Tensor *)t->grad;
         int same = same_tensor(last->handle, out.handle);
-        if (same != 0) {
+        if (same > 0) {
             drop_handle(out.handle);
             out.handle = last->handle;
-            return same < 0 || tensor_update(last, &out) < 0 ? NULL : Py_NewRef(t->grad);
+            return tensor_update(last, &out) < 0 ? NULL : Py_NewRef(t->grad);
+        }
+        if (same < 0) { /* a capture has disposed the object's handle */
+            PyErr_Clear();
         }
     }
     PyObject *grad = tensor_wrap(&out, t->api);

@@ -44,6 +44,9 @@ static int join_collector(void) {
     return joined ? 0 : -1;
 }
 
+/* The thread is in the packer, whose operations leave the values that wait behind this one alone. */
+static _Thread_local bool packing;
+
 /* Gives one value to the packer, and keeps the function that it returns. The hook is in the table before the packer
  * runs, so that it is forgotten if its step goes meanwhile; until then, and if the packer fails, it holds an alias of
  * the value. */
@@ -54,7 +57,9 @@ static int pack_one(uint64_t id, PyObject *value) {
         return -1;
     }
     Py_DECREF(copy);
+    packing = true;
     PyObject *packer = Py_NewRef(current.packer), *unpack = PyObject_CallFunctionObjArgs(packer, value, NULL);
+    packing = false;
     Py_DECREF(packer);
     int failed = unpack != NULL ? hook_replace(id, unpack) : -1;
     Py_XDECREF(unpack);
@@ -67,7 +72,7 @@ int pack_saved(const argbuf *b) {
     for (; b != NULL && n < b->n_tensors && n < TL_DEFERRED_TENSORS; n++) {
         handles[n] = b->tensors[n]->handle;
     }
-    while (current.packer != NULL) {
+    while (current.packer != NULL && !packing) {
         tl_out out = {0};
         if (check_status(tl_next_pack_hook(handles, n, &out, &operand, &id)) < 0) {
             return -1;

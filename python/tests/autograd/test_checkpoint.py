@@ -96,12 +96,13 @@ def test_the_second_run_draws_the_same_numbers(reentrant: bool) -> None:
 
 
 def test_a_function_that_changes_is_found() -> None:
-    """A second run of another shape raises."""
-    sizes = iter([2, 3])
-    a = torchlette.ones(4, requires_grad=True)
-    y = ours.checkpoint(lambda z: z[: next(sizes)] * 2, a, use_reentrant=False)
-    with pytest.raises(ours.CheckpointError, match="differ"):
-        y.sum().backward()
+    """A second run of another shape raises; without reentrance, if a tensor of another shape is saved."""
+    for reentrant in (True, False):
+        sizes = iter([2, 3])
+        a = torchlette.ones(4, requires_grad=True)
+        y = ours.checkpoint(lambda z, sizes=sizes: z[: next(sizes)].exp() * 2, a, use_reentrant=reentrant)
+        with pytest.raises(ours.CheckpointError, match="differ"):
+            y.sum().backward()
 
 
 def norms(lib: Any) -> Any:
@@ -172,7 +173,7 @@ def test_a_second_write_is_refused(name: str, reentrant: bool, device: str) -> N
     def body(z: Any) -> Any:
         with torchlette.no_grad():
             WRITES[name](seen, z)
-        return z * 2
+        return z * z
 
     y = ours.checkpoint(body, a * 1, use_reentrant=reentrant)
     once = seen.tolist()
@@ -182,6 +183,21 @@ def test_a_second_write_is_refused(name: str, reentrant: bool, device: str) -> N
     seen.add_(1)  # the fence is gone
     (a * 2).sum().backward()
     assert a.grad.tolist() == [[2.0] * 4] * 3
+
+
+def test_a_write_behind_the_last_saved_tensor_is_not_repeated() -> None:
+    """The second run has stopped there."""
+    seen, a = torchlette.zeros(4), torchlette.tensor(X, requires_grad=True)
+
+    def body(z: Any) -> Any:
+        y = z * z
+        seen.add_(1)
+        return y
+
+    ours.checkpoint(body, a, use_reentrant=False).sum().backward()
+    assert seen.tolist() == [1.0] * 4
+    with pytest.raises(ours.CheckpointImpureRegionError):
+        ours.checkpoint(body, a, use_reentrant=False, early_stop=False).sum().backward()
 
 
 def test_what_the_body_makes_may_be_written_to(device: str) -> None:
@@ -224,7 +240,7 @@ def test_other_threads_write_while_one_recomputes() -> None:
             thread = threading.Thread(target=write)
             thread.start()
             thread.join()
-        return z * 2
+        return z * z
 
     ours.checkpoint(body, a * 1, use_reentrant=False).sum().backward()
     assert not errors

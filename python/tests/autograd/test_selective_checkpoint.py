@@ -169,10 +169,8 @@ def test_another_recomputation_is_an_error(kind: str, check: str, debug: bool) -
         y = lib.utils.checkpoint.checkpoint(
             changing(lib, [], kind), x, use_reentrant=False, determinism_check=check, debug=debug
         )
-        if check == "none":
-            if lib is facade and kind == "fewer":
-                y.backward()
-            continue  # elsewhere the gradients do not fit, or PyTorch lacks tensors
+        if check == "none" and kind == "shape":
+            continue  # the gradients do not fit
         with pytest.raises(lib.utils.checkpoint.CheckpointError) as e:
             y.backward()
         if debug:

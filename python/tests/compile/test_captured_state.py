@@ -104,3 +104,70 @@ def test_what_a_function_reaches_may_be_replaced(change: Any) -> None:
     assert bits(f(x)) != before
     for _ in range(4):
         assert bits(jitted(x)) == bits(f(x))
+
+
+@pytest.mark.parametrize("zero", [False, True])
+def test_a_gradient_that_a_captured_function_reads_stays_usable(zero: bool) -> None:
+    """A capture ends the handles that it made; a gradient from before is read again afterwards."""
+    w = tl.ones(3, requires_grad=True)
+    opt = tl.optim.SGD([w], lr=0.1)
+
+    @tl.jit
+    def clip(x: tl.Tensor) -> tl.Tensor:
+        if zero:
+            opt.zero_grad(set_to_none=False)
+        return nn.utils.clip_grad_norm_([w], 1.0) + x
+
+    for _ in range(5):
+        (w * 2).sum().backward()
+        clip(tl.ones(()))
+        assert w.grad is not None
+        assert w.grad.tolist() == pytest.approx([0.0 if zero else 3**-0.5] * 3, abs=1e-5)
+
+
+class _Scaled:
+    factor = 2.0
+
+    @staticmethod
+    def shift() -> float:
+        return SHIFT
+
+    def helped(self, x: tl.Tensor) -> tl.Tensor:
+        return x * self.factor + self.shift()
+
+
+SHIFT = 1.0
+
+
+def test_class_attributes_and_what_methods_use_are_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A changed attribute of a class, a global of a method, or a replaced method gives another program."""
+    obj = _Scaled()
+    f = tl.jit(lambda x: obj.helped(x))
+    x = tl.ones(2)
+    assert [f(x).tolist() for _ in range(3)] == [[3.0, 3.0]] * 3
+    monkeypatch.setattr(_Scaled, "factor", 5.0)
+    assert [f(x).tolist() for _ in range(3)] == [[6.0, 6.0]] * 3
+    monkeypatch.setitem(globals(), "SHIFT", 0.0)
+    assert [f(x).tolist() for _ in range(3)] == [[5.0, 5.0]] * 3
+    monkeypatch.setattr(_Scaled, "helped", lambda self, x: x)
+    assert [f(x).tolist() for _ in range(3)] == [[1.0, 1.0]] * 3
+
+
+class _Net(nn.Module):
+    def forward(self, x: tl.Tensor) -> tl.Tensor:
+        return x * SHIFT
+
+
+def test_globals_of_a_modules_forward_are_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = tl.jit(_Net())
+    assert [f(tl.ones(1)).item() for _ in range(3)] == [1.0] * 3
+    monkeypatch.setitem(globals(), "SHIFT", 3.0)
+    assert [f(tl.ones(1)).item() for _ in range(3)] == [3.0] * 3
+
+
+def test_an_argument_that_is_returned_is_the_callers_tensor() -> None:
+    f = tl.jit(lambda x: (x, x * 2, [x]))
+    for _ in range(4):
+        x = tl.ones(2)
+        same, _, (again,) = f(x)
+        assert same is x and again is x

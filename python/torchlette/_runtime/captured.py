@@ -21,11 +21,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from torchlette import _C
-from torchlette._runtime.errors import AsyncInCompileError, InvalidHandleError, Unsupported
+from torchlette._runtime.errors import AsyncInCompileError, InvalidHandleError, NotSupportedError, Unsupported
 from torchlette._runtime.levels import levels
 from torchlette._runtime.nested import replaced
 from torchlette._runtime.regions import Context, Stance, is_async, like
 from torchlette._runtime.supplied import Supply
+from torchlette.autograd import walks
+from torchlette.autograd.graph import packs_saved_tensors
 
 __all__ = ["CapturingContext", "Limit", "capturing", "forget_all", "traced"]
 
@@ -39,6 +41,9 @@ MAX_WATCHED = 32
 _CONSTANTS = (bool, int, float, str, bytes, type(None), _C.dtype, _C.device)
 #: Names by which code reads what an optimizer supplies at each call. A function that has one is guarded by the numbers.
 _READS_OPTIONS = frozenset(("param_groups", "defaults", "get_last_lr", "_last_lr", "get_lr", "state_dict"))
+#: The flag of types that are made by Python code, and packages whose classes do not change.
+_HEAP_TYPE = 1 << 9
+_LIBRARIES = frozenset("torchlette builtins typing abc collections functools types enum dataclasses numpy".split())
 _PLAIN = frozenset((bool, int, str, bytes, type(None), _C.dtype, _C.device, _C.Size))
 
 
@@ -170,9 +175,11 @@ class _Family:
         self._held: list[Any] = []  # what is known by its identity
         self._seen: dict[int, Any] = {}  # holds the objects, whose identity is in the key
         self._names: set[str] = set()  # in the code of the functions
+        self._classes: dict[type, set[str]] = {}  # of the user: the names that are watched
         self._groups: list[tuple[dict[str, Any], frozenset[str]]] = []
         for root in roots:
             self._reach(root, 0)
+        self._reach_classes()
         for group, supplied in self._groups:
             skip = supplied if not self._names & _READS_OPTIONS else ()
             self._watch(group, [name for name in group if name not in skip])
@@ -196,8 +203,8 @@ class _Family:
             return None
         if self._number >= 0 and len(flat) == len(self._flat) and all(map(operator.is_, flat, self._flat)):
             return self._number
-        bits = [struct.pack("<d", v) for v in flat if type(v) is float]
-        key = tuple(flat), tuple(map(type, flat)), tuple(bits)
+        # A float is known by its bits: -0.0 is another number than 0.0, and a NaN is itself.
+        key = tuple([struct.pack("<d", v) if type(v) is float else v for v in flat]), tuple(map(type, flat))
         number = self._numbers.get(key, -1)
         if number < 0 and len(self._numbers) < MAX_FAMILIES:
             number = self._numbers[key] = len(self._numbers)
@@ -221,6 +228,9 @@ class _Family:
         if id(value) in self._seen or depth > MAX_DEPTH:
             return
         self._seen[id(value)] = value
+        for kind in (value if isinstance(value, type) else type(value)).__mro__:
+            if kind.__flags__ & _HEAP_TYPE and kind.__module__.partition(".")[0] not in _LIBRARIES:
+                self._classes.setdefault(kind, set())
         if isinstance(value, types.MethodType | types.MethodWrapperType):
             self._reach(value.__self__, depth)
             self._reach(getattr(value, "__func__", None), depth)
@@ -259,6 +269,24 @@ class _Family:
             self._all(value.values(), depth)
         elif hasattr(value, "__dict__") and not isinstance(value, (type, types.ModuleType, _C.Tensor)):
             self._reach(vars(value), depth)
+
+    def _reach_classes(self) -> None:
+        """Watch what the functions use of the classes that they reach: attributes, and methods with what these use."""
+        found = True
+        while found:
+            found = False
+            for kind, done in list(self._classes.items()):
+                table = vars(kind)
+                names = [n for n in table if n not in done and (n in self._names or n in ("forward", "__call__"))]
+                if names:
+                    found = True
+                    done.update(names)
+                    self._watch(table, names)  # type: ignore[arg-type]
+                    for name in names:
+                        value = table[name]
+                        method = getattr(value, "fget", None) or getattr(value, "__func__", None) or value
+                        if isinstance(method, types.FunctionType):
+                            self._reach(method, 0)
 
     def _all(self, values: Any, depth: int) -> None:
         for value in values if len(values) <= MAX_ITEMS else ():
@@ -341,6 +369,14 @@ def _flatten(value: Any, tensors: list[_C.Tensor], objects: list[Any]) -> Any:
     return kind, id(value)
 
 
+def _runs_only() -> bool:
+    """Return whether a captured function is to run: inside of ``vmap``, since a program has no mapped operands; inside
+    of a backward pass, where a checkpoint repeats a function; and where hooks take what is saved, which would see the
+    tensors of the capture.
+    """
+    return bool(levels() or walks() or packs_saved_tensors())
+
+
 class _Function:
     """The programs of one function."""
 
@@ -356,7 +392,7 @@ class _Function:
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function: its program where there is one."""
-        if Stance.eager or _Capturing.now or levels():  # a program has no mapped operands
+        if Stance.eager or _Capturing.now or _runs_only():
             return self.run(*args, **kwargs)
         if self.generation != _Capturing.generation:
             self.families, self.programs, self.generation = {}, 0, _Capturing.generation
@@ -393,7 +429,13 @@ class _Function:
         if known.staged or self.programs >= self.limit() or not all(t.is_contiguous() for t in tensors):
             return self.run(*args, **kwargs)
         family.compute_options()
-        program = self._capture(args, kwargs, tensors)
+        try:
+            program = self._capture(args, kwargs, tensors)
+        except Exception as error:
+            if self.context.strict and not isinstance(error, NotSupportedError):
+                raise
+            known.staged = True  # what the function did is undone: run it, and let it raise by itself
+            return self.run(*args, **kwargs)
         fits, result = self._replay(program, tensors)
         if not fits:
             known.staged = True
@@ -432,7 +474,8 @@ class _Function:
         try:
             inner_args, inner_kwargs = replaced((args, kwargs), _C.Tensor, lambda t: by_id[id(t)])
             result = self.fn(*inner_args, **inner_kwargs)
-            replaced(result, _C.Tensor, leaves.append)
+            # An argument that is returned is the caller's tensor.
+            replaced(result, _C.Tensor, lambda t: None if any(t is s for s in stand_ins) else leaves.append(t))
         except BaseException:
             _C._trace_end(None)
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Callable, Sequence
 
 from torchlette import _C
@@ -98,15 +99,26 @@ class Walk:
         self.at_end: list[Callable[[bool], None]] = []
 
 
-# The stack of passes in progress: a hook of one pass may start another.
-walks: list[Walk] = []
+class _Walks(threading.local):
+    """A thread's passes in progress."""
+
+    def __init__(self) -> None:
+        self.stack: list[Walk] = []
+
+
+_walks = _Walks()
+
+
+def walks() -> list[Walk]:
+    """Return the stack of the thread's passes in progress: a hook of one pass may start another."""
+    return _walks.stack
 
 
 def _walk(run: Callable[..., Any], keeps: bool, create_graph: bool, *args: Any) -> Any:
     """Walk the tape. Python hooks and functions record exactly when the walk is recorded."""
     inspector = anomaly_mode.inspect if is_anomaly_enabled() and anomaly_mode.is_anomaly_check_nan_enabled() else None
     walk, completed = Walk(run is _C._backward and args[4] is None, keeps), False
-    walks.append(walk)
+    _walks.stack.append(walk)
     before = _C._set_grad_enabled(create_graph)
     try:
         found = run(*args, inspector)
@@ -117,7 +129,7 @@ def _walk(run: Callable[..., Any], keeps: bool, create_graph: bool, *args: Any) 
                 walk.at_end.pop()(completed)
         finally:
             _C._set_grad_enabled(before)
-            walks.remove(walk)
+            _walks.stack.remove(walk)
     return found
 
 

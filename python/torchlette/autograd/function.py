@@ -46,7 +46,7 @@ class FunctionCtx:
         self._for_forward: tuple[Tensor | None, ...] | None = None  # saved_tensors in jvp
         self._pushing = False
         # None once a backward pass has freed them.
-        self._saved: tuple[_Saved, ...] | None = ()
+        self._saved: tuple[SavedValue, ...] | None = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep inputs, results or other tensors for ``backward``, which reads :attr:`saved_tensors`."""
@@ -94,7 +94,7 @@ class FunctionCtx:
         return tuple(saved.unpack() for saved in self._saved) if self._saved else self._to_save
 
 
-class _Saved:
+class SavedValue:
     """A saved tensor with its version at that time, or the object that a saved-tensor hook packed it into.
 
     A result is held without its history, since the tape holds this object: the history would be a cycle. Reading the
@@ -114,6 +114,11 @@ class _Saved:
         if packer is not None and self.tensor is not None:
             self.edge = graph.get_gradient_edge(self.tensor) if self.tensor.requires_grad else None
             self.hook, self.tensor = packer(self.tensor), None
+
+    def present(self) -> Tensor:
+        """Return the tensor, for what is neither packed nor None."""
+        assert self.tensor is not None
+        return self.tensor
 
     def unpack(self) -> Tensor | None:
         if self.hook is not None:
@@ -168,7 +173,7 @@ class _Call:
 
     def _on_result(self, i: int, grad: Tensor) -> None:
         if not self.grads:
-            walk = autograd.walks[-1]
+            walk = autograd.walks()[-1]
             walk.at_end.append(functools.partial(self._forget, walk.keeps))
         self.grads[i] = grad
 
@@ -406,7 +411,7 @@ class Function:
                 i = place.get(id(t)) if id(t) not in given or id(t) in dirty else None
                 differentiable = i is not None and id(t) not in constant and _has_gradients(t)
                 saved.append(
-                    _Saved(
+                    SavedValue(
                         t,
                         functools.partial(_rejoin, weakref.ref(call), i, versioned) if differentiable else None,
                         packer,

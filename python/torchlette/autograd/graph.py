@@ -7,7 +7,7 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from torchlette import _C, autograd
 from torchlette._runtime.tensor_methods import HookHandle
@@ -241,7 +241,7 @@ class _GradCollector:
         self.grads: list[Tensor | None] = []
 
     def take(self, i: int, grad: Tensor) -> None:
-        walk = autograd.walks[-1]
+        walk = autograd.walks()[-1]
         if self.walk is not walk:
             self.walk, self.grads = walk, [None] * self.count
             if self.mode == "any":
@@ -291,11 +291,15 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
 # Saved values ----------------------------------------------------------------------------
 
 
+# Takes a saved tensor; returns the function that restores it.
+_Packer: TypeAlias = Callable[[Tensor], Callable[[], Tensor]]
+
+
 class _Contexts(threading.local):
-    """A thread's hook contexts, the innermost last, and the error message while hooks are disabled."""
+    """A thread's packers, the innermost last, and the error message while hooks are disabled."""
 
     def __init__(self) -> None:
-        self.hooks: list[tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]] = []
+        self.packers: list[_Packer] = []
         self.forbidden: str | None = None
 
 
@@ -337,8 +341,36 @@ def _packed_by(pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor], t
     return functools.partial(_unpacked, unpack, packed)
 
 
-def _pack(tensor: Tensor) -> Callable[[], Tensor]:
-    return _packed_by(*_contexts.hooks[-1], tensor)
+def _push(packer: _Packer) -> None:
+    if _contexts.forbidden is not None:
+        raise RuntimeError(_contexts.forbidden)
+    _contexts.packers.append(packer)
+    _C._set_packer(packer)
+
+
+def _pop() -> None:
+    _contexts.packers.pop()
+    _C._set_packer(_contexts.packers[-1] if _contexts.packers else None)
+
+
+def packs_saved_tensors() -> bool:
+    """Return whether hooks take the tensors that the thread's operators save."""
+    return bool(_contexts.packers)
+
+
+class packing_into:
+    """Context in which ``packer`` receives each tensor that an operator saves; it returns what restores the tensor."""
+
+    __slots__ = ("_packer",)
+
+    def __init__(self, packer: _Packer) -> None:
+        self._packer = packer
+
+    def __enter__(self) -> None:
+        _push(self._packer)
+
+    def __exit__(self, *args: object) -> None:
+        _pop()
 
 
 def _check_hooks(pack_hook: Any, unpack_hook: Any, name: str) -> None:
@@ -363,21 +395,18 @@ class saved_tensors_hooks:
         self.unpack_hook = unpack_hook
 
     def __enter__(self) -> None:
-        if _contexts.forbidden is not None:
-            raise RuntimeError(_contexts.forbidden)
-        _check_hooks(self.pack_hook, self.unpack_hook, "saved_tensors_hooks")
-        _contexts.hooks.append((self.pack_hook, self.unpack_hook))
-        _C._set_packer(_pack)
+        if _contexts.forbidden is None:
+            _check_hooks(self.pack_hook, self.unpack_hook, "saved_tensors_hooks")
+        _push(functools.partial(_packed_by, self.pack_hook, self.unpack_hook))
 
     def __exit__(self, *args: object) -> None:
-        _contexts.hooks.pop()
-        _C._set_packer(_pack if _contexts.hooks else None)
+        _pop()
 
 
 @contextlib.contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     """Let :class:`saved_tensors_hooks` raise ``RuntimeError(error_message)`` within the context."""
-    if _contexts.hooks:
+    if _contexts.packers:
         raise RuntimeError(error_message)
     before, _contexts.forbidden = _contexts.forbidden, error_message
     try:

@@ -317,7 +317,9 @@ class Optimizer:
                 if set_to_none:
                     p.grad = None
                 elif (grad := p.grad) is not None:
-                    p.grad = grad.detach().zero_()
+                    if grad.requires_grad:
+                        p.grad = grad = grad.detach()
+                    grad.zero_()
 
     # Hooks -------------------------------------------------------------------------------
 

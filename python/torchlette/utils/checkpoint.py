@@ -1,8 +1,8 @@
 """Recomputing in the backward pass instead of saving: ``checkpoint`` and ``checkpoint_sequential``.
 
-A checkpointed call keeps only its arguments. The non-reentrant form records a graph in its first run to find the leaves
-besides the arguments (mostly parameters), then drops the graph and its saved tensors. The backward pass runs the
-function again and differentiates that run.
+A checkpointed call keeps only its arguments. The non-reentrant form records the graph of its first run without saved
+tensors; the backward pass runs the function again for these, up to the last one (:mod:`torchlette.utils.recompute`).
+The reentrant form records no graph in its first run, and differentiates the second one.
 
 A function that writes in place to older tensors would write twice. A fence around the second run therefore makes such a
 write raise :class:`CheckpointImpureRegionError`. The buffers that layers update (running statistics, batch counts,
@@ -17,16 +17,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from torchlette import _C, autograd
-from torchlette._runtime import fences
-from torchlette._runtime import random as _random
 from torchlette._runtime.errors import CheckpointError, CheckpointImpureRegionError
 from torchlette._runtime.fences import is_recomputing
 from torchlette._runtime.forward import off_tape, tangents_of
-from torchlette._runtime.nested import replaced, tensors_in
-from torchlette._runtime.observers import observing
-from torchlette.amp import autocast_mode
+from torchlette._runtime.levels import levels
+from torchlette._runtime.nested import tensors_in
 from torchlette.autograd.function import Function
-from torchlette.autograd.graph import get_gradient_edge, without_hooks
+from torchlette.utils.recompute import Frame, GraphExecGroup, State, filled, flattened
 from torchlette.utils.selective import (
     SAC_IGNORED_OPS,
     CheckpointPolicy,
@@ -40,6 +37,7 @@ __all__ = [
     "CheckpointError",
     "CheckpointImpureRegionError",
     "CheckpointPolicy",
+    "GraphExecGroup",
     "SelectiveCheckpointContext",
     "checkpoint",
     "checkpoint_sequential",
@@ -89,134 +87,51 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
         _debug_enabled = before
 
 
+_early_stop: bool | None = None
+
+
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Accept ``enable`` for compatibility: values that the backward pass does not need are never computed."""
-    yield
-
-
-class _Slot:
-    """Stands for a tensor in nested containers."""
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-
-
-def _flatten(value: Any) -> tuple[Any, list[Tensor]]:
-    """Return nested containers with slots in place of tensors, and the tensors."""
-    found: list[Tensor] = []
-
-    def take(t: Tensor) -> _Slot:
-        found.append(t)
-        return _Slot(len(found) - 1)
-
-    return replaced(value, Tensor, take), found
+    """Set ``early_stop`` of all checkpoints inside, wherever their backward pass runs."""
+    global _early_stop
+    before, _early_stop = _early_stop, enable
+    try:
+        yield
+    finally:
+        _early_stop = before
 
 
 class _Call:
-    """One checkpointed call, with everything needed to run it again."""
+    """A checkpointed call of the reentrant form, with everything needed to run it again."""
 
-    def __init__(
-        self,
-        fn: Callable[..., Any],
-        args: Any,
-        kwargs: Any,
-        preserve_rng_state: bool,
-        contexts: tuple[Any, Any],
-        debug: bool = False,
-    ) -> None:
-        self.fn, self.contexts = fn, contexts
-        # With debug, the operators of the first and of the second run, a line each.
-        self.logs: tuple[list[str], list[str]] | None = ([], []) if debug else None
-        self.saved: tuple[int, int] | None = None
-        self.template, self.tensors = _flatten((args, kwargs))
-        self.casts = autocast_mode.present()
-        self.rng = _random.get_rng_state() if preserve_rng_state else None
-        self.leaves: list[Tensor] = []
+    def __init__(self, fn: Callable[..., Any], args: Any, kwargs: Any, preserve_rng_state: bool) -> None:
+        self.fn = fn
+        self.template, self.tensors = flattened((args, kwargs))
+        self.state = State(preserve_rng_state)
         self.results: list[Tensor] = []
         self.like: list[tuple[Any, ...]] = []
         self.outputs: Any = None
 
-    def _run(self, tensors: Sequence[Tensor], number: int) -> Any:
-        args, kwargs = replaced(self.template, _Slot, lambda slot: tensors[slot.index])
-        with contextlib.ExitStack() as stack:
-            if self.logs is not None:
-                log = self.logs[number]
-                log.clear()
-                stack.enter_context(observing(lambda name, a, k, r: _logged(log, name, a, k, r)))
-            stack.enter_context(self.contexts[number])
-            return _flatten(self.fn(*args, **kwargs))
-
-    def record(self, tensors: Sequence[Tensor]) -> None:
-        """Run the function the first time, and sum up what its history saves."""
-        since = _C._history((), 0)[0]
-        self.first(tensors)
-        self.saved = _C._history(tuple(r for r in self.results if r.requires_grad), since)[1:]
-
-    def repeat(self, tensors: Sequence[Tensor], check: bool) -> list[Tensor]:
-        """Run the function again; raise CheckpointError if its history saves other tensors than the first one's."""
-        since = _C._history((), 0)[0]
-        results = self.again(tensors)
-        if check and self.saved is not None:
-            saved = _C._history(tuple(r for r in results if r.requires_grad), since)[1:]
-            if saved != self.saved:
-                raise CheckpointError(self._difference(saved))
-        return results
-
-    def _difference(self, saved: tuple[int, int]) -> str:
-        assert self.saved is not None
-        if saved[0] != self.saved[0]:
-            text = (
-                "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
-                f"recomputation.\nNumber of tensors saved during forward: {self.saved[0]}\nNumber of tensors saved "
-                f"during recomputation: {saved[0]}."
-            )
-        else:
-            text = (
-                "torch.utils.checkpoint: Recomputed values for some tensors have different metadata than during the "
-                "forward pass."
-            )
-        if self.logs is None:
-            return text + "\nTip: pass `debug=True` to checkpoint for the operators of both runs."
-        forward, recomputed = ("\n".join(log) for log in self.logs)
-        return (
-            f"{text}\nOperations executed during the original forward:\n{forward}\nOperations executed during "
-            f"recomputation:\n{recomputed}"
-        )
+    def _run(self, tensors: Sequence[Tensor]) -> Any:
+        args, kwargs = filled(self.template, tensors)
+        return flattened(self.fn(*args, **kwargs))
 
     def first(self, tensors: Sequence[Tensor]) -> None:
         """Run the function; store the shapes and dtypes of its results."""
-        self.outputs, self.results = self._run(tensors, 0)
-        self.like = [(tuple(r.shape), r.dtype, r.requires_grad) for r in self.results]
+        self.outputs, self.results = self._run(tensors)
+        self.like = [(tuple(r.shape), r.dtype) for r in self.results]
 
     def again(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Run the function in the state of the first run; return the results."""
-        with _random.fork_rng(enabled=self.rng is not None), autograd.enable_grad(), self.casts[0], self.casts[1]:
-            if self.rng is not None:
-                _random.set_rng_state(self.rng)
-            with fences.recomputation():
-                _, results = self._run(tensors, 1)
-        got, want = [(tuple(r.shape), r.dtype) for r in results], [(shape, dtype) for shape, dtype, _ in self.like]
-        if got != want:
+        with self.state.restored():
+            _, results = self._run(tensors)
+        got = [(tuple(r.shape), r.dtype) for r in results]
+        if got != self.like:
             raise CheckpointError(
                 f"torch.utils.checkpoint: the recomputed results differ from those of the forward pass: got {got}, "
-                f"want {want}"
+                f"want {self.like}"
             )
         return results
-
-
-def _logged(log: list[str], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
-    """Write an operator call into a log, with the dtypes and shapes of its tensors."""
-
-    def text(value: Any) -> str:
-        return ", ".join(f"{str(t.dtype).partition('.')[2]}{list(t.shape)}" for t in tensors_in(value))
-
-    log.append(f"{name}({text((args, kwargs))}) -> {text(result)}")
-    return result
-
-
-def _detached(tensors: Sequence[Tensor]) -> list[Tensor]:
-    return [off_tape(t).requires_grad_(t.requires_grad) for t in tensors]
 
 
 class _Reentrant(Function):
@@ -231,51 +146,19 @@ class _Reentrant(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        if not autograd.walks[-1].fills_all:
+        if not autograd.walks()[-1].fills_all:
             raise RuntimeError(
                 "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
                 "parameter to .backward(). "
                 "To resolve this error, you can either set use_reentrant=False, or call .backward() without passing "
                 "the `inputs` argument."
             )
-        inputs = _detached(ctx.saved_tensors)
+        inputs = [off_tape(t).requires_grad_(t.requires_grad) for t in ctx.saved_tensors]
         pairs = [(r, g) for r, g in zip(ctx.call.again(inputs), grads, strict=True) if r.requires_grad]
         if not pairs:
             raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
         autograd.backward([r for r, _ in pairs], [g for _, g in pairs])
         return (None, *(x.grad for x in inputs))
-
-
-class _Recorded(Function):
-    """Takes the inner leaves as arguments too, so ``backward`` only returns gradients."""
-
-    @staticmethod
-    def forward(ctx: Any, call: _Call, *tensors: Tensor) -> Any:
-        ctx.call = call
-        ctx.save_for_backward(*tensors[: len(tensors) - len(call.leaves)])
-        results, call.results = [off_tape(r) for r in call.results], []
-        ctx.mark_non_differentiable(
-            *(r for r, (_, _, recorded) in zip(results, call.like, strict=True) if not recorded)
-        )
-        return tuple(results)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:
-        create = autograd.is_grad_enabled()
-        inputs = list(ctx.saved_tensors) if create else _detached(ctx.saved_tensors)
-        with without_hooks():
-            results = ctx.call.repeat(inputs, check=not create)
-        pairs = [(r, g) for r, g in zip(results, grads, strict=True) if r.requires_grad]
-        sources = inputs + ctx.call.leaves
-        wanted = [i for i, x in enumerate(sources) if x.requires_grad]
-        found: list[Any] = [None] * len(sources)
-        if pairs:
-            # Captured tensors connect this graph to the outer graph: keep it for the outer walk.
-            results, starts = zip(*pairs, strict=True)
-            grads = autograd.leaf_gradients(results, [sources[i] for i in wanted], starts, create_graph=create)
-            for i, g in zip(wanted, grads, strict=True):
-                found[i] = g
-        return (None, *found)
 
 
 def checkpoint(
@@ -290,21 +173,26 @@ def checkpoint(
 ) -> Any:
     """Call ``function`` and save its arguments only; the backward pass calls it again.
 
+    The call is a plain one where gradients are off, where an argument has a tangent of forward mode, and inside of
+    ``vmap``.
+
     Args:
         function: Takes ``args`` and ``kwargs``, which may hold tensors in lists, tuples and dicts.
         *args: Its arguments.
         use_reentrant: Whether the backward pass starts a nested backward pass, which fills the leaves that the function
             uses. An argument must then require a gradient, and ``autograd.grad`` raises. False is recommended.
         context_fn: Returns the contexts of the first and of the second run; not with reentrance.
-        determinism_check: "default" compares the number, dtypes and shapes of the tensors that the two runs save,
-            "none" those of the results only. Neither compares with reentrance or under ``create_graph``.
+        determinism_check: "default" compares shapes, dtypes and devices of the tensors that the two runs save, "none"
+            their number only. Not with reentrance, which compares results.
         debug: Whether the error of that check lists the operators of both runs; not with reentrance.
-        early_stop: Accepted for compatibility: unneeded values are never computed.
+        early_stop: Whether the second run stops, by an exception, where the last tensor that the first run saved has
+            been computed. With reentrance it always runs to its end.
         **kwargs: Keyword arguments of ``function``; and ``preserve_rng_state`` (True): whether the second run draws the
             numbers of the first.
 
     Raises:
-        CheckpointError: In the backward pass, if the second run saves other tensors than the first one.
+        CheckpointError: In the backward pass, if the second run saves other tensors than the first one; with
+            reentrance, if it returns others.
         CheckpointImpureRegionError: There too, if the function writes in place to older tensors.
         ValueError: For an unknown ``determinism_check``, and for arguments that do not go with ``use_reentrant``.
     """
@@ -325,26 +213,31 @@ def checkpoint(
     debug = debug if _debug_enabled is None else _debug_enabled
     if debug and context_fn is not noop_context_fn:
         raise ValueError("debug=True is incompatible with non-default context_fn")
-    call = _Call(function, args, kwargs, preserve, context_fn(), debug and not use_reentrant)
-    # Tangents are computed in the first run, so there is nothing to recompute for them.
-    if not autograd.is_grad_enabled() or tangents_of(call.tensors)[0]:
+    found = tensors_in((args, kwargs))
+    # Tangents are computed in the first run, so there is nothing to recompute for them. A second run would not have the
+    # levels of vmap.
+    if not autograd.is_grad_enabled() or levels() or tangents_of(found)[0]:
         return function(*args, **kwargs)
-    if use_reentrant:
-        if not any(t.requires_grad for t in call.tensors):
-            warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
-        results = _Reentrant.apply(call, *call.tensors)
-    else:
-        inputs = _detached(call.tensors)
-        with without_hooks():
-            call.record(inputs)
-        if determinism_check == "none" or isinstance(call.contexts[1], SelectedRun):
-            call.saved = None  # a selective checkpoint compares the operators themselves
-        own = {get_gradient_edge(x).node for x in inputs if x.requires_grad}
-        reached = _C._leaves([r for r in call.results if r.requires_grad])
-        call.leaves = [leaf for leaf in reached if get_gradient_edge(leaf).node not in own]
-        results = _Recorded.apply(call, *call.tensors, *call.leaves)
+    if not use_reentrant:
+        contexts = context_fn()
+        frame = Frame(
+            function,
+            args,
+            kwargs,
+            State(preserve),
+            contexts,
+            early_stop=early_stop if _early_stop is None else _early_stop,
+            # A selective checkpoint compares the operators themselves.
+            checked=determinism_check == "default" and not isinstance(contexts[1], SelectedRun),
+            debug=debug,
+        )
+        return frame.first(args, kwargs)
+    call = _Call(function, args, kwargs, preserve)
+    if not any(t.requires_grad for t in call.tensors):
+        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+    results = _Reentrant.apply(call, *call.tensors)
     call.tensors = []
-    return replaced(call.outputs, _Slot, lambda slot: results[slot.index])
+    return filled(call.outputs, results)
 
 
 def checkpoint_sequential(

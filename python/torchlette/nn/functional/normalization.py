@@ -60,14 +60,18 @@ def _check_batch_size(input: Tensor) -> None:
 
 
 @no_grad()
-def _follow(statistics: Sequence[tuple[Tensor | None, Tensor]], momentum: float) -> None:
+def _follow(statistics: Sequence[tuple[Tensor | None, Tensor]], momentum: float | Tensor) -> None:
     """Move running statistics towards a batch's. The second run of a checkpointed function skips this."""
     if fences.is_recomputing():
         return
     with fences.no_fence():
         for running, now in statistics:
             if running is not None:
-                running.mul_(1 - momentum).add_(now.to(running.dtype), alpha=momentum)
+                now, old = now.to(running.dtype), 1 - momentum
+                if isinstance(momentum, Tensor):
+                    running.mul_(old).add_(now * momentum)
+                else:
+                    running.mul_(old).add_(now, alpha=momentum)
 
 
 def batch_norm(
@@ -77,7 +81,7 @@ def batch_norm(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     training: bool = False,
-    momentum: float = 0.1,
+    momentum: float | Tensor = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
     """Normalise each channel (dim 1), by the batch's statistics in training, which then move the running ones.
@@ -89,14 +93,14 @@ def batch_norm(
         weight: Factors of the channels; None for none.
         bias: Added to the channels; None for none.
         training: Whether to use the batch's statistics instead of the running ones.
-        momentum: Weight of the batch's statistics in the running statistics.
+        momentum: Weight of the batch's statistics in the running statistics; a tensor of no dims in training only.
         eps: Added to the variance.
     """
     if not training:
         return _C.batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps, True)
     _check_batch_size(input)
     if (running_mean is None and running_var is None) or input.numel() == 0:
-        return _C.batch_norm(input, weight, bias, None, None, True, momentum, eps, True)
+        return _C.batch_norm(input, weight, bias, None, None, True, 0.0, eps, True)
     output, mean, variance = _C._batch_norm_stats(input, weight, bias, eps)
     _follow(((running_mean, mean), (running_var, variance)), momentum)
     return output

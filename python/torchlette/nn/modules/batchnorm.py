@@ -112,12 +112,13 @@ class _BatchNorm(_NormBase):
     def forward(self, input: _C.Tensor) -> _C.Tensor:
         """Normalise ``input``."""
         self._check(input, self._allowed)
-        factor = 0.0 if self.momentum is None else self.momentum
+        factor: float | _C.Tensor = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             if not fences.is_recomputing():
                 self.num_batches_tracked.add_(1)
-            if self.momentum is None:
-                factor = 1.0 / float(self.num_batches_tracked.item())
+            if self.momentum is None:  # the plain average, without a read
+                dtype = None if self.running_mean is None else self.running_mean.dtype
+                factor = 1.0 / self.num_batches_tracked.to(dtype)
         batch = self.training or (self.running_mean is None and self.running_var is None)
         keep = not self.training or self.track_running_stats
         mean, var = (self.running_mean, self.running_var) if keep else (None, None)

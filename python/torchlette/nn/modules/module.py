@@ -542,12 +542,14 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Reset the gradients of all parameters, to ``None`` or to zero."""
         for param in self.parameters():
-            if param.grad is None:
+            if (grad := param.grad) is None:
                 continue
             if set_to_none:
                 param.grad = None
-            else:
-                param.grad = param.grad.detach().zero_()
+                continue
+            if grad.requires_grad:
+                param.grad = grad = grad.detach()
+            grad.zero_()
 
     def share_memory(self) -> Self:
         """Call :meth:`Tensor.share_memory_` of each parameter and buffer, which raises on the CPU.
