@@ -126,7 +126,7 @@ class Archive:
         if self._mapped is None:
             return self.read(name)
         data, at = memoryview(self._mapped), entry.header_offset
-        head = data[at : at + 30]
+        head = bytes(data[at : at + 30])
         if len(head) < 30 or head[:4] != b"PK\3\4" or entry.flag_bits & 1:
             return self.read(name)
         start = at + 30 + int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")

@@ -219,7 +219,7 @@ def generate(seed: int, depth: int = 4) -> Composition:
     rng = random.Random(seed)
     forward = rng.random() < 0.2
     names = [*STEPS, *FORWARD_STEPS] if forward else list(STEPS)
-    levels = []
+    levels: list[Level] = []
     for _ in range(rng.randint(1, depth)):
         steps = [(rng.choice(names), rng.randint(0, 99), rng.randint(0, 99)) for _ in range(rng.randint(1, 3))]
         # The function that linearize gives is no function of the point to the transforms around it.

@@ -96,8 +96,8 @@ def batch_norm(
         momentum: Weight of the batch's statistics in the running statistics; a tensor of no dims in training only.
         eps: Added to the variance.
     """
-    if not training:
-        return _C.batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps, True)
+    if not training:  # the weight of statistics is not used
+        return _C.batch_norm(input, weight, bias, running_mean, running_var, False, 0.0, eps, True)
     _check_batch_size(input)
     if (running_mean is None and running_var is None) or input.numel() == 0:
         return _C.batch_norm(input, weight, bias, None, None, True, 0.0, eps, True)
