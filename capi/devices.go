@@ -48,8 +48,8 @@ func planDebug() compile.Debug {
 	return d
 }
 
-// pool is the state of the options num_threads, 0 for the number of cores, and flush_denormal, and the CPU device once it
-// is open. The engine's lock guards it.
+// pool is the state of the options num_threads, 0 for the number of cores, and flush_denormal, and the CPU device once
+// it is open. The engine's lock guards it.
 var pool struct {
 	threads int
 	flushes bool

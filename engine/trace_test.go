@@ -215,7 +215,7 @@ func TestWhatAProgramCannotHaveIsNotCaptured(t *testing.T) {
 	r := newRig(t)
 	x, w := r.floats(nil, 1, 2), r.grad(r.floats(nil, 3, 4))
 	hook := func(h T) T {
-		_, err := r.e.AddHook(uint64(h), false)
+		_, err := r.e.AddHook(uint64(h), HookTensor)
 		require.Nil(t, err)
 		return h
 	}

@@ -293,10 +293,11 @@ func TestWhereCastTri(t *testing.T) {
 		near(t, ir.F32, pick(seven, e.Floats(y)), e.Floats(emit(e, "where", nil, c, op.FloatVal(7.5), y)[0]))
 		near(t, ir.F32, pick(e.Floats(x), seven), e.Floats(emit(e, "where", nil, c, x, op.FloatVal(7.5))[0]))
 		for from := ir.Bool; from < ir.NumStored; from++ {
-			lo := map[bool]float64{true: 0, false: -3}[from == ir.Bool || from == ir.U32 || from == ir.U16 || from == ir.U8]
+			unsigned := from == ir.U8 || from == ir.U16 || from == ir.U32 || from == ir.U64
+			lo := map[bool]float64{true: 0, false: -3}[from == ir.Bool || unsigned]
 			v := place(3, from, source(lo, 3, !from.IsFloat()))
 			for to := ir.Bool; to < ir.NumStored; to++ {
-				if to == ir.U32 && lo < 0 {
+				if (to == ir.U32 || to == ir.U64) && lo < 0 {
 					continue // negative to unsigned is undefined
 				}
 				want := mapped(func(a float64) float64 {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import platform
 from collections import OrderedDict
 
 import pytest
@@ -450,21 +449,6 @@ def test_num_threads():
             tl.set_num_threads(0)
     finally:
         tl.set_num_threads(before)
-
-
-@pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64", "arm64", "aarch64"), reason="no such mode")
-def test_set_flush_denormal():
-    """On every thread, and off again; a new pool of threads keeps it."""
-    tiny, threads = tl.full((200_000,), 1e-39), tl.get_num_threads()
-    try:
-        assert tl.set_flush_denormal(True)
-        for count in (1, 3):
-            tl.set_num_threads(count)
-            assert (tiny * 3 != 0).sum().item() == 0
-    finally:
-        tl.set_num_threads(threads)
-        assert tl.set_flush_denormal(False)
-    assert (tiny * 3 != 0).sum().item() == 200_000
 
 
 def test_clip_grad_value_and_vectors():
