@@ -44,6 +44,8 @@ func integers(b op.Builder, low, high int64, o options, shape []int64) op.Val {
 	if low >= high {
 		fail(ir.ErrRuntime, "random_ expects 'from' to be less than 'to', but got from=%d >= to=%d", low, high)
 	}
+	checkDrawn("from", low, o.dtype)
+	checkDrawn("to - 1", high-1, o.dtype)
 	if uint64(high)-uint64(low) > 1<<32 {
 		fail(ir.ErrValue, "random_: range: got %d values, want at most 2**32", uint64(high)-uint64(low))
 	}
@@ -53,6 +55,32 @@ func integers(b op.Builder, low, high int64, o options, shape []int64) op.Val {
 	}
 	seed, drawOffset := offsetOfDraw(b, o.device)
 	return cast(b, prim.RandInt(b, seed, drawOffset, op.IntVal(low), op.IntVal(high), d, o.device, shape), o.dtype)
+}
+
+// inC are the names of dtypes in PyTorch's texts about bounds of draws.
+var inC = map[ir.DType]string{ir.Bool: "bool", ir.U8: "unsigned char", ir.I8: "signed char", ir.I16: "short int",
+	ir.I32: "int", ir.F16: "c10::Half"}
+
+// checkDrawn refuses a bound of draws that d cannot hold. The other floats hold all that random_ draws.
+func checkDrawn(what string, v int64, d ir.DType) {
+	least, most := int64(math.MinInt64), int64(math.MaxInt64)
+	switch {
+	case d == ir.Bool:
+		least, most = 0, 1
+	case d == ir.F16:
+		least, most = -65504, 65504
+	case d == ir.U64:
+		least = 0
+	case d.IsInt():
+		least, most = ir.Limits(d)
+	}
+	if v < least || v > most {
+		name, ok := inC[d]
+		if !ok {
+			name = typeName(d)
+		}
+		fail(ir.ErrRuntime, "%s is out of bounds for %s", what, name)
+	}
 }
 
 func own(x op.Val) options { return options{x.DType(), x.Device()} }
@@ -97,7 +125,9 @@ func registerIntegerDraws() {
 		low, high := a.Int(), a.Int()
 		shape, _ := a.IntList()
 		return a.Ret(integers(a.B, low, high, factory(a, ir.I64), checkSizes("randint", shape)))
-	}, samples("-5, 5, (2,3)"), sample("5, 5, (2,)"))
+	}, samples("-5, 5, (2,3)", "0, 256, (3,) | dtype=torch.uint8"), sample("5, 5, (2,)"),
+		sample("0, 257, (2,) | dtype=torch.uint8"), sample("-1, 5, (2,) | dtype=torch.uint8"),
+		sample("0, 3, (2,) | dtype=torch.bool"), sample("0, 70000, (2,) | dtype=torch.float16"))
 	drawLike("randint_like(Tensor self, int high"+factoryParams, "Integers in [0, high), in self's shape and dtype.",
 		func(a *op.Args) []op.Val {
 			x, high := a.Val(), a.Int()
