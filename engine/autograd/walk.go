@@ -261,34 +261,12 @@ func (s *Walk) scheduled(n *Node) bool {
 func (s *Walk) Next(replacement op.Val) (Event, error) {
 	s.drop(s.given)
 	s.given = op.Val{}
-	asked := s.asked
-	s.asked = Done
-	switch asked {
-	case RunHook:
-		s.replace(replacement)
-	case Unpack:
-		if err := s.unpackedAs(replacement); err != nil {
-			return Event{}, err
-		}
-	case AskGrad:
-		s.answered(replacement)
+	if err := s.answer(replacement); err != nil {
+		return Event{}, err
 	}
 	for {
-		if s.t.Awaits() {
-			return Event{Kind: Pack}, nil
-		}
-		if len(s.queue) > 0 {
-			ev := s.queue[0]
-			s.queue = s.queue[1:]
-			s.given = ev.Grad
+		if ev, waits := s.waiting(); waits {
 			return ev, nil
-		}
-		if s.calling != nil {
-			if ev, more := s.calling.next(); more {
-				s.asked = ev.Kind
-				return ev, nil
-			}
-			s.endCall()
 		}
 		if !s.phase {
 			if len(s.running) > 0 && s.callAfter() {
@@ -301,27 +279,74 @@ func (s *Walk) Next(replacement op.Val) (Event, error) {
 			s.hook, s.phase, s.captured = 0, true, false
 		}
 		n := s.t.nodes[s.cur]
-		if ev, more := s.nextHook(n); more {
+		if ev, more := s.before(n); more {
 			return ev, nil
 		}
-		if !s.captured {
-			s.captured = true
-			s.capture(n)
-			if len(n.Pre) > 0 && s.runs(n) {
-				s.callPre(n)
-				continue
-			}
-		}
-		if n.Packed && s.leadsOn(n) {
-			if ev, more := s.unpack(n); more {
-				return ev, nil
-			}
+		if s.calling != nil {
+			continue
 		}
 		s.phase = false
 		if err := s.stepInRegion(n); err != nil {
 			return Event{}, err
 		}
 	}
+}
+
+// answer takes the answer to the last event.
+func (s *Walk) answer(v op.Val) error {
+	asked := s.asked
+	s.asked = Done
+	switch asked {
+	case RunHook:
+		s.replace(v)
+	case Unpack:
+		return s.unpackedAs(v)
+	case AskGrad:
+		s.answered(v)
+	}
+	return nil
+}
+
+// waiting returns an event that waits: of values to pack, of the queue, or of the hooks of a function.
+func (s *Walk) waiting() (ev Event, waits bool) {
+	if s.t.Awaits() {
+		return Event{Kind: Pack}, true
+	}
+	if len(s.queue) > 0 {
+		ev = s.queue[0]
+		s.queue = s.queue[1:]
+		s.given = ev.Grad
+		return ev, true
+	}
+	if s.calling == nil {
+		return Event{}, false
+	}
+	if ev, waits = s.calling.next(); waits {
+		s.asked = ev.Kind
+	} else {
+		s.endCall()
+	}
+	return ev, waits
+}
+
+// before returns the next event of step n that comes before its rule: of a hook, or of a saved value to unpack. It may
+// begin the call of Pre hooks instead.
+func (s *Walk) before(n *Node) (ev Event, more bool) {
+	if ev, more = s.nextHook(n); more {
+		return ev, true
+	}
+	if !s.captured {
+		s.captured = true
+		s.capture(n)
+		if len(n.Pre) > 0 && s.runs(n) {
+			s.callPre(n)
+			return Event{}, false
+		}
+	}
+	if n.Packed && s.leadsOn(n) {
+		return s.unpack(n)
+	}
+	return Event{}, false
 }
 
 // backwardRegion is set in the number of the region that holds the backward of a region.

@@ -108,7 +108,7 @@ func (d *Device) packed(key packKey) (to unsafe.Pointer, bytes int64, err error)
 		return to, 0, nil
 	}
 	pack := func(to unsafe.Pointer) int64 {
-		return int64(C.tl_gemm_pack(d.isa, C.int(key.typ), C.int64_t(key.k), C.int64_t(key.n), C.int64_t(key.bk),
+		return int64(C.tl_gemm_pack(d.isa, key.typ, C.int64_t(key.k), C.int64_t(key.n), C.int64_t(key.bk),
 			C.int64_t(key.bn), (*C.char)(key.at), (*C.char)(to)))
 	}
 	bytes = pack(nil)
