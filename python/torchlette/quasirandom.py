@@ -81,6 +81,7 @@ class SobolEngine:
         ValueError: If ``dimension`` is out of range.
 
     Example:
+        >>> from torchlette.quasirandom import SobolEngine
         >>> SobolEngine(2).draw(3).tolist()
         [[0.0, 0.0], [0.5, 0.5], [0.75, 0.25]]
     """

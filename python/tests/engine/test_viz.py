@@ -99,7 +99,7 @@ def test_the_data_are_those_of_explain(device: str, tmp_path: Path) -> None:
 def test_buffers_and_lifetimes_cover_the_program(tmp_path: Path) -> None:
     x = torchlette.ones(300, 7, device="cpu")
     x.tolist()
-    data = embedded(viz.plan(lambda: (x.sum(0) * 2).cumsum(0).sum(), tmp_path / "p.html"))
+    data = embedded(viz.plan(lambda: x.cumsum(0).cumsum(1).cumsum(0).sum(), tmp_path / "p.html"))
     p = data["plans"][0]
     held = {i: life for life in p["lifetimes"] for i in life["nodes"]}
     for i, n in enumerate(p["program"]):

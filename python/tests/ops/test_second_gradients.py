@@ -18,6 +18,7 @@ DIFFERENCES = {
     "linalg.pinv.hermitian": "PyTorch's gradient is that of the eigenvectors of one triangle",
     "nn.functional.ctc_loss": "PyTorch has no second gradient",
     "nn.functional.multi_head_attention_forward": "dropout of probability 0.5: another generator draws",
+    "nn.functional.one_hot": "it takes indices",
     "nn.functional.scaled_dot_product_attention": "dropout of probability 0.5: another generator draws",
 }
 #: Entries with names that begin so are compared in complex128, the others in float64.

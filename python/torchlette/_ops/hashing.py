@@ -34,7 +34,7 @@ def hash_tensor(input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = Fa
         RuntimeError: If a dim is given twice, for another mode, or if all dims of no elements are reduced.
 
     Example:
-        >>> hash_tensor(torchlette.tensor([1, 2, 4])).item()
+        >>> torchlette.hash_tensor(torchlette.tensor([1, 2, 4])).item()
         7
     """
     if mode != 0:
