@@ -383,8 +383,8 @@ func (p *tilePlan) chunkTiles(lanes int64) int64 {
 	if !p.columns {
 		return max(1, chunkElems/max(1, lanes))
 	}
-	columns := min(tileLanes, p.spaces[outer].numel())
-	return max(1, floorPower(chunkElems/columns)/p.spaces[inner].lanes())
+	columns := max(1, min(tileLanes, p.spaces[outer].numel()))
+	return max(1, floorPower(chunkElems/columns)/max(1, p.spaces[inner].lanes()))
 }
 
 // bundleRows is the number of rows, of n elements each, in a bundle; 0 where the kernel has no bundles. Bundles are for

@@ -126,7 +126,7 @@ class SobolEngine:
 
         The state of point k is the sum modulo 2 of the direction numbers that the bits of k's Gray code name.
         """
-        last = start + int(steps[-1])
+        last = start + int(steps[-1].item())
         if last >> _MAXBIT:
             raise ValueError(f"SobolEngine has 2**{_MAXBIT} points")
         places: Any = steps + start
