@@ -101,7 +101,7 @@ def column_squares(t: Any, x: Any) -> Any:
 
 
 def relu_gradients(t: Any, x: Any) -> Any:
-    """The gradient of a ReLU, and that of the bias before it."""
+    """Gradients of a ReLU and of the bias before it."""
     g = t.where(x["a"] > 0, x["g"], 0.0)
     return [g, g.sum(0)]
 

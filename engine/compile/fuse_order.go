@@ -63,8 +63,8 @@ func (b *Builder) fuseOrder() (order []int, moved []bool) {
 	return order, moved
 }
 
-// formGroup reports that the nodes of a list, of which there are some, and node i may begin a group. If they move, what
-// the list reads lives until i.
+// formGroup reports that a list of nodes, not empty, may begin a group with node i. If the nodes move, their operands
+// live until i.
 func (b *Builder) formGroup(list []int, i int, move bool) bool {
 	if len(list) == 0 {
 		return false

@@ -454,7 +454,7 @@ func (k *capture) written(edge uint32) {
 	}
 }
 
-// inBody reports that the capture is that of a loop's body.
+// inBody reports that a loop's body is captured.
 func (k *capture) inBody() bool { return k.s.trace != nil && k.s.trace.body }
 
 // hooked refuses hooks, and retained gradients, of a step that the function recorded: a call runs no Python code.

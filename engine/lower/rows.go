@@ -467,7 +467,7 @@ const (
 // leastColumns is the number of rows from which devices work them side by side where they lie across memory.
 const leastColumns = 4
 
-// direction is that of a kernel of member m alone, or of all members for nil.
+// direction returns the direction of a kernel of member m alone; of all members, if m is nil.
 func (g *rowGroup) direction(m *Member) direction {
 	seen, members := map[place]bool{}, g.members
 	if m != nil {

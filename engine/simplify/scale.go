@@ -32,16 +32,9 @@ func Scales(p *program.Program, args int) *program.Program {
 	if len(muls) == 0 {
 		return p
 	}
-	c := newCopier(p)
-	c.inputs(func(int) bool { return true })
-	for i := range p.Nodes {
-		if s.constant[i] {
-			c.node(i) // factors are recorded after the convolutions that they scale
-		}
-	}
-	for i := range p.Nodes {
+	// Factors are recorded after the convolutions that they scale.
+	return s.constantsFirst(func(c *copier, i int) {
 		switch {
-		case s.constant[i]:
 		case convs[i] != nil:
 			c.scaledConv(convs[i])
 		case adds[i] != nil:
@@ -51,11 +44,29 @@ func Scales(p *program.Program, args int) *program.Program {
 		default:
 			c.node(i)
 		}
+	})
+}
+
+// constantsFirst copies the program with its constant nodes first; rewrite copies each of the others. What no result
+// needs is dropped.
+func (s *search) constantsFirst(rewrite func(c *copier, i int)) *program.Program {
+	c := newCopier(s.p)
+	c.inputs(func(int) bool { return true })
+	for _, constant := range []bool{true, false} {
+		for i := range s.p.Nodes {
+			switch {
+			case s.constant[i] != constant:
+			case constant:
+				c.node(i)
+			default:
+				rewrite(c, i)
+			}
+		}
 	}
-	for _, r := range p.Results {
+	for _, r := range s.p.Results {
 		c.result(c.refs[r.Value])
 	}
-	out, _ := Prune(c.done(), len(p.Inputs))
+	out, _ := Prune(c.done(), len(s.p.Inputs))
 	return out
 }
 

@@ -26,16 +26,9 @@ func Shifts(p *program.Program, args int) *program.Program {
 	if len(firsts) == 0 {
 		return p
 	}
-	c := newCopier(p)
-	c.inputs(func(int) bool { return true })
-	for i := range p.Nodes {
-		if s.constant[i] {
-			c.node(i) // the second constant is recorded after the first addition
-		}
-	}
-	for i := range p.Nodes {
+	// The second constant is recorded after the first addition.
+	return s.constantsFirst(func(c *copier, i int) {
 		switch {
-		case s.constant[i]:
 		case firsts[i] != nil:
 			c.shift(firsts[i])
 		case seconds[i] != nil:
@@ -43,12 +36,7 @@ func Shifts(p *program.Program, args int) *program.Program {
 		default:
 			c.node(i)
 		}
-	}
-	for _, r := range p.Results {
-		c.result(c.refs[r.Value])
-	}
-	out, _ := Prune(c.done(), len(p.Inputs))
-	return out
+	})
 }
 
 // shift finds the addition whose result node i adds to, nil for none.

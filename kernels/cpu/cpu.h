@@ -360,7 +360,7 @@ void tl_pool_free(tl_pool *);
 int tl_pool_threads(tl_pool *);
 // Sets whether kernels take subnormal numbers as 0 and give 0 in their place.
 void tl_pool_flush(tl_pool *, int on);
-// Sets the calling thread's floating-point mode to that of the pool, and returns the old one for tl_flush_end.
+// Gives the calling thread the pool's floating-point mode. Returns the old mode, for tl_flush_end.
 uint64_t tl_flush_begin(tl_pool *);
 void tl_flush_end(uint64_t old);
 // Runs job over [0, n) in pieces of grain elements, which workers claim from a counter; the caller is worker 0. Returns

@@ -88,7 +88,7 @@ func batchNorm(a *op.Args) op.Val {
 	return cast(b, wide, x.DType())
 }
 
-// batchNormOfNone is x, which has no elements. Its gradients are zeros, those of the weight and the bias too.
+// batchNormOfNone is the batch norm of an x without elements: x. The gradients of x, weight and bias are zeros.
 func batchNormOfNone(b op.Builder, x, w, bias op.Val) op.Val {
 	s := x.Shape()
 	y := x
