@@ -136,11 +136,11 @@ def extension() -> Extension:
     return Extension(
         f"{PACKAGE}._C",
         SOURCES,
-        include_dirs=["python/csrc", "capi", "kernels/cpu"],
+        include_dirs=["python/csrc", "capi", "kernels/cpu/vector"],
         depends=[
             *(str(p.relative_to(ROOT)) for p in (ROOT / "python" / "csrc").glob("*.[hi]*")),
             "capi/torchlette.h",
-            "kernels/cpu/half.h",
+            "kernels/cpu/vector/half.h",
         ],
         define_macros=[("Py_LIMITED_API", "0x030b0000")],
         libraries=["torchlette"],

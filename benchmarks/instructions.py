@@ -84,7 +84,7 @@ def main() -> None:
         help="of gcc and objdump",
     )
     options.add_argument("--all", action="store_true", help="every loop with multiply-adds")
-    options.add_argument("names", nargs="*", default=FUNCTIONS, help="functions of kernels/cpu/kern_base.c")
+    options.add_argument("names", nargs="*", default=FUNCTIONS, help="functions of kernels/cpu/vector/kern_base.c")
     chosen = options.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         made = Path(directory) / "kernels.o"

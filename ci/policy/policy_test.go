@@ -37,6 +37,7 @@ kernels/kerneltest < kernels/device/devicetest
 kernels/device < kernels/device/devicetest
 kernels/device < kernels/reference
 kernels/device < kernels/cpu
+kernels/cpu/vector < kernels/cpu
 kernels/machine < kernels/cpu
 
 kernels/device < gpu
@@ -85,7 +86,7 @@ cmd/internal/trial < cmd/attentiontiles
 `
 
 // cgo lists the packages that may import "C".
-var cgo = map[string]bool{"capi": true, "gpu/wgpu": true, "kernels/cpu": true}
+var cgo = map[string]bool{"capi": true, "gpu/wgpu": true, "kernels/cpu": true, "kernels/cpu/vector": true}
 
 // modules lists the third-party modules and the packages that may import them. testify is for test files and for
 // packages that only tests import.

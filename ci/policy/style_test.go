@@ -186,6 +186,7 @@ var testedElsewhere = map[string]string{
 	"engine/op/optest":          "a package of tests",
 	"engine/op/samples":         "a package of tests",
 	"gpu/fake":                  "a package of tests",
+	"kernels/cpu/vector":        "C alone: the tests of kernels/cpu run its instructions",
 	"kernels/device/devicetest": "a package of tests",
 	"kernels/kerneltest":        "a package of tests",
 	"kernels/reference":         "it is the oracle: kernels/device/devicetest compares every device with it",

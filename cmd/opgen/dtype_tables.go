@@ -13,7 +13,7 @@ import (
 // cmd/abigen writes.
 const (
 	extensionTable = "python/csrc/dtypes.inc"
-	kernelTable    = "kernels/cpu/dtypes.h"
+	kernelTable    = "kernels/cpu/vector/dtypes.h"
 	// pythonTable is the module from which Python takes its facts about dtypes.
 	pythonTable = "python/torchlette/_runtime/dtype_table.py"
 )

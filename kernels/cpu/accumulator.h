@@ -4,7 +4,7 @@
 
 #include <math.h>
 #include <string.h>
-#include "cpu.h"
+#include "vector/cpu.h"
 
 static inline int64_t align64(int64_t n) { return (n + 63) & ~(int64_t)63; }
 

@@ -1,7 +1,7 @@
 package cpu
 
 // #include <string.h>
-// #include "cpu.h"
+// #include "vector/cpu.h"
 import "C"
 
 import "unsafe"

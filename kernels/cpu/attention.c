@@ -13,7 +13,7 @@
 // in a fixed order, so that results do not depend on the number of threads.
 #include <math.h>
 #include <string.h>
-#include "cpu.h"
+#include "vector/cpu.h"
 
 enum { ROWS = 64, COLS = 128, WIDTH = 256, KEEP = 32 << 20 };
 

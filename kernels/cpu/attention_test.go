@@ -88,6 +88,9 @@ func TestAttentionGradients(t *testing.T) {
 			{Batch: 1, Heads: 2, Group: 1, Queries: 64, Keys: 64, Width: 32, WidthV: 32, Aligned: true},
 			{Batch: 1, Heads: 1, Group: 1, Queries: 3, Keys: 260, Width: 4, WidthV: 4},
 		} {
+			if testing.Short() {
+				n.Batch, n.Heads = 1, n.Group
+			}
 			for _, dt := range []ir.DType{ir.F32, ir.F16} {
 				kv := kerneltest.RandomAttention(r, dt, launch.AttentionGradKV, n)
 				pass := *kv.Attention

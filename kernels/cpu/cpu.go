@@ -9,7 +9,7 @@ package cpu
 #cgo noescape tl_run
 #cgo nocallback tl_run
 #include <string.h>
-#include "cpu.h"
+#include "vector/cpu.h"
 */
 import "C"
 
@@ -21,6 +21,7 @@ import (
 	"unsafe"
 
 	"github.com/torchlette/torchlette/ir"
+	_ "github.com/torchlette/torchlette/kernels/cpu/vector" // the compiled instructions
 	"github.com/torchlette/torchlette/kernels/device"
 )
 

@@ -130,6 +130,14 @@ func copies(bufs [][]byte) [][]byte {
 	return c
 }
 
+// few is how many of n random cases a test runs: an eighth under -short, which emulated processors are tested with.
+func few(n int) int {
+	if testing.Short() {
+		return max(n/8, 1)
+	}
+	return n
+}
+
 func same(t testing.TB, dt ir.DType, want, got []byte, tol float64, what string) {
 	t.Helper()
 	ct := dt.ComputeType()

@@ -1,6 +1,6 @@
 // Runs Fourier transforms: shares columns or rows among the threads. The parameters are the outer and the inner size,
 // the operand's strides over outer, transformed and inner dim, and its offset, in numbers.
-#include "cpu.h"
+#include "vector/cpu.h"
 
 int64_t tl_run_fft(const tl_fft *f, tl_pool *pool, int isa, char **buf, const int64_t *par) {
 	const tl_isa_table *t = tl_isa_tables(isa);

@@ -1,7 +1,7 @@
 // The GEMM driver: blocking, packing, epilogues, and how threads share a product. The micro-kernels are in kern_gemm.h.
 // Blocking follows Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008.
 #include <string.h>
-#include "cpu.h"
+#include "vector/cpu.h"
 
 // Blocks: a panel of B, KC x nr elements, stays in L1, and a block of A, MB x KC, in L2. At most SHARED_N columns of B
 // are packed at a time. A task that does not pack its rows of A has NB columns.

@@ -19,6 +19,9 @@ func TestProductsReadPackedOperands(t *testing.T) {
 		for _, s := range []struct{ m, n, k, bk, bn int64 }{
 			{2, 5, 3, 1, 3}, {7, 391, 300, 1, 300}, {33, 64, 600, 64, 1}, {400, 300, 270, 1, 270}, {210, 40, 520, 40, 1},
 		} {
+			if testing.Short() && s.m*s.n*s.k > 2e6 {
+				continue
+			}
 			for _, dt := range []ir.DType{ir.F32, ir.F64} {
 				what := fmt.Sprintf("%s %v %+v", isa, dt, s)
 				d := newDevice(t, cpu.Options{ISA: isa, Threads: 2})

@@ -460,6 +460,9 @@ func TestGemm(t *testing.T) {
 			n := 4
 			if s[0]*s[1]*s[2] > 100000 {
 				n = 1 + int(boolInt(dt == ir.F32))
+				if testing.Short() {
+					n = int(boolInt(dt == ir.F32 || dt == ir.BF16))
+				}
 			}
 			for range n {
 				c := kerneltest.RandomGemm(r, dt, s[0], s[1], s[2], false)
@@ -470,7 +473,7 @@ func TestGemm(t *testing.T) {
 		}
 	}
 	for _, dt := range []ir.DType{ir.F32, ir.F64} {
-		for i := range 40 {
+		for i := range few(40) {
 			c := kerneltest.RandomGemmDims(r, dt, []int64{1, 5, 33, 200}[i%4], i%8 < 4, false)
 			bufs := copies(c.Bufs)
 			require.NoError(t, launch.InterpretGemm(c.Gemm, c.Params, bufs))
@@ -497,7 +500,7 @@ func TestThreadsDoNotShowInProducts(t *testing.T) {
 			devices = append(devices, newDevice(t, cpu.Options{ISA: isa, Threads: threads}))
 		}
 		for _, dt := range []ir.DType{ir.F32, ir.F64} {
-			for range 8 {
+			for range few(8) {
 				c := kerneltest.RandomGemm(r, dt, 200+r.Int64N(60), 300, 200+r.Int64N(350), false)
 				first := runGemm(t, devices[0], c.Gemm, c.Params, c.Bufs)
 				for _, d := range devices[1:] {

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "cpu.h"
+#include "vector/cpu.h"
 
 // Where a factorisation runs. If parallel is set, the threads share its work.
 typedef struct {

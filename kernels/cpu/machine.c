@@ -1,6 +1,6 @@
 // Memory for machine code: written first, then made executable.
 #include <string.h>
-#include "cpu.h"
+#include "vector/cpu.h"
 
 #if defined(_WIN32)
 #include <windows.h>

@@ -22,7 +22,7 @@
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #endif
-#include "cpu.h"
+#include "vector/cpu.h"
 
 #if defined(__x86_64__)
 #define TLK_PAUSE() __builtin_ia32_pause()

@@ -1,6 +1,6 @@
 // Runs programs: binds the parameters of each step, and runs the steps in order.
 #include <string.h>
-#include "cpu.h"
+#include "vector/cpu.h"
 
 // Whether the offsets of this run are those that the group was planned for.
 static int group_holds(const tl_step *s) {

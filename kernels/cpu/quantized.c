@@ -6,7 +6,7 @@
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #endif
-#include "cpu.h"
+#include "vector/cpu.h"
 
 // Parameters: M, N, K, the stride of rows of x, then the offsets of x, weights, scales, offsets of groups and bias.
 enum { AT_X = 4, AT_W, AT_SCALE, AT_OFFSET, AT_BIAS };

@@ -1,7 +1,7 @@
 // Runs loops whose values stay in registers. Machine code runs many iterations of a block of lanes in one call; between
 // calls the carries are in memory, so that a loop can stop.
 #include <string.h>
-#include "cpu.h"
+#include "vector/cpu.h"
 
 // A loop looks for requests to stop about every RESIDENT_WAIT nanoseconds; the first look comes after RESIDENT_FIRST
 // operations. Threads share blocks of lanes where a call has RESIDENT_PARALLEL operations.

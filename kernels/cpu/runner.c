@@ -1,6 +1,6 @@
 // Runs block programs tile by tile: a kernel alone, a fusion group, or a map over pieces of its elements.
 #include <string.h>
-#include "cpu.h"
+#include "vector/cpu.h"
 #include "accumulator.h"
 
 #if defined(__x86_64__)

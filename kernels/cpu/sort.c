@@ -3,7 +3,7 @@
 // where there is one. Other items are sorted by digits, least significant digit first; digits in which all keys agree
 // are skipped. Threads share the rows; if rows are few and long, all threads sort each of them together.
 #include <string.h>
-#include "cpu.h"
+#include "vector/cpu.h"
 
 enum {
 	DIGIT = 256,

@@ -1,6 +1,6 @@
 package cpu
 
-// #include "cpu.h"
+// #include "vector/cpu.h"
 import "C"
 
 import (
