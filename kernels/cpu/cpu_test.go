@@ -130,7 +130,8 @@ func copies(bufs [][]byte) [][]byte {
 	return c
 }
 
-// few is how many of n random cases a test runs: an eighth under -short, which emulated processors are tested with.
+// few is how many of n random cases a test runs: an eighth under -short, for emulated processors. Tests with a Go
+// reference leave their largest cases out there too.
 func few(n int) int {
 	if testing.Short() {
 		return max(n/8, 1)

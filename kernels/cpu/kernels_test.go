@@ -457,7 +457,7 @@ func TestGemm(t *testing.T) {
 		{64, 64, 64}, {200, 40, 20}, {250, 35, 270}, {13, 300, 5}, {5, 400, 30}, {40, 390, 6}, {210, 20, 20}, {1, 37, 530},
 		{70, 1, 300}} {
 		for _, dt := range []ir.DType{ir.F32, ir.F64, ir.F16, ir.BF16, ir.I32, ir.I64} {
-			n := 4
+			n := few(4)
 			if s[0]*s[1]*s[2] > 100000 {
 				n = 1 + int(boolInt(dt == ir.F32))
 				if testing.Short() {

@@ -248,8 +248,10 @@ func TestFactors(t *testing.T) {
 		large(launch.FactorSolve, 0, 170, 170, 20, 4)
 		large(launch.FactorSolve, 0, 100, 100, 200, 4)
 		large(launch.FactorCholesky, 0, 170, 170, 0, 600)
-		large(launch.FactorCholesky, 0, 530, 530, 0, 2000) // wide panels
-		large(launch.FactorLU, 0, 530, 520, 0, 3)
+		if !testing.Short() {
+			large(launch.FactorCholesky, 0, 530, 530, 0, 2000) // wide panels
+			large(launch.FactorLU, 0, 530, 520, 0, 3)
+		}
 		for option := range int64(4) {
 			large(launch.FactorTriangular, option, 170, 170, 1, 600)
 			large(launch.FactorTriangular, option, 130, 130, 90, 600)
@@ -340,6 +342,9 @@ func TestSpectraOfHardMatrices(t *testing.T) {
 			for _, dtype := range []ir.DType{ir.F64, ir.F32} {
 				for _, size := range [][2]int64{{1, 1}, {8, 8}, {70, 70}, {9, 4}, {4, 9}, {80, 30}, {70, 66}} {
 					m, n := size[0], size[1]
+					if testing.Short() && m*n > 100 && (m != n || dtype == ir.F32) {
+						continue
+					}
 					op := launch.Factor{Op: launch.FactorSVD, Type: dtype}
 					c := newFactor(r, op, 1, m, n, 0, 0)
 					for i := range m * n {
