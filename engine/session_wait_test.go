@@ -38,6 +38,29 @@ func (w *waiting) begin(slice time.Duration, in ...SessionValue) (run uint64, pe
 	return w.e.BeginSession(w.id, in, w.outs, false, slice)
 }
 
+// stoppedRun begins a run while another thread's holds the session, asks it to stop, and waits for its error.
+func (w *waiting) stoppedRun(t *testing.T, x SessionValue) {
+	t.Helper()
+	w.s.mu.Lock()
+	run, pending, err := w.begin(0, x)
+	require.Nil(t, err)
+	require.True(t, pending)
+	pending, err = w.e.WaitSession(run, false, time.Millisecond)
+	require.Nil(t, err)
+	require.True(t, pending)
+	r, err := w.e.sessionRuns.of(run)
+	require.Nil(t, err)
+	r.stop.Ask()
+	w.s.mu.Unlock()
+	pending, err = w.e.WaitSession(run, true, 0)
+	assert.False(t, pending)
+	require.NotNil(t, err)
+	assert.Equal(t, ir.ErrInterrupted, err.Code)
+	_, err = w.e.WaitSession(run, false, 0)
+	require.NotNil(t, err, "the run's number is of no use any more")
+	assert.Equal(t, ir.ErrHandle, err.Code)
+}
+
 func affineOnes(r *rig) *primProgram {
 	return affine(r, r.floats([]int64{2, 3}, 1, 2, 3, -1, -2, -3), r.floats(nil, 10, 20))
 }
@@ -87,28 +110,10 @@ func TestARunOfASessionIsStopped(t *testing.T) {
 		require.Nil(t, err)
 		w.s.shapes[0].brief = true
 
-		w.s.mu.Lock() // another thread's run
-		run, pending, err := w.begin(0, x)
-		require.Nil(t, err)
-		require.True(t, pending)
-		pending, err = w.e.WaitSession(run, false, time.Millisecond)
-		require.Nil(t, err)
-		require.True(t, pending)
-		r, err := w.e.sessionRuns.of(run)
-		require.Nil(t, err)
-		r.stop.Ask()
-		w.s.mu.Unlock()
-		pending, err = w.e.WaitSession(run, true, 0)
-		assert.False(t, pending)
-		require.NotNil(t, err)
-		assert.Equal(t, ir.ErrInterrupted, err.Code)
-		_, err = w.e.WaitSession(run, false, 0)
-		require.NotNil(t, err, "the run's number is of no use any more")
-		assert.Equal(t, ir.ErrHandle, err.Code)
-
+		w.stoppedRun(t, x)
 		clear(w.y)
 		w.s.shapes[0].brief = false
-		_, pending, err = w.begin(time.Minute, x)
+		_, pending, err := w.begin(time.Minute, x)
 		require.Nil(t, err)
 		require.False(t, pending)
 		assert.Equal(t, []float32{21, 40, 20, 41}, w.y[:4])
@@ -120,19 +125,9 @@ func TestARunOfASessionIsStopped(t *testing.T) {
 func TestAStopWhileConstantsAreFoldedLeavesNothing(t *testing.T) {
 	w := newWaiting(t, true, affineOnes)
 	x := value("x", []float32{1, 1, 1}, 1, 3)
-	w.s.mu.Lock()
-	run, pending, err := w.begin(0, x)
-	require.Nil(t, err)
-	require.True(t, pending)
-	r, err := w.e.sessionRuns.of(run)
-	require.Nil(t, err)
-	r.stop.Ask()
-	w.s.mu.Unlock()
-	_, err = w.e.WaitSession(run, true, 0)
-	require.NotNil(t, err)
-	assert.Equal(t, ir.ErrInterrupted, err.Code)
+	w.stoppedRun(t, x)
 	assert.Empty(t, w.s.shapes)
-	_, _, err = w.begin(time.Minute, x)
+	_, _, err := w.begin(time.Minute, x)
 	require.Nil(t, err)
 	assert.Equal(t, []float32{26, 40}, w.y[:2])
 	require.Nil(t, w.e.CloseSession(w.id))

@@ -11,7 +11,6 @@ import (
 
 	"github.com/torchlette/torchlette/engine/program"
 	"github.com/torchlette/torchlette/kernels/cpu"
-	"github.com/torchlette/torchlette/kernels/device"
 	"github.com/torchlette/torchlette/kernels/reference"
 )
 
@@ -210,27 +209,16 @@ func columnProgram(r *rand.Rand, n, columns int) string {
 
 // Random programs over columns of every length have the bits, and at most the memory, that they have one by one.
 func TestFusionChangesNoBitOfRandomColumns(t *testing.T) {
-	c, err := cpu.New(cpu.Options{Threads: 2})
-	require.NoError(t, err)
-	t.Cleanup(c.Close)
-	r := rand.New(rand.NewSource(12))
 	groups := 0
-	for n := range 200 {
+	randomPrograms(t, 12, 200, 8, func(r *rand.Rand, n int) string {
 		size := [][2]int{{5, 6}, {33, 7}, {300, 40}, {700, 96}, {130, 1500}, {4, 2100}, {50001, 4}, {999, 128}}[n%8]
-		var d device.Device = c
-		if n%8 == 0 {
-			d = reference.New()
+		return columnProgram(r, size[0], size[1])
+	}, func(n int, x compared) {
+		if n%8 < 2 {
+			x.requireNoMoreMemory(t)
 		}
-		text := columnProgram(r, size[0], size[1])
-		p, err := program.Parse(text)
-		require.NoError(t, err, "%s", text)
-		with, without := build(t, d, p), build(t, d, p, "fuse")
-		require.Equal(t, run(t, d, without), run(t, d, with), "%s", text)
-		if n%8 < 2 { // without tiles, whose values have no memory
-			require.LessOrEqual(t, bytesOf(with), bytesOf(without), "%s", text)
-		}
-		groups += rowGroups(with)
-	}
+		groups += rowGroups(x.with)
+	})
 	assert.Greater(t, groups, 150)
 }
 

@@ -11,9 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/torchlette/torchlette/engine/program"
-	"github.com/torchlette/torchlette/kernels/cpu"
-	"github.com/torchlette/torchlette/kernels/device"
-	"github.com/torchlette/torchlette/kernels/reference"
 )
 
 const sgd = "0.1 0.0 0.0 0.01 0.0"
@@ -182,32 +179,20 @@ func stepProgram(r *rand.Rand) string {
 
 // Random training steps have the bits, and at most the memory, that they have in record order.
 func TestFusionChangesNoBitOfRandomTrainingSteps(t *testing.T) {
-	c, err := cpu.New(cpu.Options{Threads: 2})
-	require.NoError(t, err)
-	t.Cleanup(c.Close)
-	r := rand.New(rand.NewSource(13))
 	moved := 0
-	for n := range 150 {
-		var d device.Device = c
-		if n%2 == 0 {
-			d = reference.New()
-		}
-		text := stepProgram(r)
-		p, err := program.Parse(text)
-		require.NoError(t, err, "%s", text)
-		with, without := build(t, d, p), build(t, d, p, "fuse")
-		require.Equal(t, run(t, d, without), run(t, d, with), "%s", text)
-		require.LessOrEqual(t, bytesOf(with), bytesOf(without), "%s", text)
-		require.Equal(t, without.InPlace, with.InPlace, "%s", text)
-		for _, g := range groupsOf(with) {
+	write := func(r *rand.Rand, _ int) string { return stepProgram(r) }
+	randomPrograms(t, 13, 150, 2, write, func(_ int, x compared) {
+		x.requireNoMoreMemory(t)
+		require.Equal(t, x.without.InPlace, x.with.InPlace, "%s", x.text)
+		for _, g := range groupsOf(x.with) {
 			for k := g[0] + 1; k < g[len(g)-1]; k++ {
-				if p.Nodes[k].IsPrim() && !slices.Contains(g, k) {
+				if x.program.Nodes[k].IsPrim() && !slices.Contains(g, k) {
 					moved++
 					break
 				}
 			}
 		}
-	}
+	})
 	assert.Greater(t, moved, 100)
 }
 

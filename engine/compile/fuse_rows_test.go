@@ -11,9 +11,6 @@ import (
 
 	"github.com/torchlette/torchlette/engine/compile"
 	"github.com/torchlette/torchlette/engine/program"
-	"github.com/torchlette/torchlette/kernels/cpu"
-	"github.com/torchlette/torchlette/kernels/device"
-	"github.com/torchlette/torchlette/kernels/reference"
 )
 
 var rowFusions = []fusion{
@@ -326,29 +323,18 @@ func (w *rowWriter) store(value string) {
 
 // Random programs over rows of every length have the bits, and at most the memory, that they have one by one.
 func TestFusionChangesNoBitOfRandomRows(t *testing.T) {
-	c, err := cpu.New(cpu.Options{Threads: 2})
-	require.NoError(t, err)
-	t.Cleanup(c.Close)
-	r := rand.New(rand.NewSource(11))
 	rows, inPlace := 0, 0
-	for n := range 300 {
+	randomPrograms(t, 11, 300, 7, func(r *rand.Rand, n int) string {
 		size := [][2]int{{3, 5}, {7, 33}, {40, 300}, {64, 1000}, {3, 1500}, {2, 5000}, {1, 200001}}[n%7]
-		var d device.Device = c
-		if n%7 == 0 {
-			d = reference.New()
+		return rowProgram(r, size[0], size[1])
+	}, func(n int, x compared) {
+		if n%7 < 2 {
+			x.requireNoMoreMemory(t)
 		}
-		text := rowProgram(r, size[0], size[1])
-		p, err := program.Parse(text)
-		require.NoError(t, err, "%s", text)
-		with, without := build(t, d, p), build(t, d, p, "fuse")
-		require.Equal(t, run(t, d, without), run(t, d, with), "%s", text)
-		if n%7 < 2 { // without tiles, whose values have no memory
-			require.LessOrEqual(t, bytesOf(with), bytesOf(without), "%s", text)
-		}
-		require.Equal(t, without.InPlace, with.InPlace, "%s", text)
-		rows += rowGroups(with)
-		inPlace += with.InPlace
-	}
+		require.Equal(t, x.without.InPlace, x.with.InPlace, "%s", x.text)
+		rows += rowGroups(x.with)
+		inPlace += x.with.InPlace
+	})
 	assert.Greater(t, rows, 200)
 	assert.Greater(t, inPlace, 40)
 }

@@ -416,34 +416,55 @@ func (m *mapWriter) node() {
 
 // Random maps have the bits, and at most the memory, that they have one by one: small ones on the interpreter and the
 // CPU, and ones that the CPU works in several tiles.
-func TestFusionChangesNoBitOfRandomMaps(t *testing.T) {
+// compared is a random program, whose plans with the pass fuse and without it gave the same bits.
+type compared struct {
+	text          string
+	program       *program.Program
+	on            device.Device
+	with, without *compile.Plan
+}
+
+// requireNoMoreMemory is for plans without tiles, whose values have no memory.
+func (x *compared) requireNoMoreMemory(t *testing.T) {
+	t.Helper()
+	require.LessOrEqual(t, bytesOf(x.with), bytesOf(x.without), "%s", x.text)
+}
+
+// randomPrograms compares programs that write draws, each nth on the reference device and the others on the CPU, and
+// gives each to check.
+func randomPrograms(t *testing.T, seed int64, programs, nth int, write func(r *rand.Rand, n int) string,
+	check func(n int, x compared)) {
+	t.Helper()
 	c, err := cpu.New(cpu.Options{Threads: 2})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
-	r := rand.New(rand.NewSource(5))
-	fused, inPlace := 0, 0
-	for n := range 150 {
-		rows := 3
-		var d device.Device = reference.New()
-		if n%3 > 0 {
-			d = c
+	r := rand.New(rand.NewSource(seed))
+	for n := range programs {
+		x := compared{text: write(r, n), on: c}
+		if n%nth == 0 {
+			x.on = reference.New()
 		}
-		if n%3 == 2 {
-			rows = 3001
-		}
-		text := maps(r, rows)
-		p, err := program.Parse(text)
-		require.NoError(t, err, "%s", text)
-		with, without := build(t, d, p), build(t, d, p, "fuse")
-		require.Equal(t, run(t, d, without), run(t, d, with), "%s", text)
-		require.Equal(t, run(t, d, build(t, d, p, "fuse", "tiles", "inplace")), run(t, d, with), "%s", text)
-		require.Equal(t, without.InPlace, with.InPlace, "%s", text)
-		if n%3 < 2 { // without tiles, whose values have no memory
-			require.LessOrEqual(t, bytesOf(with), bytesOf(without), "%s", text)
-		}
-		fused += len(groupsOf(with))
-		inPlace += with.InPlace
+		x.program, err = program.Parse(x.text)
+		require.NoError(t, err, "%s", x.text)
+		x.with, x.without = build(t, x.on, x.program), build(t, x.on, x.program, "fuse")
+		require.Equal(t, run(t, x.on, x.without), run(t, x.on, x.with), "%s", x.text)
+		check(n, x)
 	}
+}
+
+func TestFusionChangesNoBitOfRandomMaps(t *testing.T) {
+	fused, inPlace := 0, 0
+	randomPrograms(t, 5, 150, 3, func(r *rand.Rand, n int) string { return maps(r, []int{3, 3, 3001}[n%3]) },
+		func(n int, x compared) {
+			plain := build(t, x.on, x.program, "fuse", "tiles", "inplace")
+			require.Equal(t, run(t, x.on, plain), run(t, x.on, x.with), "%s", x.text)
+			require.Equal(t, x.without.InPlace, x.with.InPlace, "%s", x.text)
+			if n%3 < 2 {
+				x.requireNoMoreMemory(t)
+			}
+			fused += len(groupsOf(x.with))
+			inPlace += x.with.InPlace
+		})
 	assert.Greater(t, fused, 200)
 	assert.Greater(t, inPlace, 20)
 }
