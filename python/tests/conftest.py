@@ -45,16 +45,18 @@ def _freeze_imports() -> None:
         _frozen_modules = len(sys.modules)
 
 
-def _quicken_pytorch() -> None:
-    """Take from PyTorch what slows the oracle. Its threads spin, and two processes of tests share the cores. Its
-    ``manual_seed`` formats the stack for each kind of accelerator that is missing. A sample of its operator database
-    walks the stack in search of a ``unittest``, which takes 0.1 s.
+def _set_oracle_up() -> None:
+    """Take from PyTorch what slows the oracle, or depends on the machine. Its threads spin, and two processes of tests
+    share the cores. ``manual_seed`` formats the stack for each kind of accelerator that is missing. A sample of its
+    operator database walks the stack in search of a ``unittest``, which takes 0.1 s. With the package ``opt_einsum``
+    ``einsum`` multiplies in another order.
     """
     torch = sys.modules.get("torch")
     if torch is None:
         return
     torch.set_num_threads(1)
-    torch.manual_seed = torch.default_generator.manual_seed
+    torch.backends.opt_einsum.enabled = False
+    torch.manual_seed = lambda seed: torch.default_generator.manual_seed(int(seed))
     for module in ("common_utils", "opinfo.core"):
         if (internal := sys.modules.get(f"torch.testing._internal.{module}")) is not None:
             internal.extract_test_fn = lambda: None
@@ -62,7 +64,7 @@ def _quicken_pytorch() -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Freeze what the collection of the tests imported."""
-    _quicken_pytorch()
+    _set_oracle_up()
     _freeze_imports()
 
 
