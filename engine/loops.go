@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"slices"
-
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/ir"
@@ -143,12 +141,7 @@ func (e *Engine) loop(c *LoopCall, outs []Out) (int, *ir.Error) {
 	s := e.session
 	whole, back, end := s.LoopLevels(in, c.Carries)
 	defer end()
-	outside := s.Outside(f.c)
-	if slices.ContainsFunc(outside, s.IsDual) { // the trace recorded no history of values without one
-		panic(ir.Errorf(ir.ErrNotImplemented, "forward AD: the body of a loop reads a dual tensor from outside: make it a "+
-			"carry or an element of xs"))
-	}
-	whole = append(whole, outside...)
+	whole = append(whole, s.Outside(f.c)...)
 	l := op.Loop{ID: f.body.id, Carries: c.Carries, Xs: c.Xs, Length: c.Length, Reverse: c.Reverse, While: c.While}
 	e.loops.note(l, whole)
 	vals := prim.LoopOver(s, l, whole)

@@ -109,3 +109,36 @@ func TestAnElementOfABatchKeepsItsCarriesFromItsEndOn(t *testing.T) {
 		assert.Equal(t, []float32{16, 16, 30}, r.read(r.do("_vmap_out", outs[1], 0, level, 3)))
 	})
 }
+
+// A tangent from outside of a body reaches the results, and no value that the body detaches.
+func TestTangentsGoThroughALoopAndNotThroughDetachedValues(t *testing.T) {
+	r := newRig(t)
+	x, d, init := r.floats([]int64{}, 3), r.floats([]int64{}, 10), r.floats([]int64{}, 1)
+	r.forward(func(level int) {
+		w := r.do("_make_dual", x, d, level)
+		outs, err := r.loop(func(c []T) []T { return []T{r.do("mul", c[0], w), r.do("mul", r.do("detach", c[0]), w)} },
+			LoopCall{Length: 3}, []T{init}, nil, nil)
+		require.Nil(t, err)
+		assert.Equal(t, []float32{27}, r.read(outs[0]))
+		assert.Equal(t, []float32{270}, r.tangent(outs[0], level), "10 * 3 * 9")
+		assert.Equal(t, []float32{10, 30, 90}, r.tangent(outs[1], level), "of w alone")
+	})
+}
+
+// The gradient of a loop reads carries only where its body does: otherwise the loop need not run.
+func TestTheGradientOfALinearLoopReadsNoCarries(t *testing.T) {
+	r := newRig(t)
+	executed := func(name string) int64 {
+		x := r.grad(r.floats(nil, 1, 2))
+		outs, err := r.loop(func(c []T) []T { return []T{r.do(name, r.do("mul", c[0], 0.5))} }, LoopCall{Length: 4},
+			[]T{x}, nil, nil)
+		require.Nil(t, err)
+		loss := r.do("sum", outs[0])
+		require.Nil(t, r.backward(loss, 0))
+		r.drop(loss, outs[0])
+		before := r.stat("nodes_executed")
+		r.gradOf(x)
+		return r.stat("nodes_executed") - before
+	}
+	assert.Less(t, executed("neg"), executed("sin"))
+}

@@ -152,9 +152,17 @@ func (d *Dispatcher) LoopReason(l *op.Loop, dev ir.DeviceID) string {
 }
 
 // GradientBody implements op.BodyBuilder.
-func (d *Dispatcher) GradientBody(l *op.Loop, need, given []bool) int64 {
+func (d *Dispatcher) GradientBody(l *op.Loop, need, given []bool) (id int64, read []bool) {
 	return d.session.GradientBody(l, need, given)
 }
+
+// TangentBody implements op.BodyBuilder.
+func (d *Dispatcher) TangentBody(l *op.Loop, tangents []bool) (id int64, carries, ys []bool) {
+	return d.session.TangentBody(l, tangents)
+}
+
+// OnTape implements op.BodyBuilder.
+func (d *Dispatcher) OnTape(v op.Val) bool { return d.session.OnTape(v) }
 
 // BatchBody implements op.BodyBuilder.
 func (d *Dispatcher) BatchBody(l *op.Loop, batched []bool, sizes []int64) int64 {

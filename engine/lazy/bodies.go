@@ -14,6 +14,8 @@ import (
 // derivedBodies are the bodies of loops that were derived from other bodies, and bodies ready to be inlined.
 type derivedBodies struct {
 	ids      map[string]int64
+	tangents map[string]*tangentBody
+	needed   map[int64]neededBody
 	captured map[int64]*Captured
 }
 
@@ -199,7 +201,7 @@ func internBody(p *program.Program, args int) int64 {
 	return op.InternBody(p)
 }
 
-// bodyResults copies results that are no distinct whole values recorded since the mark.
+// bodyResults copies results that are no distinct whole values recorded since the mark, or count without tangents.
 func (s *Session) bodyResults(m Mark, args, results []op.Val) []op.Val {
 	out, seen := make([]op.Val, len(results)), map[uint32]bool{}
 	for _, a := range args {
@@ -207,7 +209,8 @@ func (s *Session) bodyResults(m Mark, args, results []op.Val) []op.Val {
 	}
 	for k, v := range results {
 		n := s.graph.Node(v.Value)
-		if seen[v.Value] || n.Seq <= m.seq || n.Op == ir.OpLeaf || v.Layout != ir.AvalOf(v.Aval).Layout.ID || v.Offset != 0 {
+		whole := v.Layout == ir.AvalOf(v.Aval).Layout.ID && v.Offset == 0
+		if v.Severed || seen[v.Value] || n.Seq <= m.seq || n.Op == ir.OpLeaf || !whole {
 			v = prim.Copy(s, v)
 		}
 		seen[v.Value] = true
@@ -221,6 +224,26 @@ func (s *Session) derive(key string, operands []ir.AvalID, f func(in []op.Val) [
 	if id, ok := s.derived.ids[key]; ok {
 		return id
 	}
+	var id int64
+	s.aside(operands, func(m Mark, in []op.Val) {
+		c, err := s.Capture(m, in, s.bodyResults(m, in, f(slices.Clone(in))))
+		if err != nil {
+			panic(err)
+		}
+		if len(c.bound) > 0 {
+			panic("BUG: a derived body reads a value from outside")
+		}
+		id = internBody(c.Program, c.args)
+	})
+	if s.derived.ids == nil {
+		s.derived.ids = map[string]int64{}
+	}
+	s.derived.ids[key] = id
+	return id
+}
+
+// aside calls f on placeholders with these abstract values, and undoes what it records.
+func (s *Session) aside(operands []ir.AvalID, f func(m Mark, in []op.Val)) {
 	m, modes, vmaps, bytes, packing := s.Mark(), s.Modes, s.vmaps, s.emitter.pendingBytes, s.tape.Packing
 	trace, from := s.trace, s.tape.From
 	defer func() {
@@ -228,7 +251,8 @@ func (s *Session) derive(key string, operands []ir.AvalID, f func(in []op.Val) [
 		s.Modes, s.vmaps, s.emitter.pendingBytes, s.tape.Packing = modes, vmaps, bytes, packing
 		s.trace, s.tape.From = trace, from
 	}()
-	s.vmaps.inRule, s.taping, s.tape.Packing, s.trace, s.tape.From = true, true, false, nil, autograd.Source{}
+	s.vmaps.inRule, s.taping, s.tape.Packing, s.trace, s.tape.From = true, true, false, &Trace{Mark: m}, autograd.Source{}
+	s.Inference, s.ceiling = false, 0
 	in := make([]op.Val, len(operands))
 	for i, id := range operands {
 		av := ir.AvalOf(id)
@@ -236,20 +260,7 @@ func (s *Session) derive(key string, operands []ir.AvalID, f func(in []op.Val) [
 			in[i] = s.leaf(in[i]) // a derived body is differentiated too
 		}
 	}
-	outs := f(slices.Clone(in))
-	c, err := s.Capture(m, in, s.bodyResults(m, in, outs))
-	if err != nil {
-		panic(err)
-	}
-	if len(c.bound) > 0 {
-		panic("BUG: a derived body reads a value from outside")
-	}
-	id := internBody(c.Program, c.args)
-	if s.derived.ids == nil {
-		s.derived.ids = map[string]int64{}
-	}
-	s.derived.ids[key] = id
-	return id
+	f(m, in)
 }
 
 // leaf puts v on the tape.
@@ -362,13 +373,27 @@ type gradientBody struct {
 }
 
 // GradientBody implements op.BodyBuilder.
-func (s *Session) GradientBody(l *op.Loop, need, given []bool) int64 {
+func (s *Session) GradientBody(l *op.Loop, need, given []bool) (id int64, read []bool) {
 	g := &gradientBody{s: s, l: l, need: need, given: given, ops: l.Body().Operands(), outs: l.Body().Outcomes(),
 		xs: l.Carries + l.Xs}
-	return s.derive(fmt.Sprint("gradient", l.ID, l.Carries, l.Xs, l.While, need, given), g.operands(), g.record)
+	id = s.derive(fmt.Sprint("gradient", l.ID, l.Carries, l.Xs, l.While, need, given), g.operands(), g.record)
+	if l.While {
+		return id, slices.Repeat([]bool{true}, len(op.BodyOf(id).Operands()))
+	}
+	return s.needed(id, g.carries())
 }
 
 func isFloat(id ir.AvalID) bool { return ir.AvalOf(id).DType.IsFloat() }
+
+// carries counts the carries of the derived body.
+func (g *gradientBody) carries() (n int) {
+	for i, id := range g.ops {
+		if i < g.l.Carries && isFloat(id) || i >= g.xs && g.need[i] {
+			n++
+		}
+	}
+	return n
+}
 
 // operands are the abstract values of the derived body's operands.
 func (g *gradientBody) operands() (list []ir.AvalID) {

@@ -105,6 +105,9 @@ func (s *Session) Capture(m Mark, args, results []op.Val) (c *Captured, err *ir.
 	k.findOwners()
 	stores := k.lastStores()
 	k.nodes(results, stores)
+	if n := len(k.p.Severed); n > 0 {
+		k.p.Severed = append(k.p.Severed, make([]bool, len(k.p.Edges)-n)...)
+	}
 	k.stores(stores)
 	for i := range results {
 		k.result(&results[i])
@@ -288,7 +291,11 @@ func (k *capture) node(id uint32) {
 	for j, e := range g.Edges(n) {
 		edge := program.Edge{Layout: e.Layout}
 		if e.Value != 0 {
-			edge.Value = k.ref(e.Value, k.readFrom(id, j))
+			from, severed := k.readFrom(id, j)
+			edge.Value = k.ref(e.Value, from)
+			if severed {
+				k.severed(len(p.Edges))
+			}
 		}
 		p.Edges, p.Offsets = append(p.Edges, edge), append(p.Offsets, e.Offset)
 	}
@@ -308,6 +315,12 @@ func (k *capture) node(id uint32) {
 		types = p.ScalarTypes(i)
 	}
 	k.c.types = append(k.c.types, types)
+}
+
+// severed notes that edge number e counts without its value's tangents.
+func (k *capture) severed(e int) {
+	k.p.Severed = append(k.p.Severed, make([]bool, e+1-len(k.p.Severed))...)
+	k.p.Severed[e] = true
 }
 
 // outputs returns the abstract values of all outputs of node i, held or not.

@@ -48,6 +48,9 @@ func (s *Session) NeedsGrad(v op.Val) bool {
 	return s.taped(v) || s.tangents.levels != nil && s.IsDual(v)
 }
 
+// OnTape implements op.BodyBuilder.
+func (s *Session) OnTape(v op.Val) bool { return s.taped(v) }
+
 // Emit implements op.Builder.
 func (s *Session) Emit(p op.PrimID, attr []int64, in ...op.Val) op.Val {
 	if op.OnComplex(p, attr, in) {

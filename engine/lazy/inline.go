@@ -202,6 +202,7 @@ func (k *inlining) emit(i int) {
 		}
 		at := int(x.Edge) + j
 		v := k.view(e.Value, e.Layout, p.Offsets[at], p.History != nil && p.History[at])
+		v.Severed = v.Severed || p.Severed != nil && p.Severed[at]
 		taped = taped || v.Tape != 0
 		k.in = append(k.in, v)
 	}
@@ -223,6 +224,9 @@ func (k *inlining) emit(i int) {
 	s.emitter.edges, s.emitter.scalars = edges, scalars
 	outs := s.Add(k.outs[:0], prm, x.Attr, k.c.avals[i], edges, scalars)
 	k.outs = outs
+	if s.trace != nil && p.Severed != nil {
+		s.NoteOperands(k.in, outs[0].Value)
+	}
 	if taped && s.taping && prm.VJP != nil {
 		s.RecordStep(prm, x.Attr, k.in, outs)
 	}

@@ -19,10 +19,12 @@ type suppliedSlot struct {
 	slot, place int
 }
 
-// readBases are the bases from which the operands of a node were read, 0 for none.
+// readBases are the bases from which the operands of a node were read, 0 for none, and which of the operands count
+// without their tangents.
 type readBases struct {
-	seq   uint64 // of the node
-	bases []uint32
+	seq     uint64 // of the node
+	bases   []uint32
+	severed []bool // nil: none
 }
 
 // IsTracing reports that a function is being captured.
@@ -36,7 +38,12 @@ func (s *Session) NoteOperands(in []op.Val, node uint32) {
 		if in[i].Kind == op.None {
 			continue
 		}
-		from.bases = append(from.bases, in[i].Base)
+		if from.bases = append(from.bases, in[i].Base); in[i].Severed && from.severed == nil {
+			from.severed = make([]bool, len(in))
+		}
+		if in[i].Severed {
+			from.severed[len(from.bases)-1] = true
+		}
 		if !in[i].IsScalar() {
 			continue
 		}
@@ -55,16 +62,17 @@ func (s *Session) NoteOperands(in []op.Val, node uint32) {
 	t.from[node] = from
 }
 
-// readFrom returns the base from which operand j of a node was read, 0 for none.
-func (k *capture) readFrom(node uint32, j int) uint32 {
+// readFrom returns the base from which operand j of a node was read, 0 for none, and whether the operand counts without
+// its tangents.
+func (k *capture) readFrom(node uint32, j int) (base uint32, severed bool) {
 	if k.s.trace == nil {
-		return 0
+		return 0, false
 	}
 	from, ok := k.s.trace.from[node]
 	if !ok || from.seq != k.s.graph.Node(node).Seq || j >= len(from.bases) {
-		return 0
+		return 0, false
 	}
-	return from.bases[j]
+	return from.bases[j], from.severed != nil && from.severed[j]
 }
 
 // Supplied counts the supplied numbers that the traced function has passed to primitives so far.

@@ -115,7 +115,8 @@ func (s *Session) load(base uint32) {
 // Wrap makes handles of results. A result with a base is an alias: a view, or an operand returned as it is. src holds
 // the operands' handles.
 func (s *Session) Wrap(v *op.Val, src []uint64) uint64 {
-	severed := v.Severed && s.hasTangents(v.Value)
+	// The values of a body have no tangents while it is traced, but may get some where it runs.
+	severed := v.Severed && (s.hasTangents(v.Value) || s.trace != nil && s.trace.body)
 	if v.Base != 0 {
 		hd := s.alias(v, src)
 		if severed {

@@ -147,7 +147,7 @@ func (s *Session) recordBatch(p *op.Prim, attr []int64, in []op.Val) *Emission {
 	switch {
 	case draw(p, attr):
 		outs = s.drawBatch(p, attr, in, specs, levels)
-	case s.vmaps.plain:
+	case s.plainSteps():
 		outs = s.applyRule(p, attr, in, specs, levels, p.Batch)
 	default:
 		s.taping = false
@@ -163,6 +163,9 @@ func (s *Session) recordBatch(p *op.Prim, attr []int64, in []op.Val) *Emission {
 	return k
 }
 
+// plainSteps reports that the tape gets the steps that batching rules record: a program is made of them.
+func (s *Session) plainSteps() bool { return s.vmaps.plain || s.trace != nil && s.trace.body }
+
 // applyRule returns the results of p for a batch over levels.
 func (s *Session) applyRule(p *op.Prim, attr []int64, in []op.Val, specs []op.OutSpec, levels []ir.HiddenDim,
 	rule op.Batch) []op.Val {
@@ -172,7 +175,7 @@ func (s *Session) applyRule(p *op.Prim, attr []int64, in []op.Val, specs []op.Ou
 	// Operands that are equal for all elements need no batch where a rule does less work for them. They leave the tape.
 	of := levels
 	in = slices.Clone(in) // the caller records the step of the operands as they are
-	if k := p.BatchKind; !draw(p, attr) && !s.vmaps.plain &&
+	if k := p.BatchKind; !draw(p, attr) && !s.plainSteps() &&
 		(k == op.BatchSplit || k == op.BatchFold || k == op.BatchIndex) {
 		for i := range in {
 			in[i] = s.equalOnce(in[i])

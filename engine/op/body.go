@@ -64,7 +64,15 @@ type BodyBuilder interface {
 	// Its carries are the cotangents of the float carries, and the gradients, added up, of the operands that all
 	// iterations read and that need one. It takes apart the loop's xs, the loop's carries before the iteration, and the
 	// cotangents that are given. Its stacked results are the cotangents of the xs that need one.
-	GradientBody(l *Loop, need, given []bool) int64
+	//
+	// Operands after the carries that nothing reads are left out: read says which are there.
+	GradientBody(l *Loop, need, given []bool) (id int64, read []bool)
+	// TangentBody is one iteration of l with tangents. tangents says which operands have one. Its carries, its xs and what
+	// all its iterations read are those of l, each group followed by the group's tangents; so are its results. It returns
+	// which carries and further results have a tangent.
+	TangentBody(l *Loop, tangents []bool) (id int64, carries, ys []bool)
+	// OnTape reports that an operation on v is recorded on the tape.
+	OnTape(v Val) bool
 	// BatchBody is the body of l for a batch: operands and results have the batch as their first dims, except for operands
 	// without it.
 	BatchBody(l *Loop, batched []bool, sizes []int64) int64

@@ -82,6 +82,36 @@ func (p *Program) Body() string {
 	return ""
 }
 
+// Reads says of each input whether a node reads it.
+func (p *Program) Reads() []bool {
+	read := make([]bool, len(p.Inputs))
+	for _, e := range p.Edges {
+		if e.Value.IsInput() {
+			read[e.Value.Index()] = true
+		}
+	}
+	return read
+}
+
+// Keeping is a body without the inputs that keep leaves out, which nothing reads.
+func (p *Program) Keeping(keep []bool) *Program {
+	q := p.Clone()
+	q.Inputs = q.Inputs[:0]
+	number := make([]int, len(keep))
+	for i, kept := range keep {
+		if number[i] = len(q.Inputs); kept {
+			q.Inputs = append(q.Inputs, p.Inputs[i])
+		}
+	}
+	for i := range q.Edges {
+		if v := &q.Edges[i].Value; v.IsInput() {
+			*v = InputRef(number[v.Index()])
+		}
+	}
+	q.Seal()
+	return q
+}
+
 // OnHost is p with all values on the CPU. Transfers become copies.
 func (p *Program) OnHost() *Program {
 	q := p.Clone()

@@ -340,6 +340,7 @@ func (s *scanner) operands(n *Node) (numbers []string) {
 	p := s.p
 	for !strings.HasPrefix(s.rest, ":") {
 		e, offset := Edge{}, int64(0)
+		severed := s.try("~")
 		taped := s.try("^")
 		if strings.HasPrefix(s.rest, "$") || strings.HasPrefix(s.rest, "%") {
 			e.Value, e.Layout, offset = s.operand()
@@ -356,12 +357,18 @@ func (s *scanner) operands(n *Node) (numbers []string) {
 		if taped && p.History == nil {
 			p.History = make([]bool, len(p.Edges))
 		}
+		if severed && p.Severed == nil {
+			p.Severed = make([]bool, len(p.Edges))
+		}
 		p.Edges, p.Offsets = append(p.Edges, e), append(p.Offsets, offset)
 		if n.Operands++; n.Operands == 0 {
 			s.fail("too many operands")
 		}
 		if p.History != nil {
 			p.History = append(p.History, taped)
+		}
+		if p.Severed != nil {
+			p.Severed = append(p.Severed, severed)
 		}
 	}
 	return numbers

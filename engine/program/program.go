@@ -132,7 +132,9 @@ type Program struct {
 	Offsets []int64
 	Scalars []uint64
 	// History marks the edges through which gradients flow; nil where nothing was on the tape.
-	History    []bool
+	History []bool
+	// Severed marks the edges whose values count without their tangents; nil where there are none.
+	Severed    []bool
 	SourceLocs []uint32 // by node: the source location that recorded it; may be empty
 	Hash       uint64   // see Seal
 }
@@ -141,7 +143,8 @@ type Program struct {
 func (p *Program) Reset() {
 	p.Nodes, p.Edges, p.Inputs, p.Stores = p.Nodes[:0], p.Edges[:0], p.Inputs[:0], p.Stores[:0]
 	p.Results, p.Draws, p.Drawn = p.Results[:0], p.Draws[:0], 0
-	p.Offsets, p.Scalars, p.History, p.SourceLocs = p.Offsets[:0], p.Scalars[:0], nil, p.SourceLocs[:0]
+	p.Offsets, p.Scalars, p.SourceLocs = p.Offsets[:0], p.Scalars[:0], p.SourceLocs[:0]
+	p.History, p.Severed = nil, nil
 	p.Hash = 0
 }
 
@@ -150,7 +153,7 @@ func (p *Program) Clone() *Program {
 	return &Program{Nodes: slices.Clone(p.Nodes), Edges: slices.Clone(p.Edges), Inputs: slices.Clone(p.Inputs),
 		Stores: slices.Clone(p.Stores), Results: slices.Clone(p.Results), Draws: slices.Clone(p.Draws), Drawn: p.Drawn,
 		Offsets: slices.Clone(p.Offsets), Scalars: slices.Clone(p.Scalars), History: slices.Clone(p.History),
-		SourceLocs: slices.Clone(p.SourceLocs), Hash: p.Hash}
+		Severed: slices.Clone(p.Severed), SourceLocs: slices.Clone(p.SourceLocs), Hash: p.Hash}
 }
 
 // OperandsOf returns the operands of node i.

@@ -148,6 +148,9 @@ func (w *printer) node(i int) {
 			sc++
 			continue
 		}
+		if p.Severed != nil && p.Severed[int(n.Edge)+j] {
+			w.WriteByte('~')
+		}
 		if p.History != nil && p.History[int(n.Edge)+j] {
 			w.WriteByte('^')
 		}

@@ -23,7 +23,7 @@ func setJVPRules() {
 		op.SetJVP(id, op.JVPProduct, productJVP)
 	}
 	for id, rule := range map[op.PrimID]op.JVP{pMatmul: matmulJVP, pSoftmax: softmaxJVP, pSoftmaxGrad: softmaxGradJVP,
-		pLayerNorm: layerNormJVP, pVar: varJVP, pSumSquares: sumSquaresJVP, pScan: scanJVP, pSort: sortJVP,
+		pLayerNorm: layerNormJVP, pVar: varJVP, pSumSquares: sumSquaresJVP, pScan: scanJVP, pSort: sortJVP, pLoop: loopJVP,
 		pExtremumDim: extremumDimJVP} {
 		op.SetJVP(id, op.JVPRule, rule)
 	}

@@ -114,7 +114,7 @@ func LoopOver(b op.Builder, l op.Loop, in []op.Val) []op.Val {
 		bytes += ir.AvalOf(id).Bytes()
 	}
 	results := len(body.Outcomes())
-	if !slices.ContainsFunc(in, b.NeedsGrad) || l.While || bytes*l.Length <= keepBytes || l.Length < 4 {
+	if !slices.ContainsFunc(in, b.(op.BodyBuilder).OnTape) || l.While || bytes*l.Length <= keepBytes || l.Length < 4 {
 		return drawnLoop(b, l, in)[:results]
 	}
 	return segmented(b, l, in)[:results]
@@ -155,7 +155,7 @@ func drawnLoop(b op.Builder, l op.Loop, in []op.Val) []op.Val {
 
 // recordLoop records one node.
 func recordLoop(b op.Builder, l op.Loop, in []op.Val) []op.Val {
-	l.Keep = slices.ContainsFunc(in, b.NeedsGrad) && !l.While
+	l.Keep = slices.ContainsFunc(in, b.(op.BodyBuilder).OnTape) && !l.While
 	return emitLoop(b, l, in)
 }
 
@@ -315,10 +315,10 @@ func loopVJP(c *op.VJPCall) []op.Val {
 			in = append(in, ZerosLike(c.B, c.In[i]))
 		}
 	}
-	back := op.Loop{ID: c.B.(op.BodyBuilder).GradientBody(l, c.Need[:len(avals)], given), Carries: len(in),
-		Length: l.Length, Reverse: !l.Reverse, While: l.While}
+	id, read := c.B.(op.BodyBuilder).GradientBody(l, c.Need[:len(avals)], given)
+	back := op.Loop{ID: id, Carries: len(in), Length: l.Length, Reverse: !l.Reverse, While: l.While}
 	if l.While { // one iteration, or none: nothing is stacked
-		xs = c.In[:l.Carries]
+		in = slices.Concat(in, c.In)
 	} else {
 		xs = append(xs, c.In[l.Carries:l.Carries+l.Xs]...)
 		xs = append(xs, out[results:results+l.Carries]...)
@@ -327,15 +327,82 @@ func loopVJP(c *op.VJPCall) []op.Val {
 				xs = append(xs, c.Cot[l.Carries+k])
 			}
 		}
+		read = read[len(in):]
+		rest := read[len(xs):]
+		xs = readOnly(xs, read)
 		back.Xs = len(xs)
+		in = slices.Concat(in, xs, readOnly(c.In[l.Carries+l.Xs:], rest))
 	}
-	in = slices.Concat(in, xs, c.In[l.Carries+l.Xs:])
 	for i := range in {
 		if in[i].IsTensor() {
 			in[i] = Contiguous(c.B, in[i])
 		}
 	}
 	return loopCotangents(c, l, avals, recordLoop(c.B, back, in))
+}
+
+// readOnly returns the values that are read, and those beyond the list.
+func readOnly(vals []op.Val, read []bool) (list []op.Val) {
+	for i, v := range vals {
+		if i >= len(read) || read[i] {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// loopJVP is the rule of loop in forward mode: one loop computes values and tangents together. Where nothing else uses
+// the values of the loop without tangents, this one's take their place.
+func loopJVP(c *op.JVPCall) []op.Val {
+	l, bb := op.LoopOf(c.Attr), c.B.(op.BodyBuilder)
+	avals, results := l.Body().Operands(), len(l.Body().Outcomes())
+	has := make([]bool, len(avals))
+	for i := range avals {
+		has[i] = c.Tan[i].IsTensor() && ir.AvalOf(avals[i]).DType.IsFloat()
+	}
+	id, carries, ys := bb.TangentBody(l, has)
+	copy(has, carries)
+	joint := *l
+	joint.ID = id
+	var in []op.Val
+	group := func(from, to int) int {
+		in = append(in, c.In[from:to]...)
+		for i := from; i < to; i++ {
+			switch t := c.Tan[i]; {
+			case has[i] && t.IsTensor():
+				in = append(in, Contiguous(c.B, t))
+			case has[i]:
+				in = append(in, ZerosLike(c.B, c.In[i]))
+			}
+		}
+		return len(in)
+	}
+	joint.Carries = group(0, l.Carries)
+	joint.Xs = group(l.Carries, l.Carries+l.Xs) - joint.Carries
+	group(l.Carries+l.Xs, len(avals))
+	in = append(in, c.In[len(avals):]...)
+	joint.Keep = l.Keep || slices.ContainsFunc(in, bb.OnTape) && !l.While
+	got := emitLoop(c.B, joint, in)
+	tangents := make([]op.Val, len(c.Out))
+	alone := !l.Keep && !slices.ContainsFunc(c.Out, func(v op.Val) bool { return v.Tape != 0 })
+	take := func(at, n int, has []bool) {
+		first := got
+		got = got[n:]
+		for k := range n {
+			if alone && first[k].L().Hidden == nil {
+				c.Out[at+k] = first[k]
+			}
+			if has[k] {
+				tangents[at+k], got = got[0], got[1:]
+			}
+		}
+	}
+	take(0, l.Carries, carries)
+	take(l.Carries, results-l.Carries, ys)
+	if l.Keep {
+		take(results, l.Carries, carries)
+	}
+	return tangents
 }
 
 // loopCotangents sorts the results of a loop's gradient by operand.

@@ -1,0 +1,146 @@
+"""Forward mode of loops, beside PyTorch's of the same loops in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import torchlette.torch as facade
+from torchlette import lax
+
+SCAN = Callable[..., Any]
+
+
+def unrolled(f: Any, init: Any, xs: Any, reverse: bool = False) -> Any:
+    """``lax.scan`` under PyTorch."""
+    ys = []
+    for x in reversed(xs.unbind()) if reverse else xs.unbind():
+        init, y = f(init, x)
+        ys.append(y)
+    return init, torch.stack(ys[::-1] if reverse else ys)
+
+
+def recurrent(mod: Any, scan: SCAN, w: Any, h: Any, xs: Any, reverse: bool = False) -> Any:
+    """A recurrence whose weight comes from outside of the body."""
+    last, ys = scan(lambda c, x: (mod.tanh(c @ w + x), (c * x).sum()), h, xs, reverse=reverse)
+    return last * ys.sum()
+
+
+def double(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, dtype=torch.float64) * 0.5
+
+
+def same(got: Any, want: Any) -> None:
+    torch.testing.assert_close(torch.tensor(got.tolist(), dtype=torch.float64), want.detach())
+
+
+def both(program: Callable[[Any, SCAN, list[Any]], list[Any]], data: list[torch.Tensor]) -> None:
+    """Compare the results of a program under both libraries."""
+    want = program(torch, unrolled, data)
+    got = program(facade, lax.scan, [facade.tensor(d.tolist(), dtype=facade.float64) for d in data])
+    assert len(got) == len(want)
+    for a, b in zip(got, want, strict=True):
+        same(a, b)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_tangents_of_carries_xs_and_values_from_outside(reverse: bool) -> None:
+    """Each alone and all together, also nested, mapped, and with reverse mode on either side."""
+
+    def program(mod: Any, scan: SCAN, data: list[Any]) -> list[Any]:
+        func, (w, h, xs, tw, th, tx) = mod.func, data
+        f = lambda w, h, xs: recurrent(mod, scan, w, h, xs, reverse)  # noqa: E731
+        tangent = lambda h: func.jvp(lambda w: f(w, h, xs), (w,), (tw,))[1]  # noqa: E731
+        return [
+            *func.jvp(f, (w, h, xs), (tw, th, tx)),
+            *func.jvp(lambda w: f(w, h, xs), (w,), (tw,)),
+            *func.jvp(lambda xs: f(w, h, xs), (xs,), (tx,)),
+            *func.jvp(tangent, (h,), (th,)),
+            func.jacfwd(f)(w, h, xs),
+            func.hessian(lambda h: f(w, h, xs).sum())(h),
+            func.jacrev(tangent)(h),
+            func.jacfwd(func.jacfwd(f, 1), 1)(w, h, xs),
+            func.vmap(tangent)(mod.stack([h, th])),
+            func.linearize(lambda w: f(w, h, xs), w)[1](tw),
+        ]
+
+    both(program, [double(3, 3), double(3), double(4, 3), double(3, 3), double(3), double(4, 3)])
+
+
+def test_tangents_without_gradients_and_of_detached_values() -> None:
+    """``no_grad`` stops gradients, not tangents; ``detach`` stops both, in a body and in bodies that come from it."""
+
+    def program(mod: Any, scan: SCAN, data: list[Any]) -> list[Any]:
+        func, (w, h, xs) = mod.func, data
+
+        def f(h: Any) -> Any:
+            step = lambda c, x: (c.detach() * x + (c * w).sin(), c)  # noqa: E731
+            last, ys = scan(step, h, xs)
+            return last + ys[1].detach() * ys[2]
+
+        def g(h: Any) -> Any:
+            return scan(lambda c, x: ((c * c * x).detach(), c * x), h, xs)[1].sum(0)
+
+        with mod.no_grad():
+            plain = func.jvp(f, (h,), (w,))[1]
+        return [plain, func.jvp(f, (h,), (w,))[1], func.jvp(g, (h,), (w,))[1],
+                func.jvp(func.grad(lambda h: f(h).sum()), (h,), (w,))[1]]  # fmt: skip
+
+    both(program, [double(3), double(3), double(4, 3)])
+
+
+def test_dual_levels_around_a_loop() -> None:
+    """``forward_ad`` reads a dual tensor from outside, and gives the tangents of stacked results."""
+    w, t, h, xs = double(3), double(3), double(3), double(4, 3)
+
+    def program(mod: Any, scan: SCAN, data: list[Any]) -> list[Any]:
+        ad, (w, t, h, xs) = mod.autograd.forward_ad, data
+        with ad.dual_level():
+            dual = ad.make_dual(w, t)
+            last, ys = scan(lambda c, x: (mod.sin(c * dual) + x, c), h, xs)
+            return [*ad.unpack_dual(last), *ad.unpack_dual(ys)]
+
+    both(program, [w, t, h, xs])
+
+
+def test_tangents_of_loops_that_a_condition_ends() -> None:
+    """As in JAX, forward mode goes through ``while_loop``, and through ``fori_loop`` with tensors as bounds."""
+    x = facade.tensor([1.1, 1.3], dtype=facade.float64)
+    k = facade.tensor(1.5, dtype=facade.float64)
+
+    def grown(x: Any, k: Any) -> Any:
+        return lax.while_loop(lambda c: c.sum() < 20, lambda c: c * 1.5 + c.cos().exp() * k, x)
+
+    def python(x: Any, k: Any) -> Any:
+        while x.sum() < 20:
+            x = x * 1.5 + x.cos().exp() * k
+        return x
+
+    p, q = torch.tensor(x.tolist(), dtype=torch.float64), torch.tensor(1.5, dtype=torch.float64)
+    one, ones = torch.ones_like(q), torch.ones_like(p)
+    for a, b in zip(
+        facade.func.jvp(grown, (x, k), (facade.ones_like(x), facade.ones_like(k))),
+        torch.func.jvp(python, (p, q), (ones, one)),
+        strict=True,
+    ):
+        same(a, b)
+    columns = [torch.func.jvp(lambda p: python(p, q), (p,), (e,))[1] for e in torch.eye(2, dtype=torch.float64)]
+    same(facade.func.jacfwd(grown)(x, k), torch.stack(columns, 1))
+    power = lambda v: lax.fori_loop(facade.tensor(0), facade.tensor(4), lambda i, c: c * v, v)  # noqa: E731
+    same(facade.func.jvp(power, (k,), (facade.ones_like(k),))[1], 5 * q**4)
+    rows = facade.func.vmap(lambda k: facade.func.jvp(lambda k: grown(x, k), (k,), (k,))[1])(facade.stack([k, k * 2]))
+    for row, scale in zip(rows, (1, 2), strict=True):
+        same(row, torch.func.jvp(lambda k: python(p, k), (q * scale,), (q * scale,))[1])
+
+
+def test_one_loop_computes_values_and_tangents() -> None:
+    """The loop of values alone is in no program that has this one."""
+
+    def last(v: Any) -> Any:
+        return lax.scan(lambda c, _: ((c[0] * 0.5, c[1] * v, c[2] + c[1]), None), (v * 0, v, v * 0), length=3)[0][2]
+
+    text = facade.func.make_program(lambda v: facade.func.jvp(last, (v,), (v,)))(facade.ones(2))
+    assert text.count(" = loop{") == 1, text
