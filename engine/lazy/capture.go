@@ -67,6 +67,9 @@ type capture struct {
 	// By graph value: the bases that had this version at the mark. After a copy two tensors have one version.
 	owners map[uint32][]uint32
 	stays  map[uint32]program.Ref // by base: its input
+	// twins are further inputs for a value from outside that is read with several histories, by input and history.
+	twins  map[[2]uint32]program.Ref
+	leaves []uint32 // by argument: its history
 	// within, of a capture of tangents, has the nodes that depend on the arguments; nil for other captures.
 	within map[uint32]bool
 }
@@ -192,6 +195,7 @@ func (k *capture) argument(v *op.Val) {
 	ref := program.InputRef(len(k.p.Inputs))
 	k.p.Inputs = append(k.p.Inputs, program.Input{Aval: v.Aval, Role: program.Argument})
 	k.refs[v.Value], k.c.tracked = ref, append(k.c.tracked, v.Tape != 0)
+	k.leaves = append(k.leaves, v.Tape)
 	if v.Base != 0 {
 		k.stays[v.Base] = ref
 	}
@@ -437,13 +441,13 @@ func (k *capture) histories(results []op.Val, stores []*Effect) {
 	k.p.History = make([]bool, len(k.p.Edges))
 	seen := map[uint32]bool{}
 	for i := range results {
-		k.history(k.p.Results[i].Value, results[i].Tape, seen)
+		k.history(k.p.Results[i].Value, results[i].Tape, -1, seen)
 	}
 	for i, e := range stores {
 		k.s.EachHandle(func(_ uint64, h *Handle) {
 			if h.Base == e.Base {
 				k.written(k.s.tapeOf(h))
-				k.history(k.p.Stores[i].Value, k.s.tapeOf(h), seen)
+				k.history(k.p.Stores[i].Value, k.s.tapeOf(h), -1, seen)
 			}
 		})
 	}
@@ -491,52 +495,4 @@ func (k *capture) point(n *autograd.Node) bool {
 		return false
 	}
 	return true
-}
-
-// history walks the tape from the edge of a value.
-func (k *capture) history(r program.Ref, edge uint32, seen map[uint32]bool) {
-	for edge != 0 {
-		n := k.s.tape.Node(edge)
-		k.hooked(n)
-		if n.Kind != autograd.KindView || r.IsInput() && k.point(n) {
-			break
-		}
-		edge = n.In[0].Val.Tape
-	}
-	if edge == 0 || r == 0 {
-		return
-	}
-	if r.IsInput() {
-		if i := r.Index() - k.c.args; i >= 0 && k.c.bound[i].tape == 0 {
-			k.s.tape.Retain(edge)
-			k.c.bound[i].tape = edge
-		}
-		return
-	}
-	i := r.Index()
-	if x := &k.p.Nodes[i]; !x.IsPrim() {
-		i = k.p.OperandsOf(i)[0].Value.Index()
-	}
-	n := k.s.tape.Node(edge)
-	if n.Kind == autograd.KindLeaf && k.s.trace != nil && !k.inBody() && n.Seq > k.m.step {
-		panic(ir.Errorf(ir.ErrNotImplemented, "the captured function returns a leaf that it made, or what depends on one"))
-	}
-	if n.Kind == autograd.KindLeaf || seen[edge>>autograd.EdgeBits] {
-		return
-	}
-	if uint16(n.Prim) != k.p.Nodes[i].Op {
-		panic(ir.Errorf(ir.ErrInternal, "BUG: capture: %s has the history of another primitive", k.p.Prim(i).Name))
-	}
-	seen[edge>>autograd.EdgeBits] = true
-	operands, j := k.p.OperandsOf(i), 0
-	for _, in := range n.In {
-		if in.Val.Kind == op.None {
-			continue
-		}
-		if in.Val.Tape != 0 && j < len(operands) {
-			k.p.History[int(k.p.Nodes[i].Edge)+j] = true
-			k.history(operands[j].Value, in.Val.Tape, seen)
-		}
-		j++
-	}
 }

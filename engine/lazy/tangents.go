@@ -93,6 +93,15 @@ func (s *Session) below(level uint32) (end func()) {
 	return func() { s.ceiling = old }
 }
 
+// floor is the last level that does not count, because a loop's body is recorded within it: the body is that of the
+// values alone, and the loop has the tangents.
+func (s *Session) floor() uint32 {
+	if s.trace == nil {
+		return 0
+	}
+	return s.trace.floor
+}
+
 // topLevel returns the highest level that counts at which v has a tangent, nil for none.
 func (s *Session) topLevel(v *op.Val) *tangentLevel {
 	if !v.IsTensor() || v.Severed || s.Inference {
@@ -100,7 +109,7 @@ func (s *Session) topLevel(v *op.Val) *tangentLevel {
 	}
 	for i := len(s.tangents.levels) - 1; i >= 0; i-- {
 		l := &s.tangents.levels[i]
-		if s.ceiling != 0 && l.id >= s.ceiling {
+		if s.ceiling != 0 && l.id >= s.ceiling || l.id <= s.floor() {
 			continue
 		}
 		if _, ok := l.of[v.Value]; ok {
@@ -194,6 +203,10 @@ func (s *Session) attach(l *tangentLevel, v *op.Val, t op.Val, since uint64) {
 
 // level returns an open level, and panics for others.
 func (s *Session) level(level int64) *tangentLevel {
+	if level > 0 && uint32(level) <= s.floor() {
+		panic(ir.Errorf(ir.ErrNotImplemented, "forward AD: the body of a loop makes or reads a tangent at a level around the "+
+			"loop: do that outside of the body, and make the tangent a carry"))
+	}
 	for i := range s.tangents.levels {
 		if l := &s.tangents.levels[i]; int64(l.id) == level {
 			return l
@@ -255,6 +268,9 @@ func (s *Session) Settled(v op.Val, levels []ir.HiddenDim) op.Val {
 		if s.ceiling != 0 && l.id >= s.ceiling {
 			break
 		}
+		if l.id <= s.floor() {
+			continue
+		}
 		for _, h := range l.of[v.Value].extra {
 			if hasLevel(levels, h) {
 				apart = union(apart, []ir.HiddenDim{h})
@@ -264,6 +280,8 @@ func (s *Session) Settled(v op.Val, levels []ir.HiddenDim) op.Val {
 	if apart == nil {
 		return v
 	}
+	defer func(old bool) { s.vmaps.inRule = old }(s.vmaps.inRule)
+	s.vmaps.inRule = false // also where a rule, or a loop, records whole values: v has hidden dims
 	return prim.Copy(s, s.withLevels(v, apart))
 }
 

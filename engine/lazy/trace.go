@@ -18,6 +18,7 @@ type Trace struct {
 	outer  *Trace         // the one that it interrupts: a loop's body is traced in a function that is captured
 	levels []ir.HiddenDim // of vmap, of a loop's body: the placeholders are whole batches
 	body   bool           // of a loop
+	floor  uint32         // of a loop's body: the levels of forward mode up to this number are around the loop
 	operandNotes
 }
 
@@ -39,8 +40,11 @@ type CapturedGrad struct {
 // BeginTrace starts a trace. Each argument has a placeholder with its dtype, device, shape and need of a gradient.
 func (s *Session) BeginTrace(args []op.Val, body bool) (*Trace, *ir.Error) {
 	t := &Trace{Mark: s.Mark(), outer: s.trace, body: body}
-	if body {
-		t.levels = s.levels()
+	switch {
+	case body:
+		t.levels, t.floor = s.levels(), s.tangents.opened
+	case t.outer != nil:
+		t.floor = t.outer.floor
 	}
 	s.TidyBegin()
 	s.trace = t

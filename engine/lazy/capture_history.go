@@ -1,0 +1,109 @@
+package lazy
+
+import (
+	"github.com/torchlette/torchlette/engine/autograd"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/program"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// history walks the tape from the edge of a value, which is that of r. It reports whether gradients that reach the value
+// go on. at is the number of the operand that reads r, -1 for none.
+func (k *capture) history(r program.Ref, edge uint32, at int, seen map[uint32]bool) bool {
+	for edge != 0 {
+		n := k.s.tape.Node(edge)
+		k.hooked(n)
+		if n.Kind != autograd.KindView || r.IsInput() && k.point(n) {
+			break
+		}
+		edge = n.In[0].Val.Tape
+	}
+	if edge == 0 || r == 0 {
+		return false
+	}
+	n := k.s.tape.Node(edge)
+	if k.inBody() && n.Kind == autograd.KindLeaf && n.Seq > k.m.step && !k.argumentLeaf(r, edge) {
+		return false // the point of a transform in the body, whose value may have a history that ends there
+	}
+	if r.IsInput() {
+		k.inputHistory(r, edge, at)
+		return true
+	}
+	i := r.Index()
+	if x := &k.p.Nodes[i]; !x.IsPrim() {
+		i = k.p.OperandsOf(i)[0].Value.Index()
+	}
+	if n.Kind == autograd.KindLeaf && k.s.trace != nil && !k.inBody() && n.Seq > k.m.step {
+		panic(ir.Errorf(ir.ErrNotImplemented, "the captured function returns a leaf that it made, or what depends on one"))
+	}
+	if n.Kind == autograd.KindLeaf || seen[edge>>autograd.EdgeBits] {
+		return true
+	}
+	if uint16(n.Prim) != k.p.Nodes[i].Op {
+		panic(ir.Errorf(ir.ErrInternal, "BUG: capture: %s has the history of another primitive", k.p.Prim(i).Name))
+	}
+	seen[edge>>autograd.EdgeBits] = true
+	operands, j := k.p.OperandsOf(i), 0
+	for _, in := range n.In {
+		if in.Val.Kind == op.None {
+			continue
+		}
+		if in.Val.Tape != 0 && j < len(operands) {
+			e := int(k.p.Nodes[i].Edge) + j
+			k.p.History[e] = k.history(operands[j].Value, in.Val.Tape, e, seen)
+		}
+		j++
+	}
+	return true
+}
+
+// argumentLeaf reports that r is an argument and edge its history.
+func (k *capture) argumentLeaf(r program.Ref, edge uint32) bool {
+	return r.IsInput() && r.Index() < len(k.leaves) && k.leaves[r.Index()]>>autograd.EdgeBits == edge>>autograd.EdgeBits
+}
+
+// inputHistory notes the history of a value from outside that operand number at reads. Transforms around a loop may give
+// one value several histories, such as the points of func.grad within func.grad. The body then has an input for each.
+func (k *capture) inputHistory(r program.Ref, edge uint32, at int) {
+	i := r.Index() - k.c.args
+	if i < 0 || k.c.bound[i].tape == edge {
+		return
+	}
+	if k.c.bound[i].tape == 0 {
+		k.s.tape.Retain(edge)
+		k.c.bound[i].tape = edge
+		return
+	}
+	if !k.inBody() || at < 0 {
+		return
+	}
+	twin, ok := k.twins[[2]uint32{uint32(i), edge}]
+	if !ok {
+		twin = k.twin(i, edge)
+	}
+	k.p.Edges[at].Value = twin
+}
+
+// twin adds another input for the value behind bound number i, with the history at edge.
+func (k *capture) twin(i int, edge uint32) program.Ref {
+	b := k.c.bound[i]
+	switch {
+	case b.handle != 0:
+		h, err := k.s.Handle(b.handle)
+		if err != nil {
+			panic(err)
+		}
+		b = k.state(h.Base)
+	case b.gradOf == 0:
+		k.s.graph.Retain(b.value)
+	}
+	b.tape = edge
+	k.s.tape.Retain(edge)
+	r := program.InputRef(len(k.p.Inputs))
+	k.p.Inputs, k.c.bound = append(k.p.Inputs, k.p.Inputs[k.c.args+i]), append(k.c.bound, b)
+	if k.twins == nil {
+		k.twins = map[[2]uint32]program.Ref{}
+	}
+	k.twins[[2]uint32{uint32(i), edge}] = r
+	return r
+}
