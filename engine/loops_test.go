@@ -142,3 +142,48 @@ func TestTheGradientOfALinearLoopReadsNoCarries(t *testing.T) {
 	}
 	assert.Less(t, executed("neg"), executed("sin"))
 }
+
+// A body reads one value with two histories, and makes a leaf with the same elements. Each history gets its own gradient.
+func TestABodyKeepsTheHistoriesOfOneValueApart(t *testing.T) {
+	r := newRig(t)
+	x := r.floats([]int64{}, 3)
+	a, b := r.grad(r.do("detach", x)), r.grad(r.do("detach", x))
+	outs, err := r.loop(func(c []T) []T {
+		inner := r.grad(r.do("detach", x))
+		return []T{r.do("add", c[0], r.do("mul", r.do("mul", r.do("mul", a, a), b), inner))}
+	}, LoopCall{Length: 2}, []T{r.floats([]int64{}, 0)}, nil, nil)
+	require.Nil(t, err)
+	require.Nil(t, r.backward(outs[0], 0))
+	assert.Equal(t, []float32{2 * 54}, r.gradOf(a), "2 a b")
+	assert.Equal(t, []float32{2 * 27}, r.gradOf(b), "a a")
+}
+
+// A detached value gets no gradient through a leaf that the body makes of it.
+func TestALeafInABodyEndsTheHistoryOfItsValue(t *testing.T) {
+	r := newRig(t)
+	a := r.grad(r.floats([]int64{}, 3))
+	outs, err := r.loop(func(c []T) []T {
+		leaf := r.grad(r.do("detach", a))
+		return []T{r.do("add", c[0], r.do("mul", a, leaf))}
+	}, LoopCall{Length: 2}, []T{r.floats([]int64{}, 0)}, nil, nil)
+	require.Nil(t, err)
+	require.Nil(t, r.backward(outs[0], 0))
+	assert.Equal(t, []float32{6}, r.gradOf(a))
+}
+
+// A body is that of the values alone: the tangents of levels around the loop are not there.
+func TestABodyHasNoTangentsOfTheLevelsAroundIt(t *testing.T) {
+	r := newRig(t)
+	x := r.floats([]int64{}, 3)
+	r.forward(func(level int) {
+		w := r.do("_make_dual", x, x, level)
+		outs, err := r.loop(func(c []T) []T {
+			_, err := r.call(ModeFunctional, "_tangent", w, level)
+			require.NotNil(t, err)
+			assert.Equal(t, ir.ErrNotImplemented, err.Code)
+			return []T{r.do("mul", c[0], w)}
+		}, LoopCall{Length: 2}, []T{x}, nil, nil)
+		require.Nil(t, err)
+		assert.Equal(t, []float32{54}, r.tangent(outs[0], level), "of x w w")
+	})
+}

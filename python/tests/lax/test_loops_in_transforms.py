@@ -1,0 +1,170 @@
+"""Loops whose bodies read tensors that transforms around them, or in them, differentiate by; beside PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import torchlette
+import torchlette.torch as facade
+from torchlette import lax
+
+POINT, CAPTURED = [0.3, -0.7, 1.1], [0.9, 0.4, -0.2]
+
+
+def scan(mod: Any, f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any) -> Any:
+    """Return the last carry of a loop, which is one in Python under PyTorch."""
+    if mod is facade:
+        return lax.scan(f, init, xs)[0]
+    for x in xs.unbind():
+        init = f(init, x)[0]
+    return init
+
+
+def branch(mod: Any, p: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+    """``lax.cond``, and under PyTorch its meaning for a predicate of one element."""
+    return lax.cond(p, yes, no) if mod is facade else mod.where(p, yes(), no())
+
+
+def until(mod: Any, f: Callable[[Any], Any], x: Any) -> Any:
+    """Apply f three times, in a loop that a condition ends."""
+    if mod is facade:
+        return lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, f(c[1])), (mod.tensor(0), x))[1]
+    for _ in range(3):
+        x = f(x)
+    return x
+
+
+def both(program: Callable[[Any, Any, Any], list[Any]]) -> None:
+    """Compare the results of a program of two vectors under both libraries."""
+    found = []
+    for mod in (facade, torch):
+        x, y = (mod.tensor(v, dtype=mod.float64) for v in (POINT, CAPTURED))
+        found.append([torch.tensor(v.tolist(), dtype=torch.float64) for v in program(mod, x, y)])
+    torch.testing.assert_close(found[0], found[1])
+
+
+def test_a_tensor_that_is_the_point_of_two_transforms_around_a_loop() -> None:
+    """The body reads one value by two names; each has a gradient of its own."""
+
+    def program(mod: Any, x: Any, y: Any) -> list[Any]:
+        grad = mod.func.grad
+
+        def outer(a: Any) -> Any:
+            def inner(b: Any) -> Any:
+                return scan(mod, lambda c, u: ((c * a * b + b.sin() * u), None), y, mod.stack([y, y])).sum()
+
+            return (grad(inner)(a) * grad(inner)(x)).sum()
+
+        return [grad(outer)(x), mod.func.jvp(outer, (x,), (y,))[1], mod.func.jacfwd(grad(outer))(x)]
+
+    both(program)
+
+
+def test_a_transform_in_a_body_at_the_value_of_a_point_around_it() -> None:
+    """Gradients by the outer point do not flow to the point in the body, which is a constant or a detached value."""
+
+    def program(mod: Any, x: Any, y: Any) -> list[Any]:
+        grad = mod.func.grad
+
+        def of_constant(a: Any) -> Any:
+            step = lambda c, u: (c * u + grad(lambda b: (b.sin() * a).tanh().sum())(x), None)  # noqa: E731
+            return scan(mod, step, y, mod.stack([y, y])).sum()
+
+        def of_detached(a: Any) -> Any:
+            def step(c: Any, u: Any) -> Any:
+                return c * u + grad(lambda b: (b * b * a).sum())((c * 2).detach()), None
+
+            return scan(mod, step, a, mod.stack([y, y])).sum()
+
+        return [grad(of_constant)(x), grad(of_detached)(x)]
+
+    both(program)
+
+
+def test_directions_through_branches_and_loops() -> None:
+    """The tangents of what a body reads have a batch that its values lack."""
+
+    def program(mod: Any, x: Any, y: Any) -> list[Any]:
+        func = mod.func
+
+        def chosen(v: Any) -> Any:
+            return branch(mod, v.sum() > y[0], lambda: v * y, lambda: mod.sin(v)) * v
+
+        def looped(v: Any) -> Any:
+            return scan(mod, lambda c, u: (c.sin() * v + u * y, None), v, mod.stack([v, y]))
+
+        def several(v: Any) -> Any:
+            return until(mod, lambda c: c.cos() * v + y, v)
+
+        def along(f: Callable[[Any], Any]) -> Any:
+            return func.vmap(lambda t: func.jvp(f, (x,), (t,))[1])(mod.stack([x, y]))
+
+        return [
+            *(func.jacfwd(f)(x) for f in (chosen, looped, several)),
+            *(along(f) for f in (chosen, looped, several)),
+            *(func.hessian(lambda v, f=f: f(v).sum())(x) for f in (chosen, looped)),
+            func.vmap(func.hessian(lambda v: (looped(v) + x).sum()))(mod.stack([x, y])),
+        ]
+
+    both(program)
+
+
+def test_linearize_goes_through_loops() -> None:
+    """The linear function may be called again, and mapped."""
+
+    def program(mod: Any, x: Any, y: Any) -> list[Any]:
+        out = []
+        for f in (
+            lambda v: scan(mod, lambda c, u: (c.sin() * v + u, None), v, mod.stack([y, y])),
+            lambda v: until(mod, lambda c: c.sin() * v + y, v),
+        ):
+            value, push = mod.func.linearize(f, x)
+            out += [value, push(y), push(x), mod.func.vmap(push)(mod.eye(3, dtype=mod.float64))]
+        return out
+
+    both(program)
+
+
+def test_gradients_and_tangents_of_loops_in_captured_functions() -> None:
+    x, y = (facade.tensor(v, dtype=facade.float64) for v in (POINT, CAPTURED))
+    f = lambda v: scan(facade, lambda c, u: (c.sin() * v + u, None), v, facade.stack([y, y]))  # noqa: E731
+    g = lambda v: until(facade, lambda c: c.sin() * v + y, v)  # noqa: E731
+    for capture in (facade.compile, torchlette.jit):
+        for h in (
+            facade.func.grad(lambda v: f(v).sum()),
+            lambda v: facade.func.jvp(g, (v,), (y,))[1],
+            facade.func.hessian(lambda v: f(v).sum()),
+        ):
+            captured = capture(h)
+            for _ in range(2):
+                facade.testing.assert_close(captured(x), h(x))
+
+
+def test_each_iteration_of_while_loop_draws_numbers_of_its_own() -> None:
+    """They follow one another in the generator, and what is drawn after the loop is new."""
+
+    def step(c: Any) -> Any:
+        n, seen = c
+        return n + 1, seen.index_put((n.reshape(1),), facade.rand(1))
+
+    def draws() -> list[float]:
+        facade.manual_seed(3)
+        last = lax.while_loop(lambda c: c[0] < 5, step, (facade.tensor(0), facade.zeros(5)))[1]
+        return [*last.tolist(), facade.rand(()).item()]
+
+    first = draws()
+    assert len(set(first)) == 6
+    assert draws() == first
+
+
+def test_a_body_reads_no_tangent_of_a_level_around_the_loop() -> None:
+    x, ad = facade.ones(3), facade.autograd.forward_ad
+    with ad.dual_level():
+        d = ad.make_dual(x, x)
+        with pytest.raises(NotImplementedError, match="at a level around the loop"):
+            lax.scan(lambda c, u: (c + ad.unpack_dual(d * u).tangent, None), x, facade.stack([x, x]))
+        assert ad.unpack_dual(lax.scan(lambda c, u: (c * d, None), x, length=2)[0]).tangent.tolist() == [2, 2, 2]
