@@ -151,7 +151,7 @@ func TestABodyKeepsTheHistoriesOfOneValueApart(t *testing.T) {
 	outs, err := r.loop(func(c []T) []T {
 		inner := r.grad(r.do("detach", x))
 		return []T{r.do("add", c[0], r.do("mul", r.do("mul", r.do("mul", a, a), b), inner))}
-	}, LoopCall{Length: 2}, []T{r.floats([]int64{}, 0)}, nil, nil)
+	}, LoopCall{Length: 2}, []T{r.grad(r.floats([]int64{}, 0))}, nil, nil)
 	require.Nil(t, err)
 	require.Nil(t, r.backward(outs[0], 0))
 	assert.Equal(t, []float32{2 * 54}, r.gradOf(a), "2 a b")
@@ -165,7 +165,7 @@ func TestALeafInABodyEndsTheHistoryOfItsValue(t *testing.T) {
 	outs, err := r.loop(func(c []T) []T {
 		leaf := r.grad(r.do("detach", a))
 		return []T{r.do("add", c[0], r.do("mul", a, leaf))}
-	}, LoopCall{Length: 2}, []T{r.floats([]int64{}, 0)}, nil, nil)
+	}, LoopCall{Length: 2}, []T{r.grad(r.floats([]int64{}, 0))}, nil, nil)
 	require.Nil(t, err)
 	require.Nil(t, r.backward(outs[0], 0))
 	assert.Equal(t, []float32{6}, r.gradOf(a))
