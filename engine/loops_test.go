@@ -143,7 +143,8 @@ func TestTheGradientOfALinearLoopReadsNoCarries(t *testing.T) {
 	assert.Less(t, executed("neg"), executed("sin"))
 }
 
-// A body reads one value with two histories, and makes a leaf with the same elements. Each history gets its own gradient.
+// A body reads one value with two histories, and makes a leaf with the same elements. Each history gets a gradient of
+// its own.
 func TestABodyKeepsTheHistoriesOfOneValueApart(t *testing.T) {
 	r := newRig(t)
 	x := r.floats([]int64{}, 3)

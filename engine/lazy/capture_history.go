@@ -7,8 +7,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// history walks the tape from the edge of a value, which is that of r. It reports whether gradients that reach the value
-// go on. at is the number of the operand that reads r, -1 for none.
+// history walks the tape from the edge of a value, which is that of r. It reports whether gradients that reach the
+// value go on. at is the number of the operand that reads r, -1 for none.
 func (k *capture) history(r program.Ref, edge uint32, at int, seen map[uint32]bool) bool {
 	for edge != 0 {
 		n := k.s.tape.Node(edge)
@@ -62,8 +62,9 @@ func (k *capture) argumentLeaf(r program.Ref, edge uint32) bool {
 	return r.IsInput() && r.Index() < len(k.leaves) && k.leaves[r.Index()]>>autograd.EdgeBits == edge>>autograd.EdgeBits
 }
 
-// inputHistory notes the history of a value from outside that operand number at reads. Transforms around a loop may give
-// one value several histories, such as the points of func.grad within func.grad. The body then has an input for each.
+// inputHistory notes the history of a value from outside that operand number at reads. Transforms around a loop may
+// give one value several histories, such as the points of func.grad within func.grad. The body then has an input for
+// each.
 func (k *capture) inputHistory(r program.Ref, edge uint32, at int) {
 	i := r.Index() - k.c.args
 	if i < 0 || k.c.bound[i].tape == edge {

@@ -204,8 +204,8 @@ func (s *Session) attach(l *tangentLevel, v *op.Val, t op.Val, since uint64) {
 // level returns an open level, and panics for others.
 func (s *Session) level(level int64) *tangentLevel {
 	if level > 0 && uint32(level) <= s.floor() {
-		panic(ir.Errorf(ir.ErrNotImplemented, "forward AD: the body of a loop makes or reads a tangent at a level around the "+
-			"loop: do that outside of the body, and make the tangent a carry"))
+		panic(ir.Errorf(ir.ErrNotImplemented, "forward AD: the body of a loop makes or reads a tangent at a level around "+
+			"the loop: do that outside of the body, and make the tangent a carry"))
 	}
 	for i := range s.tangents.levels {
 		if l := &s.tangents.levels[i]; int64(l.id) == level {

@@ -77,3 +77,20 @@ func TestALoopThatAConditionEndsHasNoGradientRule(t *testing.T) {
 	}()
 	op.PrimOf(pLoop).VJP(&op.VJPCall{Attr: l.Attr()})
 }
+
+// The gradient of a loop takes the operands that its body reads, and seed and offset behind them.
+func TestTheGradientOfALoopTakesTheOperandsThatItsBodyReads(t *testing.T) {
+	vals := []op.Val{op.IntVal(1), op.IntVal(2), op.IntVal(3), op.IntVal(4)}
+	for _, c := range []struct {
+		read []bool
+		want []op.Val
+	}{
+		{nil, vals},
+		{[]bool{true, true, true, true}, vals},
+		{[]bool{false, true}, vals[1:]},
+		{[]bool{true, false, true, false}, []op.Val{vals[0], vals[2]}},
+		{[]bool{false, false, false, false}, nil},
+	} {
+		assert.Equal(t, c.want, readOnly(vals, c.read))
+	}
+}
