@@ -164,12 +164,13 @@ func TestALeafInABodyEndsTheHistoryOfItsValue(t *testing.T) {
 	r := newRig(t)
 	a := r.grad(r.floats([]int64{}, 3))
 	outs, err := r.loop(func(c []T) []T {
-		leaf := r.grad(r.do("detach", a))
-		return []T{r.do("add", c[0], r.do("mul", a, leaf))}
+		square := r.do("mul", a, a)
+		leaf := r.grad(r.do("detach", square))
+		return []T{r.do("add", c[0], r.do("add", r.do("mul", a, leaf), square))}
 	}, LoopCall{Length: 2}, []T{r.grad(r.floats([]int64{}, 0))}, nil, nil)
 	require.Nil(t, err)
 	require.Nil(t, r.backward(outs[0], 0))
-	assert.Equal(t, []float32{6}, r.gradOf(a))
+	assert.Equal(t, []float32{2 * (9 + 6)}, r.gradOf(a), "of leaf and square")
 }
 
 // A body is that of the values alone: the tangents of levels around the loop are not there.
