@@ -203,13 +203,17 @@ def forms(op: OpInfo) -> list[str]:
 # Runs ------------------------------------------------------------------------------------
 
 
-def samples(op: OpInfo, dtype: torch.dtype, *, grad: bool, limit: int) -> Iterator[Sample]:
-    """Yield at most ``limit`` samples, spread evenly over all that the entry has."""
+def samples(op: OpInfo, dtype: torch.dtype, *, grad: bool, limit: int, strided: bool = False) -> Iterator[Sample]:
+    """Yield at most ``limit`` samples, spread evenly over all that the entry has.
+
+    With ``strided`` every tensor of two elements or more has gaps between its elements.
+    """
     torch.manual_seed(SEED)
     np.random.seed(0)
     drawn = list(op.sample_inputs("cpu", dtype, requires_grad=grad))
     step = max(1, -(-len(drawn) // limit))
-    yield from drawn[::step]
+    for sample in drawn[::step]:
+        yield sample.noncontiguous() if strided else sample
 
 
 def call(f: Callable[..., Any], sample: Sample, convert: Callable[[Any], Any], form: str) -> Any:

@@ -28,7 +28,7 @@ Count = collections.Counter[str]
 
 
 def examine(
-    op: Any, device: str, dtypes: tuple[str, ...], limit: int, *, all_forms: bool
+    op: Any, device: str, dtypes: tuple[str, ...], limit: int, *, all_forms: bool, strided: bool = False
 ) -> tuple[Count, dict[str, str]]:
     """Run every sample of an entry; return counts and the first failure of each kind."""
     count: Count = collections.Counter()
@@ -57,7 +57,7 @@ def examine(
             continue
         chosen = database.forms(op) if all_forms else ["function"]
         try:
-            drawn = list(database.samples(op, dtype, grad=False, limit=limit))
+            drawn = list(database.samples(op, dtype, grad=False, limit=limit, strided=strided))
         except Exception as error:
             print(f"{database.label(op)}: no samples of {name}: {error}", file=sys.stderr)
             continue
@@ -78,33 +78,41 @@ def examine(
                     lambda s=sample, f=form: database.forward(op, s, device, f, values=values),
                 )
         if name in GRADIENTS and op.supports_autograd and values:
-            for i, sample in enumerate(database.samples(op, dtype, grad=True, limit=limit)):
+            for i, sample in enumerate(database.samples(op, dtype, grad=True, limit=limit, strided=strided)):
                 attempt("gradient", f"{name} #{i}", lambda s=sample: database.gradient(op, s, device))
     return count, first
 
 
-def _one(job: tuple[str, str, tuple[str, ...], int, bool]) -> tuple[str, Count, dict[str, str]]:
-    name, device, dtypes, limit, all_forms = job
+def _one(job: tuple[str, str, tuple[str, ...], int, bool, bool]) -> tuple[str, Count, dict[str, str]]:
+    name, device, dtypes, limit, all_forms, strided = job
     op = next(o for o in database.op_db if database.label(o) == name)
-    return name, *examine(op, device, dtypes, limit, all_forms=all_forms)
+    return name, *examine(op, device, dtypes, limit, all_forms=all_forms, strided=strided)
 
 
 def main() -> None:
     """Parse the arguments, run, print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="operators (default: the tiers)")
-    parser.add_argument("--tier", type=int, choices=(1, 2), action="append")
+    parser.add_argument("names", nargs="*", help="operators (default: tiers 1 and 2)")
+    parser.add_argument("--tier", type=int, choices=(1, 2, 3), action="append")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtypes", default=",".join(DTYPES))
     parser.add_argument("--limit", type=int, default=60, help="samples of an entry, dtype and form")
     parser.add_argument("--forms", action="store_true", help="methods, in-place forms and aliases too")
+    parser.add_argument("--strided", action="store_true", help="tensors with gaps between their elements")
     parser.add_argument("--failures", type=int, default=2, help="first failures shown of an entry")
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
-    tiers = {1: scope.TIER_1, 2: scope.TIER_2}
+    tiers = {1: scope.TIER_1, 2: scope.TIER_2, 3: scope.TIER_3}
     names = frozenset(options.names) or frozenset().union(*(tiers[t] for t in options.tier or (1, 2)))
     jobs = [
-        (database.label(op), options.device, tuple(options.dtypes.split(",")), options.limit, options.forms)
+        (
+            database.label(op),
+            options.device,
+            tuple(options.dtypes.split(",")),
+            options.limit,
+            options.forms,
+            options.strided,
+        )
         for op in database.entries(names)
     ]
     total: Count = collections.Counter()
