@@ -1,4 +1,4 @@
-"""Functions that PyTorch has at the top level in a form of their own: losses whose reduction is a number, and others."""
+"""Functions that PyTorch has at the top level in a form of their own: losses whose reduction is a number, others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses under PyTorch's names at the top level: a reduction is a number, 0 for none, 1 for the mean and 2 for the sum."""
+"""Losses under PyTorch's names at the top level: a reduction is a number: 0 for none, 1 for the mean, 2 for the sum."""
 
 from __future__ import annotations
 
