@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from torchlette import _C
 
@@ -21,11 +22,12 @@ Tensor = _C.Tensor
 NONE, MEAN, SUM = range(3)
 
 
-def _name(reduction: int) -> str:
+def _name(reduction: int) -> Literal["none", "mean", "sum"]:
     """Return the reduction's name in ``nn.functional``."""
     if isinstance(reduction, str) or not NONE <= reduction <= SUM:
         raise TypeError(f"reduction must be 0 (none), 1 (mean) or 2 (sum), got {reduction!r}")
-    return ("none", "mean", "sum")[reduction]
+    names: tuple[Literal["none", "mean", "sum"], ...] = ("none", "mean", "sum")
+    return names[reduction]
 
 
 def binary_cross_entropy_with_logits(

@@ -54,7 +54,9 @@ def _gradient(convolve: Any, size: Sequence[int], like: Tensor, grad_output: Ten
         raise RuntimeError(
             f"grad_output has shape {list(grad_output.shape)}, but the convolution's result {list(result.shape)}"
         )
-    return autograd.grad(result, operand, grad_output, create_graph=create_graph)[0]
+    gradient = autograd.grad(result, operand, grad_output, create_graph=create_graph)[0]
+    assert gradient is not None
+    return gradient
 
 
 def _of_input(dims: int) -> _OfInput:
