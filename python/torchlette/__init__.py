@@ -118,8 +118,11 @@ _LAZY_NAMES = {
     for module, names in {
         "_compat.deprecated": "poisson range _assert _assert_async _check _check_index _check_type "
         "_check_value _check_with _shape_as_tensor",
-        "_compat.native_names": "grid_sampler grid_sampler_2d grid_sampler_3d native_batch_norm native_group_norm "
-        "native_layer_norm",
+        "_compat.loss_names": "binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss hinge_embedding_loss "
+        "kl_div margin_ranking_loss poisson_nll_loss triplet_margin_loss",
+        "_compat.native_names": "binomial conv_tbc feature_dropout grid_sampler grid_sampler_2d grid_sampler_3d "
+        "instance_norm is_conj is_inference is_neg native_batch_norm native_channel_shuffle native_dropout "
+        "native_group_norm native_layer_norm",
         "_ops.einsum": "einsum",
         "_ops.hashing": "hash_tensor",
         "_ops.histogram": "gradient histogram histogramdd unravel_index",

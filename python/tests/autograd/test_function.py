@@ -366,3 +366,44 @@ def test_grad_of_no_inputs_raises(t):
     x = t.ones(1, requires_grad=True)
     with pytest.raises(RuntimeError, match="cannot be empty"):
         t.autograd.grad(2 * x, [])
+
+
+def test_none_from_backward_leaves_no_gradient():
+    def gradients(t):
+        class First(t.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, y):
+                return x * y
+
+            @staticmethod
+            def backward(ctx, grad):
+                return None, 3 * grad
+
+        a, x, y = (t.ones(2, requires_grad=True) for _ in range(3))
+        First.apply(a.exp(), y).sum().backward()
+        First.apply(x, y).sum().backward()
+        return a.grad, x.grad, y.grad
+
+    (a, x, y), (ta, tx, ty) = gradients(tl), gradients(torch)
+    assert a is None and x is None and ta is None and tx is None
+    assert y.tolist() == ty.tolist() == [6.0, 6.0]
+
+
+def test_none_from_backward_adds_nothing_to_other_paths():
+    def gradients(t):
+        class Nothing(t.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x + 1
+
+            @staticmethod
+            def backward(ctx, grad):
+                return None
+
+        x = t.tensor([2.0, 3.0], requires_grad=True)
+        y = x * x
+        (Nothing.apply(y) * y).sum().backward()
+        unused = t.autograd.grad(Nothing.apply(x).sum(), x, allow_unused=True)
+        return x.grad.tolist(), unused
+
+    assert gradients(tl) == gradients(torch)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 TIER_1 = frozenset(
     """
 T __getitem__ __radd__ __rdiv__ __rmatmul__ __rmul__ __rpow__ __rsub__ abs add addcdiv addcmul addmm all allclose amax
@@ -133,3 +135,12 @@ nn.functional.feature_alpha_dropout nn.functional.fractional_max_pool2d nn.funct
 nn.functional.rrelu normal rand_like randint randint_like randn randn_like uniform
 """.split()
 )
+
+
+def draws(name: str, sample: Any) -> bool:
+    """Return whether a sample draws: one of :data:`DRAWS`, or attention with dropout."""
+    if name == "nn.functional.scaled_dot_product_attention":
+        return float(sample.kwargs.get("dropout_p", 0)) > 0
+    if name == "nn.functional.multi_head_attention_forward":
+        return float(sample.args[9]) > 0 and bool(sample.kwargs.get("training", True))
+    return name in DRAWS

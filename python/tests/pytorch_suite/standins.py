@@ -143,6 +143,8 @@ class Missing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
                 or name in ("torch.optim.SparseAdam", "torch.autograd.profiler_util", "torch.utils.weak")
             )
         )
+        if private and parts[-1][:1].isupper():  # a class, of which answer_private makes a stand-in
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         if not private or any(self._has(finder, name, path) for finder in sys.meta_path):
             return None
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
@@ -208,7 +210,8 @@ def prepare(source: str) -> None:
 
     def mirror_with_answers(facade: types.ModuleType, core: types.ModuleType) -> None:
         mirror(facade, core)
-        answer_private(facade, source)
+        private = any(part.startswith("_") for part in facade.__name__.split("."))
+        answer_private(facade, source, everything=private)
 
     _import_hook.mirror = mirror_with_answers
     sys.meta_path.insert(0, Sources(source))

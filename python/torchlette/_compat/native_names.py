@@ -1,4 +1,6 @@
-"""Normalizations and samplers under the names in traced PyTorch programs: modes are numbers, statistics are returned.
+"""Functions of PyTorch's top level whose arguments are not those of ``nn.functional``; draws; questions about a tensor.
+
+Modes are numbers, and normalizations return their statistics.
 
 As in PyTorch, only the statistics of :func:`native_group_norm` are differentiable.
 """
@@ -7,14 +9,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
-from torchlette import _C
+from torchlette import _C, autograd
 
 __all__ = [
+    "binomial",
+    "conv_tbc",
+    "feature_dropout",
     "grid_sampler",
     "grid_sampler_2d",
     "grid_sampler_3d",
+    "instance_norm",
+    "is_conj",
+    "is_inference",
+    "is_neg",
     "native_batch_norm",
+    "native_channel_shuffle",
+    "native_dropout",
     "native_group_norm",
     "native_layer_norm",
 ]
@@ -121,3 +133,149 @@ def native_batch_norm(
     if not training:
         return out, input.new_empty(0), input.new_empty(0)
     return out, *_statistics(input.detach(), [d for d in range(input.dim()) if d != 1], eps)
+
+
+def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """Return ``nn.functional.channel_shuffle``.
+
+    Args:
+        input: Values, [batch, channels, sizes...].
+        groups: The number of groups.
+    """
+    from torchlette.nn.functional import channel_shuffle
+
+    return channel_shuffle(input, groups)
+
+
+def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
+    """Return ``nn.functional.dropout`` and the mask of the elements that stay, of dtype bool.
+
+    Args:
+        input: Values.
+        p: The probability of an element to become zero.
+        train: Whether elements are dropped; None: yes.
+    """
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if train is False:
+        return input.clone(), _C.ones(input.shape, dtype=_C.bool, device=input.device)
+    with autograd.no_grad():
+        mask = _C.rand(input.shape, device=input.device) >= p
+    return input * mask * (0.0 if p == 1 else 1 / (1 - p)), mask
+
+
+def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Return the input with whole channels dropped: ``nn.functional.dropout2d`` for any number of dimensions.
+
+    Args:
+        input: Values, [batch, channels, sizes...].
+        p: The probability of a channel to become zero.
+        train: Whether channels are dropped.
+    """
+    if input.dim() < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    if not train:
+        return input
+    kept, _ = native_dropout(_C.ones(*input.shape[:2], dtype=input.dtype, device=input.device), p, True)
+    return input * kept.reshape(*input.shape[:2], *(1,) * (input.dim() - 2))
+
+
+def instance_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:
+    """Return ``nn.functional.instance_norm``.
+
+    Args:
+        input: Values, [batch, channels, sizes...].
+        weight: Factors; None for none.
+        bias: Added; None for none.
+        running_mean: Running means of the channels; None for none.
+        running_var: Running variances of the channels; None for none.
+        use_input_stats: Whether the statistics are the input's.
+        momentum: The share of the new in the running statistics.
+        eps: Added to the variance.
+        cudnn_enabled: Without effect.
+    """
+    from torchlette.nn.functional import instance_norm as normalize
+
+    return normalize(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """Return a convolution of sequences: ``nn.functional.conv1d`` with time first and channels last.
+
+    Args:
+        input: [time, batch, channels].
+        weight: Filters, [window, channels, channels of the result].
+        bias: Added to each channel of the result.
+        pad: Zeros on both sides.
+    """
+    for name, t, dims in (("Input", input, 3), ("Weight", weight, 3), ("Bias", bias, 1)):
+        if t.dim() != dims:
+            raise RuntimeError(f"{name} must have {dims} dims, got {t.dim()}")
+    return _C.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, 1, pad).permute(2, 0, 1)
+
+
+#: Elements of the draws that :func:`binomial` makes at a time.
+_TRIALS = 1 << 22
+
+
+def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+    """Draw how many of ``count`` trials succeed with probability ``prob``; shapes broadcast.
+
+    Each trial is drawn: the time is proportional to the largest count, which is read.
+
+    Args:
+        count: Numbers of trials, of a floating dtype, which is the result's.
+        prob: Probabilities, of a floating dtype.
+        generator: Draws the trials; None: the device's.
+    """
+    for name, t in (("count", count), ("prob", prob)):
+        if not t.is_floating_point():
+            raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {t.dtype}")
+    with autograd.no_grad():
+        count, prob = _C.broadcast_tensors(count.detach(), prob.detach())
+        made = _C.zeros(count.shape, dtype=_C.int64, device=count.device)
+        most = int(count.max().item()) if count.numel() else 0
+        step = max(1, _TRIALS // max(1, count.numel()))
+        for first in range(0, most, step):
+            trials = _C.arange(first, min(most, first + step), device=count.device)
+            trials = trials.reshape(-1, *(1,) * count.dim())
+            drawn = _C.rand((trials.shape[0], *count.shape), generator=generator, device=count.device) < prob
+            made += (drawn & (trials < count)).sum(0)
+        return made.to(count.dtype)
+
+
+def is_conj(input: Tensor) -> bool:
+    """Return ``input.is_conj()``.
+
+    Args:
+        input: Any tensor.
+    """
+    return input.is_conj()
+
+
+def is_neg(input: Tensor) -> bool:
+    """Return ``input.is_neg()``.
+
+    Args:
+        input: Any tensor.
+    """
+    return input.is_neg()
+
+
+def is_inference(input: Tensor) -> bool:
+    """Return ``input.is_inference()``.
+
+    Args:
+        input: Any tensor.
+    """
+    return input.is_inference()

@@ -6,7 +6,8 @@ A call runs ``forward`` without recording and then joins its results to the tape
 * each result becomes ``where(True, result, s)``, with ``s`` a sum over no elements of the taps. This keeps every bit of
   the result and makes it depend on all taps;
 * a tensor hook on each joined result stores its gradient. The walk then reaches the taps with zero gradients, which are
-  never computed; the hook on a tap replaces them by the gradient that ``backward`` returned for its input.
+  never computed; the hook on a tap replaces them by the gradient that ``backward`` returned for its input. Where that
+  is None, a hook before the tap's rule drops them.
 
 All results are later on the tape than all taps, so a walk calls the results' hooks before the taps' hooks.
 """
@@ -158,6 +159,7 @@ class _Call:
         for i, stem in stems.items():
             tap = stem[...]
             tap.register_hook(functools.partial(self._on_tap, i))
+            _C._add_hook(tap, functools.partial(self._before_tap, i), graph.BEFORE)
             taps.append(tap)
         return taps
 
@@ -189,7 +191,11 @@ class _Call:
         if self.answers is None:
             self.answers = self._run()
         answer = self.answers[i]
-        return grad if answer is None else self._fit(i, answer)
+        return None if answer is None else self._fit(i, answer)
+
+    def _before_tap(self, i: int, grads: tuple[Tensor | None, ...]) -> tuple[None] | None:
+        """Leave the input without a gradient where ``backward`` returned None."""
+        return (None,) if self.answers is not None and self.answers[i] is None else None
 
     def _run(self) -> tuple[Any, ...]:
         grads: list[Tensor | None] = []

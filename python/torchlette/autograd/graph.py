@@ -82,7 +82,7 @@ class Node:
         Returns:
             A handle whose ``remove()`` removes the hook.
         """
-        return self._add_hook(lambda outputs: _checked(fn, outputs, fn(outputs)), _PRE)
+        return self._add_hook(lambda outputs: _checked(fn, outputs, fn(outputs)), BEFORE)
 
     def _add_hook(self, run: Callable[..., Any], kind: int) -> Any:
         """Add a hook to the function.
@@ -137,7 +137,7 @@ class Node:
 
 
 #: Kinds of hooks: before a function and after it.
-_PRE, _AFTER = 2, 3
+BEFORE, _AFTER = 2, 3
 
 
 def _checked(hook: Callable[..., Any], before: tuple[Tensor | None, ...], result: Any) -> tuple[Any, ...] | None:

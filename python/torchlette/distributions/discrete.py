@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from torchlette import _C
+from torchlette._compat.native_names import binomial
 from torchlette._runtime.dtypes import finfo
 from torchlette.autograd import no_grad
 from torchlette.distributions import constraints
@@ -204,11 +205,7 @@ class Binomial(Binary):
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw: as many trials as the largest ``total_count``, which is read."""
-        shape = self._extended_shape(sample_shape)
-        most = int(self.total_count.max().item()) if self.total_count.numel() else 0
-        with no_grad():
-            count = _C.arange(most, device=self._param.device).reshape(-1, *(1,) * len(shape))
-            return (self._trials((most, *shape)) * (count < self.total_count)).sum(0)
+        return binomial(self.total_count, self.probs.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log probability."""

@@ -1,6 +1,6 @@
 """Neural networks: modules, parameters, functions and initialisers, as in ``torch.nn``."""
 
-from torchlette.nn import attention, functional, init, modules, parallel, parameter, utils
+from torchlette.nn import attention, functional, grad, init, modules, parallel, parameter, utils
 from torchlette.nn.modules import *  # noqa: F403
 from torchlette.nn.parallel import DataParallel
 from torchlette.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
@@ -13,6 +13,7 @@ __all__ = [
     "UninitializedParameter",
     "attention",
     "functional",
+    "grad",
     "init",
     "modules",
     "parallel",

@@ -251,7 +251,9 @@ from torchlette import batch_norm as batch_norm
 from torchlette import bernoulli as bernoulli
 from torchlette import bfloat16 as bfloat16
 from torchlette import bilinear as bilinear
+from torchlette import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
 from torchlette import bincount as bincount
+from torchlette import binomial as binomial
 from torchlette import bitwise_and as bitwise_and
 from torchlette import bitwise_and_ as bitwise_and_
 from torchlette import bitwise_left_shift as bitwise_left_shift
@@ -320,6 +322,7 @@ from torchlette import contiguous_format as contiguous_format
 from torchlette import conv1d as conv1d
 from torchlette import conv2d as conv2d
 from torchlette import conv3d as conv3d
+from torchlette import conv_tbc as conv_tbc
 from torchlette import conv_transpose1d as conv_transpose1d
 from torchlette import conv_transpose2d as conv_transpose2d
 from torchlette import conv_transpose3d as conv_transpose3d
@@ -330,10 +333,12 @@ from torchlette import cos as cos
 from torchlette import cos_ as cos_
 from torchlette import cosh as cosh
 from torchlette import cosh_ as cosh_
+from torchlette import cosine_embedding_loss as cosine_embedding_loss
 from torchlette import cosine_similarity as cosine_similarity
 from torchlette import count_nonzero as count_nonzero
 from torchlette import cov as cov
 from torchlette import cross as cross
+from torchlette import ctc_loss as ctc_loss
 from torchlette import cummax as cummax
 from torchlette import cummin as cummin
 from torchlette import cumprod as cumprod
@@ -401,6 +406,7 @@ from torchlette import expm1_ as expm1_
 from torchlette import export as export
 from torchlette import eye as eye
 from torchlette import feature_alpha_dropout as feature_alpha_dropout
+from torchlette import feature_dropout as feature_dropout
 from torchlette import fft as fft
 from torchlette import fill as fill
 from torchlette import fill_ as fill_
@@ -482,6 +488,7 @@ from torchlette import hardshrink as hardshrink
 from torchlette import hash_tensor as hash_tensor
 from torchlette import heaviside as heaviside
 from torchlette import heaviside_ as heaviside_
+from torchlette import hinge_embedding_loss as hinge_embedding_loss
 from torchlette import histc as histc
 from torchlette import histogram as histogram
 from torchlette import histogramdd as histogramdd
@@ -513,6 +520,7 @@ from torchlette import inf as inf
 from torchlette import inference_mode as inference_mode
 from torchlette import initial_seed as initial_seed
 from torchlette import inner as inner
+from torchlette import instance_norm as instance_norm
 from torchlette import int as int
 from torchlette import int16 as int16
 from torchlette import int32 as int32
@@ -526,10 +534,13 @@ from torchlette import is_autocast_cache_enabled as is_autocast_cache_enabled
 from torchlette import is_autocast_cpu_enabled as is_autocast_cpu_enabled
 from torchlette import is_autocast_enabled as is_autocast_enabled
 from torchlette import is_complex as is_complex
+from torchlette import is_conj as is_conj
 from torchlette import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 from torchlette import is_floating_point as is_floating_point
 from torchlette import is_grad_enabled as is_grad_enabled
+from torchlette import is_inference as is_inference
 from torchlette import is_inference_mode_enabled as is_inference_mode_enabled
+from torchlette import is_neg as is_neg
 from torchlette import is_nonzero as is_nonzero
 from torchlette import is_same_size as is_same_size
 from torchlette import is_signed as is_signed
@@ -548,6 +559,7 @@ from torchlette import istft as istft
 from torchlette import jit as jit
 from torchlette import kaiser_window as kaiser_window
 from torchlette import keep as keep
+from torchlette import kl_div as kl_div
 from torchlette import kron as kron
 from torchlette import kthvalue as kthvalue
 from torchlette import lax as lax
@@ -604,6 +616,7 @@ from torchlette import lu as lu
 from torchlette import lu_solve as lu_solve
 from torchlette import lu_unpack as lu_unpack
 from torchlette import manual_seed as manual_seed
+from torchlette import margin_ranking_loss as margin_ranking_loss
 from torchlette import mark_step as mark_step
 from torchlette import masked as masked
 from torchlette import masked_fill as masked_fill
@@ -651,6 +664,8 @@ from torchlette import nansum as nansum
 from torchlette import narrow as narrow
 from torchlette import narrow_copy as narrow_copy
 from torchlette import native_batch_norm as native_batch_norm
+from torchlette import native_channel_shuffle as native_channel_shuffle
+from torchlette import native_dropout as native_dropout
 from torchlette import native_group_norm as native_group_norm
 from torchlette import native_layer_norm as native_layer_norm
 from torchlette import ne as ne
@@ -690,6 +705,7 @@ from torchlette import pinverse as pinverse
 from torchlette import pixel_shuffle as pixel_shuffle
 from torchlette import pixel_unshuffle as pixel_unshuffle
 from torchlette import poisson as poisson
+from torchlette import poisson_nll_loss as poisson_nll_loss
 from torchlette import polar as polar
 from torchlette import polygamma as polygamma
 from torchlette import positive as positive
@@ -864,6 +880,7 @@ from torchlette import triangular_solve as triangular_solve
 from torchlette import tril as tril
 from torchlette import tril_ as tril_
 from torchlette import tril_indices as tril_indices
+from torchlette import triplet_margin_loss as triplet_margin_loss
 from torchlette import triu as triu
 from torchlette import triu_ as triu_
 from torchlette import triu_indices as triu_indices

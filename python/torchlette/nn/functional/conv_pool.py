@@ -137,6 +137,12 @@ def _adaptive_max_pool(dims: int, always: bool) -> Any:
             output_size: Sizes of the result, one for all dimensions or one for each; None keeps a size.
             return_indices: Whether to return also the row-major index of each element in its channel, as int64.
         """
+        for d in range(1, input.dim()):
+            if input.shape[d] == 0:
+                raise RuntimeError(
+                    f"adaptive_max_pool{dims}d(): Expected input to have non-zero size for non-batch dimensions, but "
+                    f"input has sizes {list(input.shape)} with dimension {d} being empty"
+                )
         values, indices = f(input, _sizes(output_size, input, dims))
         return (values, indices) if always or return_indices else values
 
