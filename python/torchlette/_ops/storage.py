@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
 from typing import Any
 
 from torchlette import _C
 
-__all__ = ["UntypedStorage", "base", "bits_as", "data_ptr", "whole"]
+__all__ = ["UntypedStorage", "bits_as", "data_ptr", "whole"]
 
 Tensor = _C.Tensor
 
@@ -261,34 +259,3 @@ class UntypedStorage:
 
     def __hash__(self) -> int:
         return hash(self._start)
-
-
-#: The objects that ``_base`` gave, by the number of their storage.
-_BASES: weakref.WeakValueDictionary[int, Tensor] = weakref.WeakValueDictionary()
-
-
-def _viewed(view: Tensor, storage: int) -> Tensor | None:
-    """Return the living tensor of a storage that is no view, if there is one: views have no reference to it."""
-    tensors = [t for t in gc.get_objects() if issubclass(type(t), Tensor)]
-    found = [t for t in tensors if not t._is_view() and t._meta()["base"] == storage]
-    found = [t for t in found if t.requires_grad == view.requires_grad] or found
-    return found[0] if len(found) == 1 else None
-
-
-def base(self: Tensor) -> Tensor | None:
-    """The tensor that a view is of; None for a tensor that is no view.
-
-    It is looked for among all living objects. If it is gone, or a tensor of ``detach()`` shares its storage, the
-    storage is given as a vector. Views of one storage give the same object while it lives.
-    """
-    if not self._is_view():
-        return None
-    meta = self._meta()
-    found = _BASES.get(meta["base"])
-    if found is None:
-        found = _viewed(self, meta["base"])
-    if found is None:
-        found = whole(self, meta["storage"])
-        found._door = self._door
-    _BASES[meta["base"]] = found
-    return found

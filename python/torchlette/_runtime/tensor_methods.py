@@ -9,7 +9,6 @@ from types import TracebackType
 
 from torchlette import _C
 from torchlette._ops import indexing
-from torchlette._ops.storage import base
 from torchlette._runtime import refused
 from torchlette._runtime.errors import DtypeError
 from torchlette._runtime.repr import tensor_format, tensor_repr
@@ -142,6 +141,27 @@ def _detach_(self: Tensor) -> Tensor:
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
     self._replace(self.detach())
     return self
+
+
+#: The objects that ``_base`` gave, by the number of their storage.
+_BASES: weakref.WeakValueDictionary[int, Tensor] = weakref.WeakValueDictionary()
+
+
+def _base(self: Tensor) -> Tensor | None:
+    """The storage that a view is of, as a vector; None for a tensor that is no view.
+
+    Views of one storage give the same object while it lives. PyTorch gives the tensor that was viewed first, with its
+    shape; here views do not keep that tensor alive.
+    """
+    if not self._is_view():
+        return None
+    meta = self._meta()
+    found = _BASES.get(meta["base"])
+    if found is None:
+        found = self.detach().as_strided((meta["storage"],), (1,), 0)
+        found._door = self._door
+        _BASES[meta["base"]] = found
+    return found
 
 
 # Copies and conversions ------------------------------------------------------------------
@@ -563,7 +583,7 @@ def install() -> None:
     Tensor.__complex__ = _complex
     Tensor.output_nr = property(_output_nr)
     Tensor.grad_fn = property(_grad_fn)
-    Tensor._base = property(base)
+    Tensor._base = property(_base)
     # NumPy then leaves mixed operators to the tensor's methods, which decide what they accept.
     Tensor.__array_priority__ = 1000
 
