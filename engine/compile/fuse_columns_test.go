@@ -285,8 +285,8 @@ func checkOneOrder(t *testing.T, text string, threads ...int) {
 	}
 }
 
-// The chunks of a column's sum depend on the shape alone: a sum of elements in place, by tiles of 8 rows, has the bits of
-// a sum behind a product, by tiles of as many rows as fit into registers.
+// The chunks of a column's sum depend on the shape alone: a sum of elements in place, by tiles of 8 rows, has the bits
+// of a sum behind a product, by tiles of as many rows as fit into registers.
 func TestChunksOfColumnSumsDoNotDependOnTheTiles(t *testing.T) {
 	for _, size := range [][2]int{{12001, 6}, {9700, 7}, {6000, 12}, {200, 1500}} {
 		for _, dtype := range []string{"f32", "f64"} {
