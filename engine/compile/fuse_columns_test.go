@@ -252,3 +252,54 @@ input $2 : f32[%[1]d]
 		}
 	}
 }
+
+// checkOneOrder requires the same bits of a program with and without fusion, which works columns by other tiles.
+func checkOneOrder(t *testing.T, text string, threads ...int) {
+	t.Helper()
+	p := program.MustParse(text)
+	var want map[int][]byte
+	for _, n := range threads {
+		c, err := cpu.New(cpu.Options{Threads: n})
+		require.NoError(t, err)
+		with, without := build(t, c, p), build(t, c, p, "fuse")
+		require.Equal(t, 1, rowGroups(with), "%s", text)
+		if want == nil {
+			want = run(t, c, without)
+		} else {
+			assert.Equal(t, want, run(t, c, without), "%d threads: %s", n, text)
+		}
+		assert.Equal(t, want, run(t, c, with), "%d threads: %s", n, text)
+		c.Close()
+	}
+}
+
+// The chunks of a column's sum depend on the shape alone: a sum of elements in place, by tiles of 8 rows, has the bits
+// of a sum behind a product, by tiles of as many rows as fit into registers.
+func TestChunksOfColumnSumsDoNotDependOnTheTiles(t *testing.T) {
+	for _, size := range [][2]int{{12001, 6}, {9700, 7}, {6000, 12}, {200, 1500}} {
+		for _, dtype := range []string{"f32", "f64"} {
+			checkOneOrder(t, fmt.Sprintf(`input $0 : f32[%d,%d]
+%%0 = %[3]s $0 : %[4]s[%[1]d,%[2]d]
+%%1 = mul %%0 0.37 : %[4]s[%[1]d,%[2]d]
+%%2 = sum{0} %%1 : %[4]s[%[2]d] live
+`, size[0], size[1], cast(dtype), dtype), 1, 2)
+		}
+	}
+}
+
+// Column sums of products add each product without rounding it. A gradient of a norm's weight that is alone multiplies
+// and adds in one pass; one that shares its normalised rows with another gradient reads them from a register.
+func TestColumnSumsOfProductsHaveTheBitsOfOnePass(t *testing.T) {
+	for _, size := range [][2]int{{67, 40}, {70, 600}, {130, 1500}} {
+		checkOneOrder(t, fmt.Sprintf(`input $0 : f32[%d,%d]
+input $1 : f32[%[1]d,%[2]d]
+input $2 : f32[%[1]d]
+%%0 = mul $0 0.37 : f32[%[1]d,%[2]d]
+%%1 = mul $1 0.29 : f32[%[1]d,%[2]d]
+%%2 = layer_norm_grad_wb{1} %%0 %%1 $2 $2 : f32[%[2]d] live
+%%3 = result{1} %%2 : f32[%[2]d] live
+%%4 = layer_norm_grad_wb{1} %%1 %%1 $2 $2 : f32[%[2]d] live
+%%5 = result{1} %%4 : f32[%[2]d] live
+`, size[0], size[1]), 1, 2)
+	}
+}
