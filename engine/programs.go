@@ -110,7 +110,8 @@ func (e *Engine) ProgramOf(id uint64) (p *saved.Program, err *ir.Error) {
 	return x.Program, nil
 }
 
-// ProgramConstant reads constant i of an opened program to a tensor on the CPU, or makes one over the pages of its file.
+// ProgramConstant reads constant i of an opened program to a tensor on the CPU, or makes one over the pages of its
+// file.
 func (e *Engine) ProgramConstant(id uint64, i int, out *Out) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()

@@ -181,29 +181,6 @@ func (x *Executor) Allocate(dev ir.DeviceID, bytes int64) (uint32, error) {
 	return x.NewStorage(b, dev, bytes), nil
 }
 
-// Import makes a storage over host memory that owner keeps, or that free returns. It reports false if the device cannot
-// use such memory.
-func (x *Executor) Import(dev ir.DeviceID, p unsafe.Pointer, bytes int64, owner uint64, free func()) (uint32, bool) {
-	d, ok := x.Devices[dev].Dev.(device.Importer)
-	if !ok {
-		return 0, false
-	}
-	id := x.NewStorage(d.Import(p, bytes), dev, bytes)
-	x.storages[id].Owner, x.storages[id].Free = owner, free
-	return id, true
-}
-
-// Abandon makes the owners of all imported memory Orphans of another executor, which replaces x. Memory without an owner
-// stays: sessions may use it.
-func (x *Executor) Abandon(to *Executor) {
-	to.Orphans = append(to.Orphans, x.Orphans...)
-	for i := range x.storages {
-		if o := x.storages[i].Owner; o != 0 {
-			to.Orphans = append(to.Orphans, o)
-		}
-	}
-}
-
 func (x *Executor) wrap(pl *DeviceState, bytes int64, err error) error {
 	if err == nil {
 		return nil

@@ -372,7 +372,11 @@ def test_mutated_programs_with_loops(tmp_path):
 
 def test_mutated_safetensors(tmp_path):
     path, rng = tmp_path / "w.safetensors", random.Random(4)
-    tensors = {"a": torchlette.ones(3, 2), "b": torchlette.arange(5), "c": torchlette.zeros(2, dtype=torchlette.bfloat16)}
+    tensors = {
+        "a": torchlette.ones(3, 2),
+        "b": torchlette.arange(5),
+        "c": torchlette.zeros(2, dtype=torchlette.bfloat16),
+    }
     torchlette.save(tensors, path)
     data = path.read_bytes()
     header = 8 + int.from_bytes(data[:8], "little")
