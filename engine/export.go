@@ -75,6 +75,7 @@ type Memory struct {
 	P             unsafe.Pointer
 	ReadOnly      bool   // a write to the tensor moves it elsewhere
 	Owner         uint64 // what keeps the memory; see Owners
+	free          func() // instead of an owner: it returns the memory
 }
 
 // FromMemory makes a tensor on the CPU over m. Writes are seen on both sides until Private(export), or as long as the
@@ -82,6 +83,11 @@ type Memory struct {
 func (e *Engine) FromMemory(m *Memory, sourceLoc uint32, out *Out) (export uint64, err *ir.Error) {
 	defer e.leaveOp(sourceLoc, &err)
 	e.enter()
+	return e.fromMemory(m, sourceLoc, out)
+}
+
+// fromMemory is FromMemory within the engine's lock.
+func (e *Engine) fromMemory(m *Memory, sourceLoc uint32, out *Out) (export uint64, err *ir.Error) {
 	if err := e.failures.poisoned(); err != nil {
 		return 0, err
 	}
@@ -96,7 +102,8 @@ func (e *Engine) FromMemory(m *Memory, sourceLoc uint32, out *Out) (export uint6
 		of = ir.LayoutOf(l.Contig)
 	}
 	av := ir.InternAval(m.DType, ir.CPU, of)
-	st, ok := e.runtime.Import(ir.CPU, m.P, max(l.Span*int64(m.DType.Size()), 1), m.Owner)
+	st, ok := e.runtime.Import(ir.CPU, m.P, max(l.Span*int64(m.DType.Size()), 1), m.Owner,
+		m.free)
 	if !ok {
 		return 0, ir.Errorf(ir.ErrRuntime, "memory: this CPU device uses only memory of its own")
 	}
@@ -117,6 +124,11 @@ func (e *Engine) FromMemory(m *Memory, sourceLoc uint32, out *Out) (export uint6
 func (e *Engine) Private(export uint64) {
 	defer e.leave(nil)
 	e.enter()
+	e.private(export)
+}
+
+// private is Private within the engine's lock.
+func (e *Engine) private(export uint64) {
 	if x, ok := e.exports[export]; ok {
 		delete(e.exports, export)
 		e.session.Private(x)

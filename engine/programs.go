@@ -14,7 +14,8 @@ type programs map[uint64]*savedProgram
 // savedProgram is a program with the file of its constants, nil for one that was parsed.
 type savedProgram struct {
 	*saved.File
-	file *os.File
+	file  *os.File
+	pages *pages // of the file; nil: constants are copied
 }
 
 // ParseProgram checks the text of a program and gives it a number.
@@ -42,7 +43,7 @@ func (e *Engine) OpenProgram(path string) (id uint64, err *ir.Error) {
 		_ = f.Close()
 		return 0, err
 	}
-	return e.addProgram(&savedProgram{p, f})
+	return e.addProgram(&savedProgram{File: p, file: f})
 }
 
 func (e *Engine) addProgram(p *savedProgram) (id uint64, err *ir.Error) {
@@ -109,7 +110,8 @@ func (e *Engine) ProgramOf(id uint64) (p *saved.Program, err *ir.Error) {
 	return x.Program, nil
 }
 
-// ProgramConstant reads constant i of an opened program to a tensor on the CPU.
+// ProgramConstant reads constant i of an opened program to a tensor on the CPU, or makes one over the pages of its
+// file.
 func (e *Engine) ProgramConstant(id uint64, i int, out *Out) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
@@ -121,6 +123,9 @@ func (e *Engine) ProgramConstant(id uint64, i int, out *Out) (err *ir.Error) {
 		return ir.Errorf(ir.ErrIndex, "saved program: its file has no constant %d", i)
 	}
 	c, at := &p.Constants[i], p.Data[i]
+	if p.pages != nil && p.pages.hold(at, c.DType) {
+		return e.overPages(p.pages, c, at, out)
+	}
 	b := make([]byte, at.Size)
 	if _, x := p.file.ReadAt(b, at.Offset); x != nil {
 		return ir.Errorf(ir.ErrRuntime, "constant %q: %v", c.Name, x)
@@ -134,6 +139,9 @@ func (e *Engine) forgetProgram(id uint64) {
 		delete(e.programs, id)
 		if p.file != nil {
 			_ = p.file.Close()
+		}
+		if p.pages != nil {
+			p.pages.release()
 		}
 	}
 }

@@ -205,8 +205,15 @@ func (s *InferenceSession) capture(f *frozenShape) (*lazy.Captured, *ir.Error) {
 func (s *InferenceSession) simplify(f *frozenShape, g *program.Program, constants []constant) (*program.Program,
 	[]constant, *ir.Error) {
 	args := len(s.in)
+	contents := func(i int) []byte { return s.e.contents(constants[i-args].store) }
+	if s.enabled("fold_numbers") {
+		g = simplify.Numbers(g, args, contents)
+	}
 	if s.enabled("find_attention") {
 		g = simplify.Attention(g, args)
+	}
+	if s.enabled("find_norms") {
+		g = simplify.Norms(g, args)
 	}
 	if s.enabled("fold_pads") {
 		g = simplify.Pads(g, args)
@@ -236,7 +243,7 @@ func (s *InferenceSession) simplify(f *frozenShape, g *program.Program, constant
 		}
 	}
 	if s.enabled("find_attention") {
-		g = simplify.Causal(g, args, func(i int) []byte { return s.e.contents(constants[i-args].store) })
+		g = simplify.Causal(g, args, contents)
 	}
 	g, kept := simplify.Prune(g, args)
 	var rest []constant

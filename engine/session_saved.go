@@ -22,6 +22,7 @@ func (e *Engine) OpenSession(path string, o SessionOptions) (id uint64, err *ir.
 		return 0, err
 	}
 	defer e.ForgetCaptured(program)
+	e.mapProgram(program)
 	p, err := e.ProgramOf(program)
 	if err != nil {
 		return 0, err

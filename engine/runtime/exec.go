@@ -23,6 +23,7 @@ type DeviceStorage struct {
 	Plan    int64  // number of the plan that last wrote it, 0 for none
 	Window  int64  // number of that run, counted over all plans
 	Owner   uint64 // of memory that no pool owns; it is released after the storage, see Executor.Orphans
+	Free    func() // instead of an owner: it returns such memory
 }
 
 // DeviceState is a device with its pool.
@@ -157,9 +158,12 @@ func (x *Executor) Drop(id uint32) {
 	if s.Refs--; s.Refs > 0 {
 		return
 	}
-	if s.Owner != 0 {
+	switch {
+	case s.Free != nil:
+		s.Free()
+	case s.Owner != 0:
 		x.Orphans = append(x.Orphans, s.Owner)
-	} else {
+	default:
 		x.Devices[s.Dev].Pool.Release(s.Buf, s.Bytes)
 	}
 	*s = DeviceStorage{}
@@ -175,27 +179,6 @@ func (x *Executor) Allocate(dev ir.DeviceID, bytes int64) (uint32, error) {
 		return 0, x.wrap(pl, bytes, err)
 	}
 	return x.NewStorage(b, dev, bytes), nil
-}
-
-// Import makes a storage over host memory that owner keeps. It reports false if the device cannot use such memory.
-func (x *Executor) Import(dev ir.DeviceID, p unsafe.Pointer, bytes int64, owner uint64) (uint32, bool) {
-	d, ok := x.Devices[dev].Dev.(device.Importer)
-	if !ok {
-		return 0, false
-	}
-	id := x.NewStorage(d.Import(p, bytes), dev, bytes)
-	x.storages[id].Owner = owner
-	return id, true
-}
-
-// Abandon makes the owners of all imported memory Orphans of another executor, which replaces x.
-func (x *Executor) Abandon(to *Executor) {
-	to.Orphans = append(to.Orphans, x.Orphans...)
-	for i := range x.storages {
-		if o := x.storages[i].Owner; o != 0 {
-			to.Orphans = append(to.Orphans, o)
-		}
-	}
 }
 
 func (x *Executor) wrap(pl *DeviceState, bytes int64, err error) error {

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from importers.hostile import mutated_archive, mutated_bytes, refused_well
+from importers.hostile import mutated_archive, mutated_bytes, mutated_json, refused_well
 from onnx import TensorProto, helper, numpy_helper
 
 import torchlette.export
@@ -368,3 +368,26 @@ def test_mutated_programs_with_loops(tmp_path):
     print(f"{read} mutated files, of which {kept} are read")
     assert read > 10
     assert 0 < kept < read
+
+
+def test_mutated_safetensors(tmp_path):
+    path, rng = tmp_path / "w.safetensors", random.Random(4)
+    tensors = {
+        "a": torchlette.ones(3, 2),
+        "b": torchlette.arange(5),
+        "c": torchlette.zeros(2, dtype=torchlette.bfloat16),
+    }
+    torchlette.save(tensors, path)
+    data = path.read_bytes()
+    header = 8 + int.from_bytes(data[:8], "little")
+    text, rest = json.loads(data[8:header]), data[header:]
+    end, read = time.monotonic() + FUZZ_SECONDS / 4, 0
+    while time.monotonic() < end:
+        changed_text = json.dumps(mutated_json(text, rng)).encode()
+        other = len(changed_text).to_bytes(8, "little") + changed_text + rest
+        path.unlink()
+        path.write_bytes(other if rng.random() < 0.7 else mutated_bytes(data, rng))
+        check(torchlette.load, path, refused=False)
+        read += 1
+    print(f"{read} mutated files")
+    assert read > 10

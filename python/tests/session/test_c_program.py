@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -61,3 +62,18 @@ def test_a_c_program_runs_a_saved_program(tmp_path: Path) -> None:
     done = subprocess.run([built("infer", tmp_path), tmp_path / "affine.tlp"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "from C" in done.stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the size of a process as Linux gives it")
+def test_a_session_opened_from_c_does_not_copy_its_constants(tmp_path: Path) -> None:
+    size, grown = 2048, {}
+    for name, n in (("small", 4), ("big", size)):
+        with tl.device("cpu"):
+            program = tl.export.export(tl.nn.Linear(n, n, bias=False), (tl.zeros(1, n),))
+        tl.export.save(program, tmp_path / name)
+    run = [built("open_file", tmp_path), tmp_path / "small", tmp_path / "big"]
+    for off in ("", "map_constants"):
+        env = {**os.environ, "TORCHLETTE_DISABLE": off}
+        grown[off] = int(subprocess.run(run, check=True, capture_output=True, text=True, env=env).stdout)
+    assert grown["map_constants"] > 3 * size * size
+    assert grown[""] < size * size

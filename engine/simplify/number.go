@@ -1,0 +1,113 @@
+package simplify
+
+import (
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
+	"github.com/torchlette/torchlette/engine/program"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// Numbers makes constants of one element numbers, in arithmetic of float32 and float64: files of ONNX have the numbers
+// of a formula as tensors. A power of such an exponent becomes products, or a square root, as in the operator pow.
+// contents gives the elements of a constant input, nil where the host cannot read them.
+func Numbers(p *program.Program, args int, contents func(input int) []byte) *program.Program {
+	s := newSearch(p, args)
+	at := map[int]int{} // by node: the operand that is a constant of one element
+	value := map[int]float64{}
+	for i := range p.Nodes {
+		if j, v, ok := s.number(i, contents); ok {
+			at[i], value[i] = j, v
+		}
+	}
+	if len(at) == 0 {
+		return p
+	}
+	c := newCopier(p)
+	c.inputs(func(int) bool { return true })
+	for i := range p.Nodes {
+		j, ok := at[i]
+		switch {
+		case !ok:
+			c.node(i)
+		case j == 1 && s.is(i, prim.Known.Pow) && c.power(i, value[i]):
+		default:
+			c.numbered(i, j, value[i])
+		}
+	}
+	for _, r := range p.Results {
+		c.result(c.refs[r.Value])
+	}
+	return c.done()
+}
+
+// number finds the operand of node i that is a constant of one element, and its value. The other operand is a tensor
+// that is not constant.
+func (s *search) number(i int, contents func(input int) []byte) (j int, v float64, ok bool) {
+	p, k := s.p, &prim.Known
+	d := ir.AvalOf(p.Nodes[i].Aval).DType
+	if !p.Nodes[i].IsPrim() || d != ir.F32 && d != ir.F64 || len(p.OperandsOf(i)) != 2 {
+		return 0, 0, false
+	}
+	switch p.Prim(i).ID {
+	case k.Add, k.Sub, k.Mul, k.Div, k.Pow:
+	default:
+		return 0, 0, false
+	}
+	for j = range 2 {
+		c, other := operand(p, i, j), operand(p, i, 1-j)
+		if !c.ref.IsInput() || c.ref.Index() < s.args || other.ref == 0 || s.fixed(other) {
+			continue
+		}
+		if av := p.Aval(c.ref); av.DType != d || p.Aval(other.ref).DType != d || av.Layout.Numel != 1 {
+			continue
+		}
+		if data := contents(c.ref.Index()); len(data) >= d.Size() {
+			return j, ir.DecodeFloat(d, bitsOf(data[:d.Size()])), true
+		}
+	}
+	return 0, 0, false
+}
+
+// bitsOf reads a little-endian number.
+func bitsOf(data []byte) (bits uint64) {
+	for k, b := range data {
+		bits |= uint64(b) << (8 * k)
+	}
+	return bits
+}
+
+// numbered copies node i with a number as operand j.
+func (c *copier) numbered(i, j int, v float64) {
+	c.node(i)
+	q := c.to
+	x := &q.Nodes[len(q.Nodes)-1]
+	at := int(x.Edge) + j
+	q.Edges[at], q.Offsets[at] = program.Edge{}, 0
+	q.Scalars = append(q.Scalars, ir.EncodeFloat(ir.AvalOf(x.Aval).DType, v))
+}
+
+// power copies node i, a power, as what the operator pow makes of this exponent. It reports false where that is a
+// power.
+func (c *copier) power(i int, e float64) bool {
+	p := c.from
+	x, av := operand(p, i, 0), ir.AvalOf(p.Nodes[i].Aval)
+	x.ref = c.refs[x.ref]
+	emit := func(primitive op.PrimID, in ...view) view {
+		c.add(primitive, nil, 1, av, i, in)
+		return view{ref: program.NodeRef(len(c.to.Nodes) - 1), layout: av.Layout}
+	}
+	switch e {
+	case -0.5:
+		emit(prim.Known.Rsqrt, x)
+	case 0.5:
+		emit(prim.Known.Sqrt, x)
+	case 2:
+		emit(prim.Known.Mul, x, x)
+	case 3:
+		emit(prim.Known.Mul, emit(prim.Known.Mul, x, x), x)
+	default:
+		return false
+	}
+	c.refs[program.NodeRef(i)] = program.NodeRef(len(c.to.Nodes) - 1)
+	return true
+}
