@@ -491,8 +491,5 @@ func (k *capture) hooked(n *autograd.Node) {
 // end there, so the loop reads the point and not what it is a view of.
 func (k *capture) point(n *autograd.Node) bool {
 	in, out := n.In[0].Val, n.Out[0].Val
-	if k.s.trace == nil || !k.s.trace.body || n.Seq > k.m.step || in.Layout != out.Layout || in.Offset != out.Offset {
-		return false
-	}
-	return true
+	return k.inBody() && n.Seq <= k.m.step && in.Layout == out.Layout && in.Offset == out.Offset
 }
