@@ -457,7 +457,7 @@ static void SUF(run)(gemm *x, int worker, int parallel) {
 	// with N >= NB may choose by the number of threads: for these, the blocked path also adds KC terms at a time, so
 	// the sums have the same bits.
 	int in_l2 = x->ak == 1 && x->M <= NEAR_ROWS && x->M * x->K * (int64_t)sizeof(REAL) <= NEAR_BYTES && x->N >= NB &&
-		panels >= TASKS * tl_pool_threads(x->pool);
+		panels >= TASKS * tl_pool_threads(x->pool) && !tl_packs_rows(x->isa);
 	if ((x->apart || (x->M > 2 * MB && !in_l2)) && x->K > 0) {
 		SUF(blocks)(x, worker, parallel);
 		return;

@@ -383,6 +383,18 @@ int tl_isa_has(int isa) {
 	return 0;
 }
 
+int tl_packs_rows(int isa) {
+#if defined(__x86_64__)
+	static int known; // 1: no, 2: yes. Threads that find it at once write the same
+	int k = __atomic_load_n(&known, __ATOMIC_RELAXED);
+	if (!k) __atomic_store_n(&known, k = 1 + intel(), __ATOMIC_RELAXED);
+	return isa >= TLK_ISA_AVX512 && k == 2;
+#else
+	(void)isa;
+	return 0;
+#endif
+}
+
 int tl_isa(void) {
 #if defined(__x86_64__)
 	if (tl_isa_has(TLK_ISA_AMX)) return TLK_ISA_AMX;
