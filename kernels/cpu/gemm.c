@@ -39,10 +39,6 @@ enum { FEW_PANELS = 1 << 17 };
 // An A of at most NEAR_ROWS rows and NEAR_BYTES bytes is read in place for each panel of B.
 enum { NEAR_ROWS = 512, NEAR_BYTES = 1 << 20 };
 
-// Whether such an A is packed all the same (pool.c): the tile that reads 14 rows in place keeps addresses on the stack,
-// with 60 instructions a step for 50, which Intel's cores execute at 0.7 of the rate.
-int tl_packs_rows(int isa);
-
 // Most positions of a block, where rows of A are in panels: they stay in L2, KC terms of each.
 enum { SPOTS = 196 };
 
