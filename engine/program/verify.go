@@ -19,6 +19,22 @@ func (p *Program) Verify() error {
 			return fmt.Errorf("program: input $%d has no dtype and shape, or no role", i)
 		}
 	}
+	if err := p.verifyPlaces(); err != nil {
+		return err
+	}
+	for i := range p.Nodes {
+		if err := p.verifyNode(i); err != nil {
+			return err
+		}
+	}
+	if err := p.verifyStores(); err != nil {
+		return err
+	}
+	return p.verifyEnds()
+}
+
+// verifyPlaces reports operands and numbers that do not follow each other in the order of their nodes.
+func (p *Program) verifyPlaces() error {
 	edge, scalar := uint32(0), uint32(0)
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
@@ -39,15 +55,7 @@ func (p *Program) Verify() error {
 		return fmt.Errorf("program: %d operands and %d numbers belong to no node", len(p.Edges)-int(edge),
 			len(p.Scalars)-int(scalar))
 	}
-	for i := range p.Nodes {
-		if err := p.verifyNode(i); err != nil {
-			return err
-		}
-	}
-	if err := p.verifyStores(); err != nil {
-		return err
-	}
-	return p.verifyEnds()
+	return nil
 }
 
 // at makes an error about node i.
