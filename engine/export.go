@@ -102,8 +102,7 @@ func (e *Engine) fromMemory(m *Memory, sourceLoc uint32, out *Out) (export uint6
 		of = ir.LayoutOf(l.Contig)
 	}
 	av := ir.InternAval(m.DType, ir.CPU, of)
-	st, ok := e.runtime.Import(ir.CPU, m.P, max(l.Span*int64(m.DType.Size()), 1), m.Owner,
-		m.free)
+	st, ok := e.runtime.Import(ir.CPU, m.P, max(l.Span*int64(m.DType.Size()), 1), m.Owner, m.free)
 	if !ok {
 		return 0, ir.Errorf(ir.ErrRuntime, "memory: this CPU device uses only memory of its own")
 	}

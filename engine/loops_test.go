@@ -173,7 +173,7 @@ func TestALeafInABodyEndsTheHistoryOfItsValue(t *testing.T) {
 	assert.Equal(t, []float32{2 * (9 + 6)}, r.gradOf(a), "of leaf and square")
 }
 
-// A body is that of the values alone: the tangents of levels around the loop are not there.
+// A body is recorded without the tangents of levels around its loop: to read one is an error, and the loop has its own.
 func TestABodyHasNoTangentsOfTheLevelsAroundIt(t *testing.T) {
 	r := newRig(t)
 	x := r.floats([]int64{}, 3)

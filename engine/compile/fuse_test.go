@@ -414,8 +414,6 @@ func (m *mapWriter) node() {
 	m.lines = append(m.lines, fmt.Sprintf("%s = %s : %s%s%s", name, work, to, m.shape, live))
 }
 
-// Random maps have the bits, and at most the memory, that they have one by one: small ones on the interpreter and the
-// CPU, and ones that the CPU works in several tiles.
 // compared is a random program, whose plans with the pass fuse and without it gave the same bits.
 type compared struct {
 	text          string
@@ -430,8 +428,8 @@ func (x *compared) requireNoMoreMemory(t *testing.T) {
 	require.LessOrEqual(t, bytesOf(x.with), bytesOf(x.without), "%s", x.text)
 }
 
-// randomPrograms compares programs that write draws, each nth on the reference device and the others on the CPU, and
-// gives each to check.
+// randomPrograms draws programs with write, requires the same bits of each with the pass fuse and without it, and calls
+// check. Programs whose number is a multiple of nth run on the reference device, the others on the CPU.
 func randomPrograms(t *testing.T, seed int64, programs, nth int, write func(r *rand.Rand, n int) string,
 	check func(n int, x compared)) {
 	t.Helper()
@@ -452,6 +450,8 @@ func randomPrograms(t *testing.T, seed int64, programs, nth int, write func(r *r
 	}
 }
 
+// Random maps have the bits, and at most the memory, that they have one by one: small ones on the interpreter and the
+// CPU, and ones that the CPU works in several tiles.
 func TestFusionChangesNoBitOfRandomMaps(t *testing.T) {
 	fused, inPlace := 0, 0
 	randomPrograms(t, 5, 150, 3, func(r *rand.Rand, n int) string { return maps(r, []int{3, 3, 3001}[n%3]) },

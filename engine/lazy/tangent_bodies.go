@@ -127,10 +127,10 @@ func (g *tangentRecorder) record(in []op.Val) (outs []op.Val) {
 			tangents[k] = prim.ZerosLike(s, results[k])
 		}
 	}
-	has := func(v op.Val) bool { return !v.IsTensor() }
+	missing := func(v op.Val) bool { return !v.IsTensor() }
 	n := g.l.Carries
-	return slices.Concat(results[:n], slices.DeleteFunc(tangents[:n:n], has), results[n:],
-		slices.DeleteFunc(slices.Clone(tangents[n:]), has))
+	return slices.Concat(results[:n], slices.DeleteFunc(tangents[:n:n], missing), results[n:],
+		slices.DeleteFunc(slices.Clone(tangents[n:]), missing))
 }
 
 // give gives a placeholder a tangent at a level.

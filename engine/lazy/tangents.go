@@ -93,8 +93,8 @@ func (s *Session) below(level uint32) (end func()) {
 	return func() { s.ceiling = old }
 }
 
-// floor is the last level that does not count, because a loop's body is recorded within it: the body is that of the
-// values alone, and the loop has the tangents.
+// floor is the innermost level around the loop whose body is being recorded, 0 outside of bodies. Levels up to it do
+// not count: the body computes values without their tangents, and the rule of the loop adds the tangents.
 func (s *Session) floor() uint32 {
 	if s.trace == nil {
 		return 0

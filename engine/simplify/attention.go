@@ -216,12 +216,11 @@ func headsLast(from *ir.Layout, v view) (*ir.Layout, bool) {
 
 // replace copies the program with the primitive in the places of at.
 func (s *search) replace(at map[int]*found) *program.Program {
-	p, c := s.p, newCopier(s.p)
-	c.inputs(func(int) bool { return true })
-	for i := range p.Nodes {
+	p := s.p
+	g := rewritten(p, func(c *copier, i int) {
 		if f := at[i]; f != nil {
 			c.attention(i, f)
-			continue
+			return
 		}
 		c.node(i)
 		for k, e := range p.OperandsOf(i) {
@@ -233,11 +232,8 @@ func (s *search) replace(at map[int]*found) *program.Program {
 				c.to.Edges[len(c.to.Edges)-len(p.OperandsOf(i))+k].Layout = l.ID
 			}
 		}
-	}
-	for _, r := range p.Results {
-		c.result(c.refs[r.Value])
-	}
-	out, _ := Prune(c.done(), len(p.Inputs))
+	})
+	out, _ := Prune(g, len(p.Inputs))
 	return out
 }
 

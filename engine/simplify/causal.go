@@ -26,12 +26,10 @@ func Causal(p *program.Program, args int, contents func(input int) []byte) *prog
 	if len(at) == 0 {
 		return p
 	}
-	c := newCopier(p)
-	c.inputs(func(int) bool { return true })
-	for i := range p.Nodes {
+	return rewritten(p, func(c *copier, i int) {
 		c.node(i)
 		if !at[i] {
-			continue
+			return
 		}
 		x, q := &c.to.Nodes[len(c.to.Nodes)-1], c.to
 		attr := p.Attrs(i)
@@ -39,11 +37,7 @@ func Causal(p *program.Program, args int, contents func(input int) []byte) *prog
 		edges, offsets := q.Edges[x.Edge:], q.Offsets[x.Edge:]
 		q.Edges = append(q.Edges[:x.Edge+3], edges[4:]...)
 		q.Offsets = append(q.Offsets[:x.Edge+3], offsets[4:]...)
-	}
-	for _, r := range p.Results {
-		c.result(c.refs[r.Value])
-	}
-	return c.done()
+	})
 }
 
 // causal reports that the mask, bool or a float32 to add, lets query i see exactly the keys 0 to i.

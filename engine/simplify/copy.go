@@ -21,6 +21,19 @@ func newCopier(from *program.Program) *copier {
 	return c
 }
 
+// rewritten copies p with all its inputs; rewrite copies each node.
+func rewritten(p *program.Program, rewrite func(c *copier, i int)) *program.Program {
+	c := newCopier(p)
+	c.inputs(func(int) bool { return true })
+	for i := range p.Nodes {
+		rewrite(c, i)
+	}
+	for _, r := range p.Results {
+		c.result(c.refs[r.Value])
+	}
+	return c.done()
+}
+
 // input adds an input.
 func (c *copier) input(in program.Input) program.Ref {
 	c.to.Inputs = append(c.to.Inputs, in)

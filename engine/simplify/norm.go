@@ -31,13 +31,11 @@ func Norms(p *program.Program, args int) *program.Program {
 	if len(at) == 0 {
 		return p
 	}
-	c := newCopier(p)
-	c.inputs(func(int) bool { return true })
-	for i := range p.Nodes {
+	g := rewritten(p, func(c *copier, i int) {
 		f := at[i]
 		if f == nil {
 			c.node(i)
-			continue
+			return
 		}
 		rms := int64(0)
 		if f.rms {
@@ -47,11 +45,8 @@ func Norms(p *program.Program, args int) *program.Program {
 		c.add(prim.Known.LayerNorm, []int64{int64(f.dims), 0, 0, rms}, 3, ir.AvalOf(p.Nodes[i].Aval), i, []view{f.x},
 			ir.EncodeFloat(ir.F32, f.eps))
 		c.refs[program.NodeRef(i)] = program.NodeRef(len(c.to.Nodes) - 1)
-	}
-	for _, r := range p.Results {
-		c.result(c.refs[r.Value])
-	}
-	out, _ := Prune(c.done(), len(p.Inputs))
+	})
+	out, _ := Prune(g, len(p.Inputs))
 	return out
 }
 

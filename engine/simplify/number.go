@@ -22,9 +22,7 @@ func Numbers(p *program.Program, args int, contents func(input int) []byte) *pro
 	if len(at) == 0 {
 		return p
 	}
-	c := newCopier(p)
-	c.inputs(func(int) bool { return true })
-	for i := range p.Nodes {
+	return rewritten(p, func(c *copier, i int) {
 		j, ok := at[i]
 		switch {
 		case !ok:
@@ -33,11 +31,7 @@ func Numbers(p *program.Program, args int, contents func(input int) []byte) *pro
 		default:
 			c.numbered(i, j, value[i])
 		}
-	}
-	for _, r := range p.Results {
-		c.result(c.refs[r.Value])
-	}
-	return c.done()
+	})
 }
 
 // number finds the operand of node i that is a constant of one element, and its value. The other operand is a tensor

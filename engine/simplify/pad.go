@@ -28,13 +28,11 @@ func Pads(p *program.Program, args int) *program.Program {
 	if len(at) == 0 {
 		return p
 	}
-	c := newCopier(p)
-	c.inputs(func(int) bool { return true })
-	for i := range p.Nodes {
+	g := rewritten(p, func(c *copier, i int) {
 		f := at[i]
 		if f == nil {
 			c.node(i)
-			continue
+			return
 		}
 		f.inner.ref = c.refs[f.inner.ref]
 		c.replaced(i, 0, f.inner)
@@ -44,11 +42,8 @@ func Pads(p *program.Program, args int) *program.Program {
 			win.Lo[d] += n
 		}
 		c.to.Nodes[len(c.to.Nodes)-1].Attr = ir.InternAttr(append(win.Attr(), rest...))
-	}
-	for _, r := range p.Results {
-		c.result(c.refs[r.Value])
-	}
-	out, _ := Prune(c.done(), len(p.Inputs))
+	})
+	out, _ := Prune(g, len(p.Inputs))
 	return out
 }
 
