@@ -329,9 +329,9 @@ func loopVJP(c *op.VJPCall) []op.Val {
 		}
 		read = read[len(in):]
 		rest := read[len(xs):]
-		xs = readOnly(xs, read)
+		xs = onlyRead(xs, read)
 		back.Xs = len(xs)
-		in = slices.Concat(in, xs, readOnly(c.In[l.Carries+l.Xs:], rest))
+		in = slices.Concat(in, xs, onlyRead(c.In[l.Carries+l.Xs:], rest))
 	}
 	for i := range in {
 		if in[i].IsTensor() {
@@ -341,8 +341,8 @@ func loopVJP(c *op.VJPCall) []op.Val {
 	return loopCotangents(c, l, avals, recordLoop(c.B, back, in))
 }
 
-// readOnly returns the values that are read, and those beyond the list.
-func readOnly(vals []op.Val, read []bool) (list []op.Val) {
+// onlyRead returns the values that are read, and those beyond the list.
+func onlyRead(vals []op.Val, read []bool) (list []op.Val) {
 	for i, v := range vals {
 		if i >= len(read) || read[i] {
 			list = append(list, v)

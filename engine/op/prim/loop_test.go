@@ -91,6 +91,6 @@ func TestTheGradientOfALoopTakesTheOperandsThatItsBodyReads(t *testing.T) {
 		{[]bool{true, false, true, false}, []op.Val{vals[0], vals[2]}},
 		{[]bool{false, false, false, false}, nil},
 	} {
-		assert.Equal(t, c.want, readOnly(vals, c.read))
+		assert.Equal(t, c.want, onlyRead(vals, c.read))
 	}
 }
