@@ -308,7 +308,7 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 	// in place.
 	x->kb = KC;
 	if (!x->packs) x->kb = least(x->K, FEW_PANELS / (panels * x->nr * (int64_t)sizeof(REAL)) / KC * KC);
-	if (x->kb < KC) x->kb = KC;
+	if (x->kb < KC) x->kb = least(x->K, KC); // panels follow each other, as the tile fetches ahead
 	int64_t bytes = panels * x->nr * x->kb * (int64_t)sizeof(REAL);
 	if (x->pack) bytes = 0;
 	// The memory is that of this worker: in a serial run, each worker may compute a product of its own.

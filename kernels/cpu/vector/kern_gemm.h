@@ -20,6 +20,10 @@ typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_al
 // How many rows ahead B is prefetched. Each row is on another page, so the hardware prefetcher does not fetch it.
 #define TLK_AHEAD 12
 
+// How many rows ahead a packed panel of B is prefetched, and from how many rows on: shorter ones stay in L1.
+#define TLK_PANEL_AHEAD 8
+#define TLK_LONG_PANEL 160
+
 // While four rows of a matrix are summed, the next four are prefetched if the last of them is at most this many bytes
 // away, since all eight then stay in L1.
 #define TLK_FOUR_ROWS (1 << 14)
@@ -51,12 +55,17 @@ typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_al
 		/* The rows of the next tile, where they follow in memory: no hardware prefetcher follows so many. */ \
 		const T *next = am == kc ? a + mr * am : a; \
 		const int64_t step = am == kc ? mr : 0; \
+		const int64_t ahead = kc >= TLK_LONG_PANEL ? TLK_PANEL_AHEAD * bk : 0; \
 		int64_t k = TLK_STEPS(s); \
 		a += k * ak, b += k * bk, next += k * step; \
 		for (; k < kc; k++) { \
 			const T *at = row ? b + row[k] : b; \
 			V b0 = *(const V *)at, b1 = *(const V *)(at + L); \
 			if (!row && bk != 2 * L) __builtin_prefetch(b + TLK_AHEAD * bk); \
+			if (TLK_VL == 16 && !row && bk == 2 * L) { /* a panel and a tile's rows of A do not fit an L1 cache of 32 KiB */ \
+				__builtin_prefetch(b + ahead); \
+				__builtin_prefetch(b + ahead + L); \
+			} \
 			if (row) { /* the next panel of B */ \
 				__builtin_prefetch(at + 2 * L); \
 				__builtin_prefetch(at + 4 * L - 1); \
