@@ -49,6 +49,10 @@ func (e *Engine) runWindow(values []uint32, effects int) error {
 		return nil
 	}
 	p := e.planner.find()
+	if p != nil && p.Slow && e.waiter.pausable {
+		w.Clear()
+		return errPaused
+	}
 	key := time.Since(t0)
 	e.stats.keyNanos += int64(key)
 	if err := e.checkLost(w.Ext); err != nil {
@@ -78,7 +82,9 @@ func (e *Engine) runWindow(values []uint32, effects int) error {
 	}
 	e.runtime.Deadline = e.waiter.deadline(t1)
 	res, err := e.runPlan(p, ext, &w.Program)
-	return e.settle(p, res, err, t1)
+	err = e.settle(p, res, err, t1)
+	p.Slow = err == errPaused || time.Since(t1) > pauseAfter
+	return err
 }
 
 // runPlan runs the plan of program g. A panic becomes an error that poisons the engine, because the run may have

@@ -530,6 +530,31 @@ func TestARunThatKeepsItsCallerLongGoesOnAsAJob(t *testing.T) {
 	assert.Equal(t, []bool{false, true}, jobs)
 }
 
+// A pause inside of a product loses what it has computed, so a plan pauses in its first run alone.
+func TestAPlanThatPausedIsAJobFromTheBeginning(t *testing.T) {
+	d := &watched{Device: reference.New()}
+	j := travel(t, d, 0)
+	slow := true
+	var jobs []bool
+	d.run = func(b *device.Binding) {
+		jobs = append(jobs, j.e.waiter.jobs.current() != nil)
+		if slow && !b.Deadline.IsZero() {
+			b.Deadline = time.Now() // already passed
+		}
+	}
+	x := j.leaf(1, 2)
+	run := func(want ...float32) {
+		j.ip("mul", x, 2.0)
+		assert.Equal(t, want, j.read(x))
+	}
+	run(2, 4)
+	assert.Equal(t, []bool{false, true}, jobs)
+	slow = false
+	run(4, 8)
+	run(8, 16)
+	assert.Equal(t, []bool{false, true, true, false}, jobs, "the second run began as a job, and was quick")
+}
+
 func TestAWindowThatTheClockPausesGivesTheSameBits(t *testing.T) {
 	open := func() device.Device {
 		d, err := cpu.New(cpu.Options{Threads: 2})

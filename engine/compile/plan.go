@@ -100,6 +100,9 @@ type Plan struct {
 	Number       int64         // counts plans in the order in which they were made
 	Cause        string        // the miss reason: why no earlier plan served
 	RunTime      time.Duration // of all runs, on the host: on an asynchronous device it is encoding and submitting
+	// Slow: the last run took so long that it paused, or would have. The next one is a job from its beginning, since a
+	// pause inside of a step that begins anew, such as a product, loses what the step has done.
+	Slow bool
 	// Tick orders plans by last use.
 	Tick uint64
 }
