@@ -93,6 +93,19 @@ typedef struct {
 // Whether the product is to stop midway. Its result is then not used.
 static inline int cut(const gemm *x) { return x->watch && tl_stop_asked(x->pool); }
 
+// Returns how many of a matrix's tiles of rows a block takes, FEW_TILES to `most`, so that threads which take blocks in
+// turns end soonest. The last block may be short.
+static int64_t even_blocks(int64_t tiles, int64_t most, int64_t threads) {
+	int64_t best = most, soonest = INT64_MAX;
+	for (int64_t each = most; each >= FEW_TILES; each--) {
+		int64_t blocks = (tiles + each - 1) / each, rounds = (blocks + threads - 1) / threads;
+		int64_t end = rounds * each;
+		if (blocks % threads == 1) end -= blocks * each - tiles; // the last block is alone in its round
+		if (end < soonest) soonest = end, best = each;
+	}
+	return best;
+}
+
 static void spread(const gemm *x, int64_t n, int64_t grain, tl_job job, gemm *arg) {
 	if (x->watch) tl_parallel(x->pool, n, grain, job, arg);
 	else tl_parallel_whole(x->pool, n, grain, job, arg);

@@ -304,6 +304,8 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 		x->mb = least(x->mb, (tiles < FEW_TILES ? FEW_TILES : tiles) * x->mr);
 		if (x->M >= x->mb * want / 2) want = 1;
 	}
+	if (x->packs && parallel)
+		x->mb = even_blocks((x->M + x->mr - 1) / x->mr, x->mb / x->mr, tl_pool_threads(x->pool)) * x->mr;
 	// Without packing, a block of B has as many rows as fit FEW_PANELS bytes, so that long runs of a row of A are read
 	// in place.
 	x->kb = KC;
