@@ -24,8 +24,9 @@ from torchlette import lax
 from torchlette.onnx.wire import Writer
 
 SECONDS, MEGABYTES = 10, 512
-#: Of each fuzz; TORCHLETTE_FUZZ_SECONDS asks for more.
+#: Of each fuzz; TORCHLETTE_FUZZ_SECONDS asks for more, TORCHLETTE_FUZZ_SEED for other files.
 FUZZ_SECONDS = float(os.environ.get("TORCHLETTE_FUZZ_SECONDS", "1.3"))
+FUZZ_SEED = int(os.environ.get("TORCHLETTE_FUZZ_SEED", "0"))
 
 
 def check(load, path, *, refused=True):
@@ -279,7 +280,7 @@ def test_compressed_archives_are_refused(archive, tmp_path):
 
 
 def test_mutated_pt2_files(archive, tmp_path):
-    rng, end, read = random.Random(1), time.monotonic() + FUZZ_SECONDS, 0
+    rng, end, read = random.Random(FUZZ_SEED + 1), time.monotonic() + FUZZ_SECONDS, 0
     (tmp_path / "m.pt2").write_bytes(archive)
     assert torchlette.export.load(tmp_path / "m.pt2").graph_signature.user_inputs == ("x",)
     while time.monotonic() < end:
@@ -309,7 +310,7 @@ def test_mutated_onnx_files(tmp_path):
     ]
     ends = [numpy_helper.from_array(np.array([n], dtype=np.int64), name) for n, name in ((0, "zero"), (1, "one"))]
     data = model(nodes, [shape, weight, *ends], ["y", "e"]).SerializeToString()
-    rng, end, read = random.Random(2), time.monotonic() + FUZZ_SECONDS, 0
+    rng, end, read = random.Random(FUZZ_SEED + 2), time.monotonic() + FUZZ_SECONDS, 0
     (tmp_path / "m.onnx").write_bytes(data)
     torchlette.onnx.load(tmp_path / "m.onnx")
     while time.monotonic() < end:
@@ -352,7 +353,7 @@ def load_and_record(path):
 
 
 def test_mutated_programs_with_loops(tmp_path):
-    path, rng = tmp_path / "loops", random.Random(3)
+    path, rng = tmp_path / "loops", random.Random(FUZZ_SEED + 3)
     dims = ({0: torchlette.export.Dim("n")},)
     torchlette.export.save(torchlette.export.export(Loops(), (torchlette.ones(5, 4),), dynamic_shapes=dims), path)
     data = path.read_bytes()
@@ -371,7 +372,7 @@ def test_mutated_programs_with_loops(tmp_path):
 
 
 def test_mutated_safetensors(tmp_path):
-    path, rng = tmp_path / "w.safetensors", random.Random(4)
+    path, rng = tmp_path / "w.safetensors", random.Random(FUZZ_SEED + 4)
     tensors = {
         "a": torchlette.ones(3, 2),
         "b": torchlette.arange(5),
