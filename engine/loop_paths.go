@@ -91,7 +91,7 @@ func (k *loopPaths) paths(caps compile.Caps) []LoopPath {
 			dev, kept = ir.CPU, f.reason
 			f = k.on(&r.loop, dev, caps)
 		}
-		if f.reason == "" {
+		if kept != "" {
 			f.reason = kept
 		}
 		list = append(list, LoopPath{Number: k.first + i, Path: f.path, Device: ir.DeviceName(dev), Length: r.loop.Length,

@@ -67,12 +67,9 @@ func (u *unrolling) perIteration() int {
 
 // refuses says what keeps a step of the body's plan from being one of the plan around it; "": nothing.
 func (u *unrolling) refuses(s *device.Step) string {
-	switch op := s.Op.(type) {
-	case *loopir.Kernel:
-		if op.Checks {
-			return "the body checks data, such as indices"
-		}
-	case *launch.Gemm, *launch.Attention, *launch.Sort, *launch.Iterate, launch.Copy, launch.Fill:
+	switch s.Op.(type) {
+	case *loopir.Kernel, *launch.Gemm, *launch.Attention, *launch.Sort, *launch.FactorBlock, *launch.Iterate, launch.Copy,
+		launch.Fill:
 	default:
 		return "the body has a step that a GPU does not unroll: " + s.Op.Label()
 	}
@@ -163,7 +160,8 @@ func (u *unrolling) iteration(t, place int64) {
 
 // step adds a step of the body's plan.
 func (u *unrolling) step(s *device.Step, t, place int64) {
-	st := device.Step{Op: s.Op, Bufs: make([]int, len(s.Bufs)), Params: make([]device.Param, len(s.Params))}
+	st := device.Step{Op: s.Op, Inner: s.Event, Bufs: make([]int, len(s.Bufs)),
+		Params: make([]device.Param, len(s.Params))}
 	for i, b := range s.Bufs {
 		switch {
 		case u.fixed[b] >= 0:
