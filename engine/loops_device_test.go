@@ -24,9 +24,8 @@ func twoDevices(t *testing.T) (r *rig, put func(dev ir.DeviceID, shape []int64, 
 	}})
 	return r, func(dev ir.DeviceID, shape []int64, v ...float32) T {
 		var o Out
-		err := r.e.FromData(ir.F32, dev, shape, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), 4*len(v)), false, 0,
-			&o)
-		require.Nil(t, err)
+		b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), 4*len(v))
+		require.Nil(t, r.e.FromData(ir.F32, dev, shape, b, false, 0, &o))
 		return T(o.Handle)
 	}
 }
@@ -47,8 +46,8 @@ func (r *rig) reversing(w T) func(x []T) []T {
 	}
 }
 
-// TestIterationsOnADeviceAreStepsOfThePlan: a loop with no form for one dispatch has the values and the gradients of the
-// CPU on another device, for carries and xs that are views, both directions, and one iteration.
+// TestIterationsOnADeviceAreStepsOfThePlan: a loop with no form for one dispatch has the values and the gradients of
+// the CPU on another device, for carries and xs that are views, both directions, and one iteration.
 func TestIterationsOnADeviceAreStepsOfThePlan(t *testing.T) {
 	for _, c := range []LoopCall{{Length: 3}, {Length: 3, Reverse: true}, {Length: 4}, {Length: 1}} {
 		var got [2][][]float32

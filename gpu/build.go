@@ -400,7 +400,8 @@ func (p *program) setVariant(s *step, f int) {
 	pipe := s.pipelines[f]
 	s.variant, s.group = f, nil
 	// Words that vary are patched before every run; the others are packed here once.
-	if err := pipe.module.Pack(wordBytes(p.words[s.word:s.word+pipe.words]), s.packed(f), p.dev.faults.event(&s.Step)); err != nil {
+	words := wordBytes(p.words[s.word : s.word+pipe.words])
+	if err := pipe.module.Pack(words, s.packed(f), p.dev.faults.event(&s.Step)); err != nil {
 		panic("BUG: gpu: " + err.Error())
 	}
 	r := Record{Kind: Dispatch, A: pipe.Handle, X: uint64(s.grid[f][0]), Y: uint64(s.grid[f][1]), Z: uint64(s.grid[f][2])}

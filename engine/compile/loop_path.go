@@ -28,7 +28,7 @@ func ResidentReason(l *op.Loop, caps Caps) string {
 	return why
 }
 
-// DeviceLoop says which path a loop takes on a device other than the CPU, "" for none, and what keeps it from path A, or
+// DeviceLoop says which path a loop takes on a device other than the CPU, "" for none, and what keeps it from path A or
 // from the device.
 func DeviceLoop(l *op.Loop, dev ir.DeviceID, caps Caps) (path, reason string) {
 	if l.While {
@@ -112,8 +112,8 @@ func planned(l *op.Loop, caps Caps) (*loopLowering, error) {
 	return (&Builder{Caps: caps, Lowered: &lower.Memo{}}).newLoop(n)
 }
 
-// onDevice makes the launches of a loop on a GPU: one dispatch, or the steps of all iterations. Recording has found that
-// it has one of these forms; a loop in a body may have none.
+// onDevice makes the launches of a loop on a GPU: one dispatch, or the steps of all iterations. Recording has found
+// that it has one of these forms; a loop in a body may have none.
 func (k *loopLowering) onDevice(dev ir.DeviceID) (*lower.Result, error) {
 	if k.l.While {
 		return nil, ir.Errorf(ir.ErrNotImplemented, "a GPU does not end a loop by a condition")

@@ -194,7 +194,7 @@ def test_unrolled_iterations_draw_and_check_as_on_the_cpu() -> None:
     for device in ("cpu", "wgpu"):
         facade.manual_seed(3)
         x = facade.zeros(9, device=device)
-        last, ys = lax.scan(lambda c, _: (c.flip(0) + facade.rand(9, device=device), facade.rand_like(c)), x, length=3)  # noqa: B023
+        last, ys = lax.scan(lambda c, _: (c.flip(0) + facade.rand_like(c), facade.rand_like(c)), x, length=3)
         drawn.append([last.tolist(), ys.tolist(), facade.rand(3).tolist()])
         index = facade.tensor([[1, 2], [3, 9]], device=device)
         with pytest.raises(IndexError, match="in a loop: index_select: index 9 is out of bounds"):
