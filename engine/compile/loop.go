@@ -106,6 +106,7 @@ func (k *loopLowering) planBody(dev ir.DeviceID) (*Plan, error) {
 		Debug: Debug{Off: b.Debug.Off}, Often: b.Often}
 	if dev != ir.CPU {
 		nested.Program, nested.Moving = k.body.On(dev), true
+		nested.Often = nested.Often || k.l.Length >= oftenRun
 	}
 	plan, err := buildBody(nested)
 	if err != nil {

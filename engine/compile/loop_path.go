@@ -42,7 +42,7 @@ func DeviceLoop(l *op.Loop, dev ir.DeviceID, caps Caps) (path, reason string) {
 	if why == "" {
 		return "A", ""
 	}
-	if _, reason = k.newUnrolling(dev); reason != "" {
+	if _, reason = k.newUnrolling(dev, mostUnrolled); reason != "" {
 		return "", reason
 	}
 	return "C", why
@@ -121,7 +121,8 @@ func (k *loopLowering) onDevice(dev ir.DeviceID) (*lower.Result, error) {
 	if form, why := k.dispatch(dev); why == "" {
 		return k.iterate(form), nil
 	}
-	u, why := k.newUnrolling(dev)
+	const more = 4 // where passes are switched off
+	u, why := k.newUnrolling(dev, more*mostUnrolled)
 	if why != "" {
 		return nil, ir.Errorf(ir.ErrNotImplemented, "a loop on a GPU: %s", why)
 	}

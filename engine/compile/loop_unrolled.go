@@ -14,6 +14,9 @@ import (
 // mostUnrolled bounds the steps that one loop becomes on a GPU. Making a plan takes about 10 us for each of them.
 const mostUnrolled = 1 << 12
 
+// oftenRun is a number of iterations from which on compiling kernels for a body of their own pays.
+const oftenRun = 8
+
 // unrolling makes the steps of all iterations of a loop on a GPU, as steps of the plan around it. A step of the body's
 // plan differs from iteration to iteration in its buffers, where it reads or writes carries, and in its offsets, where
 // it reads places of xs. Kernels write whole buffers, so copies put results at their places.
@@ -29,16 +32,16 @@ type unrolling struct {
 	copies         map[ir.DType]*loopir.Kernel
 }
 
-// newUnrolling plans the body for a device, and says what keeps the device from running the loop so; "": nothing.
-func (k *loopLowering) newUnrolling(dev ir.DeviceID) (u *unrolling, reason string) {
+// newUnrolling plans the body for a device, and says what keeps the device from running the loop so, in at most so many
+// steps; "": nothing.
+func (k *loopLowering) newUnrolling(dev ir.DeviceID, most int64) (u *unrolling, reason string) {
 	plan, err := k.planBody(dev)
 	if err != nil {
 		return nil, err.Error()
 	}
 	u = &unrolling{loopLowering: k, plan: plan, body: plan.Program, copies: map[ir.DType]*loopir.Kernel{}}
-	if n := u.perIteration(); k.l.Length > mostUnrolled/int64(max(n, 1)) {
-		return nil, fmt.Sprintf("the loop has %d iterations of %d kernels, want at most %d in all", k.l.Length, n,
-			mostUnrolled)
+	if n := u.perIteration(); k.l.Length > most/int64(max(n, 1)) {
+		return nil, fmt.Sprintf("the loop has %d iterations of %d kernels, want at most %d in all", k.l.Length, n, most)
 	}
 	for i := range u.steps() {
 		if why := u.refuses(&u.steps()[i]); why != "" {
