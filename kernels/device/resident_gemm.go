@@ -68,9 +68,9 @@ func (r *gemmRun) along(batch []int, m int64, dims []int, n int64) []int64 {
 
 // columns returns strides over the space of what depends on the column alone.
 func (r *gemmRun) columns(n int64) []int64 {
-	list := make([]int64, len(r.l.Batch)+1)
-	for _, t := range r.sp.trail[len(list):] {
-		list = append(list, n*t)
+	list := make([]int64, len(r.sp.trail))
+	for d := len(r.l.Batch) + 1; d < len(list); d++ {
+		list[d] = n * r.sp.trail[d]
 	}
 	return list
 }
