@@ -21,6 +21,9 @@ type gemmRun struct {
 }
 
 func (f *flattener) gemm(g *launch.Gemm, bufs []int, params []uint64) {
+	if g.Sums != 0 {
+		refuse("the body has a product in a form that is not scalar")
+	}
 	if e := g.Epilogue; e != nil && slices.ContainsFunc(e.Exprs, func(x loopir.Expr) bool {
 		return x.Op == loopir.OpLinear || x.Op == loopir.OpIndex
 	}) {
@@ -40,7 +43,6 @@ func (f *flattener) gemm(g *launch.Gemm, bufs []int, params []uint64) {
 	for c := range r.sp.part {
 		r.element(c)
 	}
-	r.sums()
 }
 
 // list are the values of parameters.
@@ -163,32 +165,5 @@ func (r *gemmRun) finishElement(c int64, sum int) {
 	outs := append([]int{l.BufC}, l.BufResults...)
 	for i, v := range r.g.Epilogue.Inline(r.b, vals, scalars) {
 		put(outs[i], l.Bufs[outs[i]].Type, v)
-	}
-}
-
-// sums computes the sums of an operand along the depth.
-func (r *gemmRun) sums() {
-	l, t := &r.l, r.g.Type
-	buf, size, stride, offset, dims, one := l.BufA, l.M, l.AM, l.AOffset, l.AKDim, l.AK
-	switch r.g.Sums {
-	case 0:
-		return
-	case 'b':
-		buf, size, stride, offset, dims, one = l.BufB, l.N, l.BN, l.BOffset, l.BKDim, l.BK
-	}
-	sp := r.over(r.list(size))
-	for c := range sp.part {
-		r.count(int(r.depth.part))
-		at, lane := sp.at(r.list(stride), r.param(offset), c, t)
-		sum := -1
-		for k := range r.depth.part {
-			v := r.load(r.bufs[buf], t, at+r.term(dims, one, k), lane)
-			if sum >= 0 {
-				v = r.b.Add(sum, v)
-			}
-			sum = v
-		}
-		to, lane := sp.at([]int64{1}, 0, c, t)
-		r.store(r.bufs[l.BufSums], t, to, lane, sum)
 	}
 }

@@ -65,6 +65,33 @@ def test_small_bodies_on_path_a_have_the_values_and_gradients_of_pytorch(name: s
         torch.testing.assert_close(torch.tensor(got.tolist()).reshape(want.shape), want.detach(), rtol=1e-3, atol=1e-5)
 
 
+def convolution(mod: Any, x: Any) -> Any:
+    return mod.nn.functional.conv1d(x[None], mod.stack([x, x * 0.5], 2), padding=1)[0, :, :4] * 0.5
+
+
+def affine(mod: Any, x: Any) -> Any:
+    return mod.tanh(mod.nn.functional.linear(x, x, x[0]))
+
+
+def batch_of_products(mod: Any, x: Any) -> Any:
+    """The rows of all matrices are those of one product, to which a matrix is added."""
+    small = x.reshape(2, 2, 4)
+    return mod.tanh(small @ x + x[:2]).reshape(4, 4)
+
+
+@pytest.mark.parametrize("f", [convolution, affine, batch_of_products])
+def test_products_of_every_form_have_one_of_scalars(f: Callable[[Any, Any], Any], device: str) -> None:
+    data, length = torch.rand(4, 4) * 0.4, 4
+    x = facade.tensor(data.tolist(), device=device, requires_grad=True)
+    last = lax.fori_loop(0, length, lambda i, v: f(facade, v), x, accept_path="A")
+    y = data.requires_grad_()
+    for _ in range(length):
+        y = f(torch, y)
+    torch.testing.assert_close(torch.tensor(last.tolist()), y.detach())
+    mine = facade.autograd.grad((last * last).sum(), x)[0]
+    torch.testing.assert_close(torch.tensor(mine.tolist()), torch.autograd.grad((y * y).sum(), data)[0])
+
+
 @pytest.mark.parametrize("dtype", ["float64", "int64", "int32", "bfloat16", "float16", "uint8"])
 def test_carries_of_every_dtype_are_rounded_as_stores_round(dtype: str) -> None:
     x, y = facade.arange(7).to(getattr(facade, dtype)), torch.arange(7).to(getattr(torch, dtype))
