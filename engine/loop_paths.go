@@ -10,11 +10,14 @@ import (
 
 // loopPaths says how loops run.
 type loopPaths struct {
-	reasons map[string]string // by loop and device; "" for path A
+	found map[string]foundPath // by loop and device
 	// recent are the loops recorded last, and first is the number of the first of them.
 	recent []recordedLoop
 	first  int
 }
+
+// foundPath is the path that a loop takes on a device, "" for none, and what keeps it from path A or from the device.
+type foundPath struct{ path, reason string }
 
 type recordedLoop struct {
 	loop op.Loop
@@ -24,7 +27,7 @@ type recordedLoop struct {
 // LoopPath describes how a recorded loop runs.
 type LoopPath struct {
 	Number int    `json:"number"`
-	Path   string `json:"path"`   // "A": values stay in registers; "C": the steps of each iteration, in one launch
+	Path   string `json:"path"`   // "A": values stay in registers; "C": the steps of each iteration
 	Device string `json:"device"` // where it runs
 	Length int64  `json:"length"`
 	Reason string `json:"reason"` // what keeps it from path A, or from its operands' device
@@ -48,24 +51,32 @@ func (k *loopPaths) note(l op.Loop, in []op.Val) {
 	k.recent = append(k.recent, r)
 }
 
-// remembered returns find's answer for a loop on a device, which it asks for once.
-func (k *loopPaths) remembered(l *op.Loop, dev ir.DeviceID, find func() string) string {
+// on returns the path of a loop on a device, which is looked for once.
+func (k *loopPaths) on(l *op.Loop, dev ir.DeviceID, caps compile.Caps) foundPath {
 	key := fmt.Sprint(l.Attr(), dev)
-	why, ok := k.reasons[key]
-	if !ok {
-		if k.reasons == nil || len(k.reasons) > mostRecent {
-			k.reasons = map[string]string{}
-		}
-		why = find()
-		k.reasons[key] = why
+	f, ok := k.found[key]
+	if ok {
+		return f
 	}
-	return why
+	if k.found == nil || len(k.found) > mostRecent {
+		k.found = map[string]foundPath{}
+	}
+	if dev != ir.CPU {
+		f.path, f.reason = compile.DeviceLoop(l, dev, caps)
+	} else if f = (foundPath{"A", compile.ResidentReason(l, caps)}); f.reason != "" {
+		f.path = "C"
+	}
+	k.found[key] = f
+	return f
 }
 
 // reason is lazy.Session.Residency.
 func (k *loopPaths) reason(caps compile.Caps) func(*op.Loop, ir.DeviceID) string {
 	return func(l *op.Loop, dev ir.DeviceID) string {
-		return k.remembered(l, dev, func() string { return compile.LoopReason(l, dev, caps) })
+		if f := k.on(l, dev, caps); f.path == "" {
+			return f.reason
+		}
+		return ""
 	}
 }
 
@@ -74,18 +85,17 @@ func (k *loopPaths) paths(caps compile.Caps) []LoopPath {
 	list := []LoopPath{}
 	for i := range k.recent {
 		r := &k.recent[i]
-		p := LoopPath{Number: k.first + i, Path: "A", Device: ir.DeviceName(r.dev), Length: r.loop.Length}
-		if r.dev != ir.CPU {
-			p.Reason = k.remembered(&r.loop, r.dev, func() string { return compile.LoopReason(&r.loop, r.dev, caps) })
+		f := k.on(&r.loop, r.dev, caps)
+		dev, kept := r.dev, ""
+		if f.path == "" { // the CPU runs it
+			dev, kept = ir.CPU, f.reason
+			f = k.on(&r.loop, dev, caps)
 		}
-		if r.dev == ir.CPU || p.Reason != "" {
-			p.Device = ir.DeviceName(ir.CPU)
-			why := k.remembered(&r.loop, ir.CPU, func() string { return compile.ResidentReason(&r.loop, caps) })
-			if why != "" {
-				p.Path, p.Reason = "C", why
-			}
+		if kept != "" {
+			f.reason = kept
 		}
-		list = append(list, p)
+		list = append(list, LoopPath{Number: k.first + i, Path: f.path, Device: ir.DeviceName(dev), Length: r.loop.Length,
+			Reason: f.reason})
 	}
 	return list
 }

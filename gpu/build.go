@@ -295,7 +295,7 @@ func (d *Device) setPipeline(s *step, f int, k *kernel) error {
 		return ir.Errorf(ir.ErrRuntime, "%s: too many workgroups for %s: got %d x %d, want at most %d a side",
 			s.name(), d.caps.Name, g[0], g[1], d.limits.MaxGrid)
 	}
-	if err := pipe.module.Pack(make([]byte, 4*pipe.words), params, s.Event); err != nil {
+	if err := pipe.module.Pack(make([]byte, 4*pipe.words), params, d.faults.event(&s.Step)); err != nil {
 		return ir.Errorf(ir.ErrRuntime, "%s: a tensor is too large for %s: %v", s.name(), d.caps.Name, err)
 	}
 	for i, w := range pipe.module.Words {
@@ -400,7 +400,8 @@ func (p *program) setVariant(s *step, f int) {
 	pipe := s.pipelines[f]
 	s.variant, s.group = f, nil
 	// Words that vary are patched before every run; the others are packed here once.
-	if err := pipe.module.Pack(wordBytes(p.words[s.word:s.word+pipe.words]), s.packed(f), s.Event); err != nil {
+	words := wordBytes(p.words[s.word : s.word+pipe.words])
+	if err := pipe.module.Pack(words, s.packed(f), p.dev.faults.event(&s.Step)); err != nil {
 		panic("BUG: gpu: " + err.Error())
 	}
 	r := Record{Kind: Dispatch, A: pipe.Handle, X: uint64(s.grid[f][0]), Y: uint64(s.grid[f][1]), Z: uint64(s.grid[f][2])}

@@ -415,6 +415,40 @@ type faultState struct {
 	dirty bool // a checking kernel ran since the word was last read
 	set   bool
 	fault device.Fault
+	// inner are the numbers of steps in bodies of loops, which the error word has by their place here; places finds it.
+	inner  []innerEvent
+	places map[innerEvent]int
+}
+
+// innerEvent is the number of a step, and its number in the body of a loop.
+type innerEvent struct{ event, inner uint32 }
+
+// innerBit marks a place in faultState.inner.
+const innerBit = 1 << 30
+
+// event is what the error word has of a step.
+func (f *faultState) event(s *device.Step) uint32 {
+	if s.Inner == 0 {
+		return s.Event
+	}
+	e := innerEvent{s.Event, s.Inner}
+	at, ok := f.places[e]
+	if !ok {
+		if at = len(f.inner); f.places == nil {
+			f.places = map[innerEvent]int{}
+		}
+		f.inner, f.places[e] = append(f.inner, e), at
+	}
+	return innerBit | uint32(at)
+}
+
+// found is the fault of an event and an element in the error word.
+func (f *faultState) found(event uint32, element int64) device.Fault {
+	if event&innerBit == 0 {
+		return device.Fault{Event: event, Element: element}
+	}
+	e := f.inner[event&^innerBit]
+	return device.Fault{Event: e.event, Element: int64(e.inner)<<ir.LoopEventBits | element}
 }
 
 func (d *Device) noteFault(mem []byte) {
@@ -424,7 +458,7 @@ func (d *Device) noteFault(mem []byte) {
 		return
 	}
 	d.faults.set = true
-	d.faults.fault = device.Fault{Event: event - 1, Element: int64(binary.LittleEndian.Uint64(mem[4:]))}
+	d.faults.fault = d.faults.found(event-1, int64(binary.LittleEndian.Uint64(mem[4:])))
 }
 
 // TakeFault implements device.Device.

@@ -228,7 +228,7 @@ func (b *Builder) joinsMap(g *mapGrowing, i int) bool {
 
 // readAsResult reports that node i reads all of operand j, in the order of the node's elements.
 func (b *Builder) readAsResult(i, j int) bool {
-	return b.Program.Whole(i, j) && b.Program.Aval(b.Program.OperandsOf(i)[j].Value).Layout.Numel == b.aval(i).Layout.Numel
+	return b.whole(i, j) && b.Program.Aval(b.Program.OperandsOf(i)[j].Value).Layout.Numel == b.aval(i).Layout.Numel
 }
 
 // foldView is operand j of node i as a view in the shape of the result of product at.
@@ -261,7 +261,7 @@ func (b *Builder) foldCotangent(i int) {
 			continue
 		}
 		other := b.Program.OperandsOf(i)[1-j]
-		if b.thereFor(i, 1-j, v) && b.Program.Whole(i, 1-j) && b.Program.Aval(other.Value).DType == b.aval(i).DType {
+		if b.thereFor(i, 1-j, v) && b.whole(i, 1-j) && b.Program.Aval(other.Value).DType == b.aval(i).DType {
 			b.epilogues[v] = &epilogue{folds: []int{i}, kept: []int{i}}
 			b.folded.set(i, v)
 			return

@@ -218,7 +218,7 @@ func (b *Builder) member(g *group, m int, stored []int, numbers map[int]int) low
 func (b *Builder) outsideOperand(g *group, m, j int, e program.Edge) int {
 	w, p := &b.lowering, b.Program
 	in := lower.Operand{DType: p.Aval(e.Value).DType, Layout: ir.LayoutOf(e.Layout), Buf: b.local(b.slotOf(e.Value)),
-		Whole: p.Whole(m, j)}
+		Whole: b.whole(m, j)}
 	if g.rows == nil && b.aval(m).Layout != g.layout {
 		if in.Whole {
 			in.Layout = g.layout

@@ -33,8 +33,8 @@ func (b *Builder) lowerLoop(n *lower.Node) (*lower.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.aval(b.lowering.at).Device != ir.CPU {
-		return k.iterate()
+	if dev := b.aval(b.lowering.at).Device; dev != ir.CPU {
+		return k.onDevice(dev)
 	}
 	st := device.Step{Op: k.op, Bufs: k.bufs}
 	for i := range k.n.In {
@@ -55,7 +55,8 @@ func (b *Builder) newLoop(n *lower.Node) (*loopLowering, error) {
 	if err := k.checkDense(); err != nil {
 		return nil, err
 	}
-	if err := k.planBody(); err != nil {
+	var err error
+	if k.plan, err = k.planBody(ir.CPU); err != nil {
 		return nil, err
 	}
 	k.op = &device.Loop{Slots: len(k.plan.Slots), Length: l.Length, Reverse: l.Reverse, While: l.While,
@@ -97,19 +98,25 @@ var buildBody func(*Builder) (*Plan, error)
 
 func init() { buildBody = (*Builder).Build }
 
-// planBody plans the body by itself, once for all iterations.
-func (k *loopLowering) planBody() error {
+// planBody plans the body by itself, once for all iterations. On a GPU, where buffers have no addresses, operands lie
+// behind offsets.
+func (k *loopLowering) planBody(dev ir.DeviceID) (*Plan, error) {
 	b := k.b
 	nested := &Builder{Program: k.body, Caps: b.Caps, TileFuser: b.TileFuser, Lowered: b.Lowered,
 		Debug: Debug{Off: b.Debug.Off}, Often: b.Often}
-	var err error
-	if k.plan, err = buildBody(nested); err != nil {
-		return err
+	if dev != ir.CPU {
+		nested.Program, nested.Moving = k.body.On(dev), true
+		nested.Often = nested.Often || k.l.Length >= oftenRun
 	}
-	if len(k.plan.Segments) > 1 || len(k.plan.Segments) == 1 && k.plan.Segments[0].Transfer {
-		return ir.Errorf(ir.ErrNotImplemented, "the body of a loop moves tensors between devices: move them before the loop")
+	plan, err := buildBody(nested)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	if len(plan.Segments) > 1 || len(plan.Segments) == 1 && plan.Segments[0].Transfer {
+		return nil, ir.Errorf(ir.ErrNotImplemented,
+			"the body of a loop moves tensors between devices: move them before the loop")
+	}
+	return plan, nil
 }
 
 // buffers lists the launch's buffers: operands, results, one spare buffer for each carry, and the body's temporaries.
@@ -145,7 +152,7 @@ func (k *loopLowering) temp(bytes int64) int {
 // wire gives each slot of the body's plan its memory.
 func (k *loopLowering) wire() {
 	xs := k.l.Carries + k.l.Xs
-	written := k.outputs()
+	written := k.outputs(k.plan, k.body)
 	for n := range k.plan.Slots {
 		s := &k.plan.Slots[n]
 		w := device.Wire{Operand: -1, Kept: -1, Spare: -1}
@@ -196,11 +203,11 @@ func (k *loopLowering) kept(i int) int {
 	return k.op.Operands + len(k.body.Results) + i
 }
 
-// outputs returns, by slot of the body's plan, the result that is stored there.
-func (k *loopLowering) outputs() map[int]int {
+// outputs returns, by slot of a plan of the body, the result that is stored there.
+func (k *loopLowering) outputs(plan *Plan, body *program.Program) map[int]int {
 	written := map[int]int{}
-	for _, p := range k.plan.Results {
-		r := slices.IndexFunc(k.body.Results, func(r program.Result) bool { return r.Value == program.NodeRef(p.Local) })
+	for _, p := range plan.Results {
+		r := slices.IndexFunc(body.Results, func(r program.Result) bool { return r.Value == program.NodeRef(p.Local) })
 		if r >= 0 {
 			written[p.Slot] = r
 		}

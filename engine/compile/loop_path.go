@@ -28,40 +28,67 @@ func ResidentReason(l *op.Loop, caps Caps) string {
 	return why
 }
 
-// LoopReason says what keeps a loop from running on a device other than the CPU; "": nothing.
-func LoopReason(l *op.Loop, dev ir.DeviceID, caps Caps) string {
+// DeviceLoop says which path a loop takes on a device other than the CPU, "" for none, and what keeps it from path A or
+// from the device.
+func DeviceLoop(l *op.Loop, dev ir.DeviceID, caps Caps) (path, reason string) {
 	if l.While {
-		return "a GPU does not end a loop by a condition"
+		return "", "a GPU does not end a loop by a condition"
 	}
-	form, why := resident(l, caps)
+	k, err := planned(l, caps)
+	if err != nil {
+		return "", err.Error()
+	}
+	_, why := k.dispatch(dev)
+	if why == "" {
+		return "A", ""
+	}
+	if _, reason = k.newUnrolling(dev, mostUnrolled); reason != "" {
+		return "", reason
+	}
+	return "C", why
+}
+
+// dispatch returns the resident form of a loop that one dispatch of a device runs, or what keeps it from one.
+func (k *loopLowering) dispatch(dev ir.DeviceID) (form *launch.Resident, reason string) {
+	caps := k.b.Caps(dev)
+	form, why := k.op.Resident()
 	switch {
 	case why != "":
-		return why
+		return nil, why
 	case len(form.Exprs) > dispatchExprs:
-		return "the body computes too many elements in each iteration"
-	case l.Length > dispatchWork/int64(len(form.Exprs)+1):
-		return "the loop is too long for one dispatch"
+		return nil, "the body computes too many elements in each iteration"
+	case k.l.Length > dispatchWork/int64(len(form.Exprs)+1):
+		return nil, "the loop is too long for one dispatch"
 	}
 	used := map[int]bool{}
 	for i := range form.Ports {
 		used[form.Ports[i].Buf] = true
-		if form.Ports[i].Type == ir.F64 || caps(dev).Storage[form.Ports[i].Type] == 0 {
-			return "the device does not have " + form.Ports[i].Type.String()
+		if form.Ports[i].Type == ir.F64 || caps.Storage[form.Ports[i].Type] == 0 {
+			return nil, "the device does not have " + form.Ports[i].Type.String()
 		}
 	}
 	for i := range form.Exprs {
 		if form.Exprs[i].Type == ir.F64 {
-			return "the device does not have float64"
+			return nil, "the device does not have float64"
 		}
 	}
-	if len(used) > caps(dev).MaxStorageBuffers {
-		return "the loop has more operands and results than the device has storage buffers"
+	if len(used) > caps.MaxStorageBuffers {
+		return nil, "the loop has more operands and results than the device has storage buffers"
 	}
-	return ""
+	return form, ""
 }
 
 // resident returns the resident form of a loop, or what keeps it from one.
 func resident(l *op.Loop, caps Caps) (*launch.Resident, string) {
+	k, err := planned(l, caps)
+	if err != nil {
+		return nil, err.Error()
+	}
+	return k.op.Resident()
+}
+
+// planned plans a loop by itself.
+func planned(l *op.Loop, caps Caps) (*loopLowering, error) {
 	n := &lower.Node{Attr: l.Attr()}
 	body := l.Body()
 	for _, id := range body.Operands() {
@@ -82,19 +109,28 @@ func resident(l *op.Loop, caps Caps) (*launch.Resident, string) {
 			out(id)
 		}
 	}
-	k, err := (&Builder{Caps: caps, Lowered: &lower.Memo{}}).newLoop(n)
-	if err != nil {
-		return nil, err.Error()
-	}
-	return k.op.Resident()
+	return (&Builder{Caps: caps, Lowered: &lower.Memo{}}).newLoop(n)
 }
 
-// iterate makes the launch of a loop on a GPU, whose recording has found that it has a resident form.
-func (k *loopLowering) iterate() (*lower.Result, error) {
-	form, why := k.op.Resident()
-	if why != "" {
-		return nil, ir.Errorf(ir.ErrInternal, "BUG: a loop on a GPU: %s", why)
+// onDevice makes the launches of a loop on a GPU: one dispatch, or the steps of all iterations. Recording has found
+// that it has one of these forms; a loop in a body may have none.
+func (k *loopLowering) onDevice(dev ir.DeviceID) (*lower.Result, error) {
+	if k.l.While {
+		return nil, ir.Errorf(ir.ErrNotImplemented, "a GPU does not end a loop by a condition")
 	}
+	if form, why := k.dispatch(dev); why == "" {
+		return k.iterate(form), nil
+	}
+	const more = 4 // where passes are switched off
+	u, why := k.newUnrolling(dev, more*mostUnrolled)
+	if why != "" {
+		return nil, ir.Errorf(ir.ErrNotImplemented, "a loop on a GPU: %s", why)
+	}
+	return u.lower(), nil
+}
+
+// iterate makes the launch of a loop that one dispatch runs.
+func (k *loopLowering) iterate(form *launch.Resident) *lower.Result {
 	it := &launch.Iterate{Form: form, Operands: k.op.Operands, Reverse: k.l.Reverse}
 	st := device.Step{Op: it, Params: []device.Param{device.Const(form.Lanes), device.Const(k.l.Length)}}
 	for i := range it.Operands {
@@ -116,5 +152,5 @@ func (k *loopLowering) iterate() (*lower.Result, error) {
 		}
 		p.Buf = n
 	}
-	return &lower.Result{Launches: []device.Step{st}}, nil
+	return &lower.Result{Launches: []device.Step{st}}
 }

@@ -251,7 +251,7 @@ func (b *Builder) steps(i int, res *lower.Result, dev ir.DeviceID, outs []int) {
 	w.outs = outs
 	for k := range res.Launches {
 		l := &res.Launches[k]
-		st := device.Step{Op: l.Op, Event: uint32(i + 1),
+		st := device.Step{Op: l.Op, Event: uint32(i + 1), Inner: l.Inner,
 			Bufs: cut(&w.stepBufs, len(l.Bufs)), Params: cut(&w.stepParams, len(l.Params))}
 		for n, lb := range l.Bufs {
 			st.Bufs[n] = w.slots[lb]

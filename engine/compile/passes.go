@@ -148,6 +148,8 @@ type Builder struct {
 	Often bool
 	// Arena: temporaries are parts of one buffer, at offsets that the plan says, for devices that allow it.
 	Arena bool
+	// Moving: the inputs lie behind offsets that the program does not have.
+	Moving bool
 	// Sections: plans on synchronous devices whose buffers have so many bytes are cut into sections; 0: none is.
 	Sections int64
 	Trap     func(pass string) // for tests: called before each pass
@@ -244,6 +246,11 @@ func (b *Builder) dump(when string, k int) {
 		name = passes[k].name
 	}
 	fmt.Fprintf(b.Debug.Out, "# %s %s (%d nodes)\n%s\n", when, name, len(b.Program.Nodes), text)
+}
+
+// whole reports that operand j of node i is read as a whole buffer, from its beginning.
+func (b *Builder) whole(i, j int) bool {
+	return b.Program.Whole(i, j) && !(b.Moving && b.Program.OperandsOf(i)[j].Value.IsInput())
 }
 
 // links is a table from nodes to numbers that some nodes have: 1 + the number, 0 for none.

@@ -64,7 +64,7 @@ func (s *Session) CaptureBody(results []op.Val, fresh int) (id int64, c *Capture
 	if fresh > 0 {
 		insertInputs(c, 1, c.Program.Results[1:1+fresh])
 	}
-	return internBody(c.Program.OnHost(), c.args), c, nil
+	return internBody(c.Program.On(ir.CPU), c.args), c, nil
 }
 
 // readPoint makes the body read the view that the history of value i from outside belongs to, where that is not all of

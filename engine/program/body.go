@@ -112,19 +112,19 @@ func (p *Program) Keeping(keep []bool) *Program {
 	return q
 }
 
-// OnHost is p with all values on the CPU. Transfers become copies.
-func (p *Program) OnHost() *Program {
+// On is p with all values on a device. Transfers become copies.
+func (p *Program) On(dev ir.DeviceID) *Program {
 	q := p.Clone()
-	host := func(id ir.AvalID) ir.AvalID {
+	there := func(id ir.AvalID) ir.AvalID {
 		av := ir.AvalOf(id)
-		return ir.InternAval(av.DType, ir.CPU, av.Layout).ID
+		return ir.InternAval(av.DType, dev, av.Layout).ID
 	}
 	for i := range q.Inputs {
-		q.Inputs[i].Aval = host(q.Inputs[i].Aval)
+		q.Inputs[i].Aval = there(q.Inputs[i].Aval)
 	}
 	for i := range q.Nodes {
 		n := &q.Nodes[i]
-		n.Aval = host(n.Aval)
+		n.Aval = there(n.Aval)
 		if !n.IsPrim() {
 			continue
 		}
@@ -133,7 +133,7 @@ func (p *Program) OnHost() *Program {
 			n.Op, n.Attr = uint16(prim.Known.Copy), 0
 		case !slices.ContainsFunc(q.OperandsOf(i), func(e Edge) bool { return e.Value != 0 }):
 			attr := slices.Clone(q.Attrs(i)) // dtype, device, ...
-			attr[1] = int64(ir.CPU)
+			attr[1] = int64(dev)
 			n.Attr = ir.InternAttr(attr)
 		}
 	}

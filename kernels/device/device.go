@@ -81,6 +81,9 @@ type Step struct {
 	Bufs   []int   // buffer slot of each of Op.Buffers
 	Params []Param // one for each of Op.Parameters
 	Event  uint32  // number reported in the error word and in profiles
+	// Inner is the number, in the body of a loop, of a step that an iteration became; 0 for others. A fault has it above
+	// the element's bits (ir.LoopEventBits). Devices that run Loop get no such steps.
+	Inner uint32
 }
 
 // Constants returns the parameters of s without what a run adds.

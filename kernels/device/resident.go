@@ -17,13 +17,17 @@ func (l *Loop) Resident() (r *launch.Resident, reason string) {
 		return nil, "the body draws random numbers"
 	}
 	for _, n := range append(slices.Clone(l.Lanes), 1) {
-		var why string
-		if r, why = l.flatten(n); r != nil {
-			return r, ""
+		form, why := l.flatten(n)
+		// A step whose indices are no multiple of the lanes is computed by each lane, so more lanes may have more to do.
+		if form != nil && (r == nil || len(form.Exprs) < len(r.Exprs)) {
+			r = form
 		}
-		if reason == "" || why != tooMany { // one lane only fails because it has all elements
+		if reason == "" || why != "" && why != tooMany { // one lane only fails because it has all elements
 			reason = why
 		}
+	}
+	if r != nil {
+		return r, ""
 	}
 	return nil, reason
 }

@@ -65,6 +65,33 @@ def test_small_bodies_on_path_a_have_the_values_and_gradients_of_pytorch(name: s
         torch.testing.assert_close(torch.tensor(got.tolist()).reshape(want.shape), want.detach(), rtol=1e-3, atol=1e-5)
 
 
+def convolution(mod: Any, x: Any) -> Any:
+    return mod.nn.functional.conv1d(x[None], mod.stack([x, x * 0.5], 2), padding=1)[0, :, :4] * 0.5
+
+
+def affine(mod: Any, x: Any) -> Any:
+    return mod.tanh(mod.nn.functional.linear(x, x, x[0]))
+
+
+def batch_of_products(mod: Any, x: Any) -> Any:
+    """The rows of all matrices are those of one product, to which a matrix is added."""
+    small = x.reshape(2, 2, 4)
+    return mod.tanh(small @ x + x[:2]).reshape(4, 4)
+
+
+@pytest.mark.parametrize("f", [convolution, affine, batch_of_products])
+def test_products_of_every_form_have_one_of_scalars(f: Callable[[Any, Any], Any], device: str) -> None:
+    data, length = torch.rand(4, 4) * 0.4, 4
+    x = facade.tensor(data.tolist(), device=device, requires_grad=True)
+    last = lax.fori_loop(0, length, lambda i, v: f(facade, v), x, accept_path="A")
+    y = data.requires_grad_()
+    for _ in range(length):
+        y = f(torch, y)
+    torch.testing.assert_close(torch.tensor(last.tolist()), y.detach())
+    mine = facade.autograd.grad((last * last).sum(), x)[0]
+    torch.testing.assert_close(torch.tensor(mine.tolist()), torch.autograd.grad((y * y).sum(), data)[0])
+
+
 @pytest.mark.parametrize("dtype", ["float64", "int64", "int32", "bfloat16", "float16", "uint8"])
 def test_carries_of_every_dtype_are_rounded_as_stores_round(dtype: str) -> None:
     x, y = facade.arange(7).to(getattr(facade, dtype)), torch.arange(7).to(getattr(torch, dtype))
@@ -115,13 +142,117 @@ def test_the_report_says_what_keeps_a_body_from_registers(body: Callable[[Any], 
 
 
 def test_loops_without_a_form_for_a_gpu_run_on_the_cpu() -> None:
-    x = facade.ones(3, 3, device="wgpu")
-    found = lax.loop_report(lambda: lax.fori_loop(0, 3, lambda i, v: facade.sort(v, 0)[0], x))()
-    assert found[0].device == "cpu"
-    assert lax.fori_loop(0, 3, lambda i, v: facade.sort(v, 0)[0] + 1, x).device.type == "wgpu"
-    ends = lax.while_loop(lambda v: v.sum() < 100, lambda v: v * 2, x)
+    x = facade.ones(30, 30, device="wgpu")
+    for length, f, reason in (  # a product applies the map to its result
+        (5000, lambda v: v @ v * 0.02, "the loop has 5000 iterations of 1 kernels, want at most 4096 in all"),
+        (3, lambda v: facade.linalg.eigh(v)[1], "a GPU does not unroll: eigh"),
+    ):
+        found = lax.loop_report(lambda: lax.fori_loop(0, length, lambda i, v: f(v), x))()  # noqa: B023
+        assert (found[0].path, found[0].device) == ("C", "cpu")
+        assert reason in found[0].reason
+    ends = lax.while_loop(lambda v: v.sum() < 1000, lambda v: v * 2, x)
     assert ends.device.type == "wgpu"
-    assert ends.sum().item() == 144
+    assert ends.sum().item() == 1800
+
+
+def linear(mod: Any, c: Any, x: Any, w: Any) -> Any:
+    return mod.tanh(c @ w + x), c[:, :2]
+
+
+def turned(mod: Any, c: Any, x: Any, w: Any) -> Any:
+    return mod.flip(c, (0,)) @ w + x, mod.cumsum(c, 0)
+
+
+def convolved(mod: Any, c: Any, x: Any, w: Any) -> Any:
+    return mod.nn.functional.conv1d(c[None], w[:, :, None], padding=0)[0] * 0.5 + x, c.sum(1)
+
+
+def nested(mod: Any, c: Any, x: Any, w: Any) -> Any:
+    if mod is torch:
+        for _ in range(2):
+            c = mod.sin(c.flip(0)) + x
+    else:
+        c = lax.fori_loop(0, 2, lambda i, v: mod.sin(v.flip(0)) + x, c)
+    return c @ w, mod.softmax(c, 1)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("body", [linear, turned, convolved, nested])
+def test_a_gpu_runs_the_kernels_of_each_iteration(body: Callable[..., Any], reverse: bool) -> None:
+    """The gradients are loops there, too."""
+    n, length = 40, 3
+    data = [torch.rand(n, n) * 0.3, torch.rand(length, n, n) * 0.1, torch.rand(n, n) * 0.1]
+
+    def loss(last: Any, ys: Any) -> Any:
+        return (last * last).mean() + (ys * ys).mean()
+
+    x, xs, w = (facade.tensor(t.tolist(), device="wgpu", requires_grad=True) for t in data)
+    found = lax.loop_report(lambda: lax.scan(lambda c, v: body(facade, c, v, w), x, xs, reverse=reverse))()
+    assert (found[-1].path, found[-1].device) == ("C", "wgpu:0")
+    last, ys = lax.scan(lambda c, v: body(facade, c, v, w), x, xs, reverse=reverse)
+    mine = facade.autograd.grad(loss(last, ys), (x, xs, w))
+    leaves = [t.requires_grad_() for t in data]
+    y, kept = leaves[0], []
+    for i in reversed(range(length)) if reverse else range(length):
+        y, more = body(torch, y, leaves[1][i], leaves[2])
+        kept.append(more)
+    if reverse:
+        kept.reverse()
+    want = torch.autograd.grad(loss(y, torch.stack(kept)), leaves)
+    for got, right in zip((last, ys, *mine), (y, torch.stack(kept), *want), strict=True):
+        torch.testing.assert_close(torch.tensor(got.tolist()), right.detach())
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "uint8", "int64"])
+def test_unrolled_iterations_stack_results_of_every_width(dtype: str) -> None:
+    """Two halves share a word of a GPU's memory, and a place may begin in the middle of one."""
+    x = facade.arange(33, device="wgpu").to(getattr(facade, dtype))
+    y, kept = torch.arange(33).to(getattr(torch, dtype)), []
+    ys = lax.scan(lambda c, _: (c.flip(0), (c[:3], c[5])), x, length=4)[1]
+    for _ in range(4):
+        kept.append((y[:3], y[5]))
+        y = y.flip(0)
+    for got, want in zip(ys, zip(*kept, strict=True), strict=True):
+        assert got.tolist() == torch.stack(want).tolist()
+
+
+def test_unrolled_iterations_draw_and_check_as_on_the_cpu() -> None:
+    drawn = []
+    for device in ("cpu", "wgpu"):
+        facade.manual_seed(3)
+        x = facade.zeros(9, device=device)
+        last, ys = lax.scan(lambda c, _: (c.flip(0) + facade.rand_like(c), facade.rand_like(c)), x, length=3)
+        drawn.append([last.tolist(), ys.tolist(), facade.rand(3).tolist()])
+        index = facade.tensor([[1, 2], [3, 9]], device=device)
+        with pytest.raises(IndexError, match="in a loop: index_select: index 9 is out of bounds"):
+            lax.scan(lambda c, v: (c + 1, c[v]), x, index)[1].tolist()
+    assert drawn[0] == drawn[1]
+
+
+@pytest.mark.parametrize("batch", [5, 64])
+def test_a_batch_of_kalman_filters_written_with_matrices_is_one_dispatch(batch: int) -> None:
+    def step(mod: Any, c: Any, z: Any, f: Any, h: Any) -> Any:
+        m, p = c
+        m, p = f @ m, f @ p @ f.mT + 0.01 * mod.eye(2, device=f.device)
+        gain = p @ h.mT / (h @ p @ h.mT + 0.5)
+        return (m + gain @ (z - h @ m), p - gain @ h @ p), m
+
+    data = [torch.rand(batch, 2, 1), torch.eye(2).expand(batch, 2, 2).clone(), torch.rand(6, batch, 1, 1)]
+    m, p, z = (facade.tensor(t.tolist(), device="wgpu") for t in data)
+    f, h = facade.tensor([[1.0, 0.1], [0.0, 1.0]], device="wgpu"), facade.tensor([[1.0, 0.0]], device="wgpu")
+
+    def run(m: Any, p: Any, z: Any) -> Any:
+        return lax.scan(lambda c, v: step(facade, c, v, f, h), (m, p), z, accept_path="A")
+
+    found = lax.loop_report(run)(m, p, z)
+    assert [(x.path, x.device) for x in found] == [("A", "wgpu:0")]
+    (m, p), ms = run(m, p, z)
+    c, kept = (data[0], data[1]), []
+    for v in data[2]:
+        c, y = step(torch, c, v, torch.tensor([[1.0, 0.1], [0.0, 1.0]]), torch.tensor([[1.0, 0.0]]))
+        kept.append(y)
+    for got, want in ((m, c[0]), (p, c[1]), (ms, torch.stack(kept))):
+        torch.testing.assert_close(torch.tensor(got.tolist()), want)
 
 
 def test_a_batch_of_loops_on_a_gpu_is_one_loop_there() -> None:

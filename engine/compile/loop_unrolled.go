@@ -1,0 +1,238 @@
+package compile
+
+import (
+	"fmt"
+
+	"github.com/torchlette/torchlette/engine/lower"
+	"github.com/torchlette/torchlette/engine/program"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/launch"
+	"github.com/torchlette/torchlette/kernels/loopir"
+)
+
+// mostUnrolled bounds the steps that one loop becomes on a GPU. Making a plan takes about 10 us for each of them.
+const mostUnrolled = 1 << 12
+
+// oftenRun is a number of iterations from which on compiling kernels for a body of their own pays.
+const oftenRun = 8
+
+// unrolling makes the steps of all iterations of a loop on a GPU, as steps of the plan around it. A step of the body's
+// plan differs from iteration to iteration in its buffers, where it reads or writes carries, and in its offsets, where
+// it reads places of xs. Kernels write whole buffers, so copies put results at their places.
+type unrolling struct {
+	*loopLowering
+	plan *Plan // of the body on the device
+	body *program.Program
+	// By slot of the body's plan: its buffer in all iterations, -1 for what moves; the carry or result that is written
+	// there, -1 for none.
+	fixed, written []int
+	spare          [][2]int // by result: the buffers that take turns
+	carries        []int    // buffers of the carries before the iteration; nil before the first one
+	copies         map[ir.DType]*loopir.Kernel
+}
+
+// newUnrolling plans the body for a device, and says what keeps the device from running the loop so, in at most so many
+// steps; "": nothing.
+func (k *loopLowering) newUnrolling(dev ir.DeviceID, most int64) (u *unrolling, reason string) {
+	plan, err := k.planBody(dev)
+	if err != nil {
+		return nil, err.Error()
+	}
+	u = &unrolling{loopLowering: k, plan: plan, body: plan.Program, copies: map[ir.DType]*loopir.Kernel{}}
+	if n := u.perIteration(); k.l.Length > most/int64(max(n, 1)) {
+		return nil, fmt.Sprintf("the loop has %d iterations of %d kernels, want at most %d in all", k.l.Length, n, most)
+	}
+	for i := range u.steps() {
+		if why := u.refuses(&u.steps()[i]); why != "" {
+			return nil, why
+		}
+	}
+	return u, ""
+}
+
+// steps are those of the body's plan.
+func (u *unrolling) steps() []device.Step {
+	if len(u.plan.Segments) == 0 {
+		return nil
+	}
+	return u.plan.Segments[0].Steps
+}
+
+// perIteration counts the steps of an iteration.
+func (u *unrolling) perIteration() int {
+	n := len(u.steps()) + len(u.body.Results) - u.l.Carries
+	if u.l.Keep {
+		n += u.l.Carries
+	}
+	return n
+}
+
+// refuses says what keeps a step of the body's plan from being one of the plan around it; "": nothing.
+func (u *unrolling) refuses(s *device.Step) string {
+	switch s.Op.(type) {
+	case *loopir.Kernel, *launch.Gemm, *launch.Attention, *launch.Sort, *launch.FactorBlock, *launch.Iterate, launch.Copy,
+		launch.Fill:
+	default:
+		return "the body has a step that a GPU does not unroll: " + s.Op.Label()
+	}
+	for _, b := range s.Bufs {
+		if b < len(u.plan.Slots) && u.plan.Slots[b].Kind == External && !u.offset(s, u.plan.Slots[b].Index) {
+			return "the body has a step that reads an operand from its beginning only: " + s.Op.Label()
+		}
+	}
+	return ""
+}
+
+// offset reports that a step has a parameter for the offset of operand i of the body.
+func (u *unrolling) offset(s *device.Step, i int) bool {
+	for _, q := range s.Params {
+		if q.From == device.Offset && u.body.Edges[q.Index].Value == program.InputRef(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// lower makes the steps.
+func (u *unrolling) lower() *lower.Result {
+	u.buffers()
+	for t := range u.l.Length {
+		u.iteration(t, u.op.Place(t))
+	}
+	return &u.res
+}
+
+// words adds a temporary of so many bytes on the device.
+func (u *unrolling) words(bytes int64) int {
+	u.res.Temps = append(u.res.Temps, lower.Temp{DType: ir.I32, Numel: (bytes + 3) / 4})
+	return u.n.Bufs + len(u.res.Temps) - 1
+}
+
+// buffers gives slots and results their buffers.
+func (u *unrolling) buffers() {
+	results := u.outputs(u.plan, u.body)
+	u.spare = make([][2]int, len(u.body.Results))
+	for n := range u.plan.Slots {
+		s := &u.plan.Slots[n]
+		u.fixed, u.written = append(u.fixed, -1), append(u.written, -1)
+		r, is := results[n]
+		switch {
+		case s.Kind == External && s.Index >= u.l.Carries:
+			u.fixed[n] = u.n.In[s.Index].Buf
+		case s.Kind == External:
+		case !is:
+			u.fixed[n] = u.words(s.Bytes)
+		case r < u.l.Carries:
+			u.written[n], u.spare[r] = r, [2]int{u.n.Out[r].Buf, u.n.Out[r].Buf}
+			if u.l.Length > 1 {
+				u.spare[r][1] = u.words(s.Bytes)
+			}
+		default:
+			u.written[n], u.spare[r] = r, [2]int{u.words(s.Bytes), u.words(s.Bytes)}
+		}
+	}
+}
+
+// result is the buffer that iteration t writes result r to: the last carries are written to the loop's results.
+func (u *unrolling) result(r int, t int64) int { return u.spare[r][(u.l.Length-1-t)%2] }
+
+// iteration makes the steps of iteration t at a place of xs and ys.
+func (u *unrolling) iteration(t, place int64) {
+	if u.l.Keep {
+		for i := range u.l.Carries {
+			if t == 0 {
+				u.put(device.OffsetOf(i), u.n.In[i].Buf, len(u.body.Results)+i, place)
+			} else {
+				u.put(device.Const(0), u.carries[i], len(u.body.Results)+i, place)
+			}
+		}
+	}
+	for i := range u.steps() {
+		u.step(&u.steps()[i], t, place)
+	}
+	u.carries = u.carries[:0]
+	for r := range u.body.Results {
+		if r < u.l.Carries {
+			u.carries = append(u.carries, u.result(r, t))
+		} else {
+			u.put(device.Const(0), u.result(r, t), r, place)
+		}
+	}
+}
+
+// step adds a step of the body's plan.
+func (u *unrolling) step(s *device.Step, t, place int64) {
+	st := device.Step{Op: s.Op, Inner: s.Event, Bufs: make([]int, len(s.Bufs)),
+		Params: make([]device.Param, len(s.Params))}
+	for i, b := range s.Bufs {
+		switch {
+		case u.fixed[b] >= 0:
+			st.Bufs[i] = u.fixed[b]
+		case u.written[b] >= 0:
+			st.Bufs[i] = u.result(u.written[b], t)
+		default:
+			st.Bufs[i] = u.carry(u.plan.Slots[b].Index, t)
+		}
+	}
+	for i, q := range s.Params {
+		st.Params[i] = u.param(q, t, place)
+	}
+	u.res.Launches = append(u.res.Launches, st)
+}
+
+// carry is the buffer of carry i before iteration t.
+func (u *unrolling) carry(i int, t int64) int {
+	if t == 0 {
+		return u.n.In[i].Buf
+	}
+	return u.carries[i]
+}
+
+// param is a parameter of the body's plan as one of the plan around it.
+func (u *unrolling) param(q device.Param, t, place int64) device.Param {
+	switch q.From {
+	case device.Offset:
+		at := int64(q.Bits) + u.body.Offsets[q.Index]
+		e := u.body.Edges[q.Index].Value
+		if !e.IsInput() || e.Index() < u.l.Carries && t > 0 {
+			return device.Const(at)
+		}
+		if i := e.Index(); i >= u.l.Carries && i < u.l.Carries+u.l.Xs {
+			at += place * ir.AvalOf(u.body.Inputs[i].Aval).Layout.Numel
+		}
+		return device.OffsetOf(e.Index()).Plus(at)
+	case device.Scalar:
+		at := int64(q.Bits + u.body.Scalars[q.Index])
+		for _, d := range u.op.Draws {
+			switch int(q.Index) {
+			case d - 1: // the seed
+				return device.ScalarOf(0)
+			case d:
+				return device.ScalarOf(1).Plus(at + place*u.op.Drawn)
+			}
+		}
+		return device.Const(at)
+	}
+	return q
+}
+
+// put adds a copy from a buffer to a place of the loop's result r.
+func (u *unrolling) put(offset device.Param, from, r int, place int64) {
+	o := &u.n.Out[r]
+	n := o.Layout.Numel / u.l.Length
+	if n == 0 {
+		return
+	}
+	k := u.copies[o.DType]
+	if k == nil {
+		b := loopir.NewBuilder("place_"+o.DType.String(), 1, 0)
+		src, dst := b.Linear(b.Buf(o.DType, loopir.Read), b.Offset()), b.Linear(b.Buf(o.DType, loopir.Write), b.Offset())
+		b.Map()
+		b.Store(dst, b.Load(src))
+		k = b.Kernel()
+		u.copies[o.DType] = k
+	}
+	u.res.Launches = append(u.res.Launches, device.Step{Op: k, Bufs: []int{from, o.Buf},
+		Params: []device.Param{device.Const(n), offset, device.Const(place * n)}})
+}

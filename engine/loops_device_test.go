@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/reference"
+)
+
+// twoDevices is an engine with interpreters as the CPU and as another device. put makes a float32 tensor on a device.
+func twoDevices(t *testing.T) (r *rig, put func(dev ir.DeviceID, shape []int64, v ...float32) T) {
+	r = newRig(t)
+	other := reference.New()
+	r.e = New(Config{Open: func(id ir.DeviceID) (device.Device, error) {
+		if id != ir.CPU {
+			return other, nil
+		}
+		return r.dev, nil
+	}})
+	return r, func(dev ir.DeviceID, shape []int64, v ...float32) T {
+		var o Out
+		b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), 4*len(v))
+		require.Nil(t, r.e.FromData(ir.F32, dev, shape, b, false, 0, &o))
+		return T(o.Handle)
+	}
+}
+
+// path is where the loop recorded last runs, and how.
+func (r *rig) path() (path, dev, reason string) {
+	list := r.e.loops.paths(r.e.devices.caps)
+	last := list[len(list)-1]
+	return last.Path, last.Device, last.Reason
+}
+
+// reversing are carries of two elements, which change their order, are multiplied by w and added to a place of xs; ys
+// are the old carries and their sums.
+func (r *rig) reversing(w T) func(x []T) []T {
+	return func(x []T) []T {
+		next := r.do("add", r.do("mul", r.do("flip", x[0], []int64{0}), w), x[1])
+		return []T{next, x[0], r.do("sum", next)}
+	}
+}
+
+// TestIterationsOnADeviceAreStepsOfThePlan: a loop with no form for one dispatch has the values and the gradients of
+// the CPU on another device, for carries and xs that are views, both directions, and one iteration.
+func TestIterationsOnADeviceAreStepsOfThePlan(t *testing.T) {
+	for _, c := range []LoopCall{{Length: 3}, {Length: 3, Reverse: true}, {Length: 4}, {Length: 1}} {
+		var got [2][][]float32
+		for dev := range ir.DeviceID(2) {
+			r, put := twoDevices(t)
+			w, init := r.grad(put(dev, []int64{2}, 2, 0.5)), r.grad(put(dev, []int64{2, 2}, 9, 9, 1, 3))
+			all := r.grad(put(dev, []int64{6, 2}, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10))
+			from, xs := r.do("select", init, 0, 1), r.do("narrow", all, 0, 1, int(c.Length))
+			outs, err := r.loop(r.reversing(w), c, []T{from}, []T{from}, []T{xs})
+			require.Nil(t, err)
+			path, at, reason := r.path()
+			assert.Equal(t, "C", path)
+			assert.Equal(t, ir.DeviceName(dev), at)
+			assert.Equal(t, "the body checks data, such as indices", reason)
+			for _, o := range outs {
+				got[dev] = append(got[dev], r.read(o))
+			}
+			loss := r.do("add", r.do("sum", r.do("mul", outs[0], outs[0])), r.do("sum", r.do("mul", outs[2], outs[2])))
+			require.Nil(t, r.backward(loss, 0))
+			path, at, _ = r.path()
+			assert.Equal(t, ir.DeviceName(dev), at, path)
+			for _, x := range []T{w, init, all} {
+				got[dev] = append(got[dev], r.gradOf(x))
+			}
+		}
+		assert.Equal(t, got[0], got[1])
+	}
+}
+
+// TestUnrolledIterationsDrawAsPlacesDo: draws of an unrolled loop, and those after it, are those of the CPU.
+func TestUnrolledIterationsDrawAsPlacesDo(t *testing.T) {
+	var got [2][][]float32
+	for dev := range ir.DeviceID(2) {
+		r, put := twoDevices(t)
+		x := put(dev, []int64{3}, 1, 2, 3)
+		for _, reverse := range []bool{false, true} {
+			outs, err := r.loop(func(x []T) []T { return []T{r.do("add", x[0], r.do("rand_like", x[0]))} },
+				LoopCall{Length: 3, Reverse: reverse}, []T{x}, nil, nil)
+			require.Nil(t, err)
+			_, at, reason := r.path()
+			assert.Equal(t, ir.DeviceName(dev), at, reason)
+			got[dev] = append(got[dev], r.read(outs[0]))
+		}
+		got[dev] = append(got[dev], r.read(r.do("rand_like", x)))
+	}
+	assert.Equal(t, got[0], got[1])
+}
+
+// TestADataErrorInAnUnrolledLoopNamesItsKernel: the error is that of a loop on the CPU.
+func TestADataErrorInAnUnrolledLoopNamesItsKernel(t *testing.T) {
+	var texts [2]string
+	for dev := range ir.DeviceID(2) {
+		r, put := twoDevices(t)
+		x, rows := put(dev, []int64{3}, 1, 2, 3), make([]float32, 24)
+		rows[21] = 1 // in row 7
+		index := r.do("argmax", put(dev, []int64{8, 3}, rows...), 0)
+		outs, err := r.loop(func(x []T) []T { return []T{r.do("index_select", r.do("sin", x[0]), 0, index)} },
+			LoopCall{Length: 2}, []T{x}, nil, nil)
+		require.Nil(t, err)
+		_, at, reason := r.path()
+		assert.Equal(t, ir.DeviceName(dev), at, reason)
+		_, err = r.tryRead(outs[0])
+		require.NotNil(t, err)
+		assert.Equal(t, ir.ErrIndex, err.Code)
+		texts[dev] = err.Msg
+	}
+	assert.Equal(t, texts[0], texts[1])
+	assert.Contains(t, texts[1], "index_select")
+}
