@@ -67,3 +67,51 @@ func TestPaddingHasTheValuesOfABorder(t *testing.T) {
 		}
 	}
 }
+
+// Sessions make the border of a pool padding of its windows.
+func TestSessionsFoldPadsOfPools(t *testing.T) {
+	two := func(n int64) []int64 { return []int64{n, n} }
+	win := op.Windows{Kernel: two(3), Stride: two(2), Lo: two(0), Dilation: two(1), Base: two(1), Out: two(2)}
+	largest := func(s *lazy.Session, x op.Val) op.Val {
+		y, _ := prim.WindowMax(s, x, win)
+		return y
+	}
+	for name, c := range map[string]struct {
+		border float64
+		pool   func(s *lazy.Session, x op.Val) op.Val
+		want   []float32
+	}{
+		"greatest elements": {math.Inf(-1), largest, []float32{-11, -9, -3, -1}},
+		"after relu":        {0, largest, []float32{0, 0, 0, 0}},
+		"sums": {0, func(s *lazy.Session, x op.Val) op.Val { return prim.WindowSum(s, x, win) },
+			[]float32{-54, -72, -45, -54}},
+	} {
+		for _, off := range [][]string{nil, {"fold_pads"}} {
+			r := newSessionRig(t, true)
+			r.e.planner.debug.Off = off
+			p := &primProgram{in: []SessionPort{port("x", 1, 4, 4)}, out: []SessionPort{port("y", 1, 2, 2)},
+				f: func(s *lazy.Session, x []op.Val) []op.Val {
+					v := x[0]
+					if name == "after relu" {
+						v = prim.Relu(s, v)
+					}
+					full := prim.Fill(s, op.FloatVal(c.border), ir.F32, ir.CPU, []int64{1, 6, 6})
+					return []op.Val{c.pool(s, prim.StridedScatter(s, full, v, ir.InternLayout(v.Shape(), []int64{36, 6, 1}), 7))}
+				}}
+			s, err := r.e.newSession(p, SessionOptions{})
+			require.Nil(t, err)
+			x := make([]float32, 16)
+			for i := range x {
+				x[i] = float32(i) - 16
+			}
+			assert.Equal(t, c.want, runSession(t, s, value("x", x, 1, 4, 4)), name)
+			scatters := false
+			plan := s.shapes[0].plan.Plan.Program
+			for i := range plan.Nodes {
+				scatters = scatters || op.PrimID(plan.Nodes[i].Op) == prim.Known.StridedScatter
+			}
+			assert.Equal(t, off != nil, scatters, name)
+			s.Close()
+		}
+	}
+}
