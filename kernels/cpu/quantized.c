@@ -136,14 +136,15 @@ static void tile(const work *p, int64_t panel, int panels, int64_t row, int rows
 static void block(const work *p, int64_t panel, int64_t from, int64_t to) {
 	float c[16 * TLK_PANEL];
 	for (int64_t i = from; i < to;) {
-		const int rows = (int)least(p->t->panel_rows, to - i);
+		int rows = (int)least(p->t->panel_rows, to - i);
+		if (rows < p->t->panel_rows && rows > TLK_TILE_ROWS) rows = TLK_TILE_ROWS;
 		tile(p, panel, 1, i, rows, c);
 		store(p, panel, i, rows, c);
 		i += rows;
 	}
 }
 
-// Panels of rows that do not fill a tile.
+// Panels of rows that do not fill a low tile.
 static void few(const work *p, int64_t begin, int64_t end) {
 	float c[16 * TLK_PANEL];
 	for (int64_t i = begin; i < end;) {
@@ -159,7 +160,7 @@ static void few(const work *p, int64_t begin, int64_t end) {
 static void job(void *arg, int worker, int64_t begin, int64_t end) {
 	(void)worker;
 	const work *p = arg;
-	if (!p->q->dynamic && p->M < p->t->panel_rows) {
+	if (!p->q->dynamic && p->M < least(p->t->panel_rows, TLK_TILE_ROWS)) {
 		few(p, begin, end);
 		return;
 	}

@@ -233,8 +233,8 @@ typedef struct {
 
 // A product with quantized weights: launch.Quantized. group is the number of terms that share a scale.
 typedef struct { int32_t bits, offset, bias, dynamic; int64_t group; } tl_quantized;
-// Columns of a panel of quantized weights, and the terms to which rows of int8 are padded.
-enum { TLK_PANEL = 16, TLK_TERMS = 64 };
+// Columns of a panel of quantized weights, the terms to which rows of int8 are padded, and the rows of a low tile.
+enum { TLK_PANEL = 16, TLK_TERMS = 64, TLK_TILE_ROWS = 4 };
 
 enum { TLK_GROUP_MAX = 16 };
 enum { TLK_STEP_KERNEL, TLK_STEP_GEMM, TLK_STEP_ATTENTION, TLK_STEP_FACTOR, TLK_STEP_SORT, TLK_STEP_COPY,

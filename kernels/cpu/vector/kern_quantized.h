@@ -92,7 +92,7 @@ TLK_INLINE void quantized_tile(const int bits, const int mr, const int panels, c
 			memcpy(c + i * TLK_PANEL + v * TLK_VL, &total[i][v], sizeof total[i][v]);
 }
 
-// Tiles of rows have all rows or one, tiles of panels all panels or one.
+// Tiles of rows have all rows, TLK_TILE_ROWS or one; tiles of panels all panels or one.
 static void quantized_panel(const tl_quantized *q, int rows, int panels, int64_t K, const float *x, int64_t xm,
 	const float *sums, int64_t sm, const uint32_t *w, const void *scale, const uint16_t *offset, float *c) {
 #define TLK_QUANTIZED(bits, mr, panels) \
@@ -102,6 +102,11 @@ static void quantized_panel(const tl_quantized *q, int rows, int panels, int64_t
 		else if (q->bits == 8) TLK_QUANTIZED(8, TLK_ROW_PANELS, 1);
 		else if (panels == 1) TLK_QUANTIZED(4, TLK_PANEL_ROWS, 0);
 		else TLK_QUANTIZED(4, TLK_ROW_PANELS, 1);
+		return;
+	}
+	if (TLK_PANEL_ROWS > TLK_TILE_ROWS && rows == TLK_TILE_ROWS) {
+		if (q->bits == 8) TLK_QUANTIZED(8, TLK_TILE_ROWS, 0);
+		else TLK_QUANTIZED(4, TLK_TILE_ROWS, 0);
 		return;
 	}
 	for (int i = 0; i < rows; i++, x += xm, sums += sm, c += TLK_PANEL) {
