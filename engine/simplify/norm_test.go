@@ -125,7 +125,10 @@ return %1
 		{"f16", 0x3800, "mul $0 0.5"},
 		{"bf16", 0xc000, "mul $0 -2.0"},
 		{"i64", 1 << 60, "mul $0 %0["},
-		{"u8", 7, "mul $0 %0["},
+		{"u8", 200, "mul $0 200.0"},
+		{"i8", 200, "mul $0 -56.0"},
+		{"i16", 0xffff, "mul $0 -1.0"},
+		{"u64", 7, "mul $0 %0["},
 	} {
 		p := parsed(t, strings.Replace(text, "f64", c.dtype, 1))
 		out := Numbers(p, 1, func(int) []byte { return binary.LittleEndian.AppendUint64(nil, c.bits) })

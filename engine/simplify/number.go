@@ -88,8 +88,12 @@ func (s *search) element(c view, contents func(input int) []byte) (v float64, ok
 // decoded is the value of an element, where float64 holds it.
 func decoded(d ir.DType, bits uint64) (v float64, ok bool) {
 	switch d {
-	case ir.F32, ir.F64, ir.I32:
+	case ir.F32, ir.F64, ir.I32, ir.U8, ir.U16:
 		return ir.DecodeFloat(d, bits), true
+	case ir.I8:
+		return float64(int8(bits)), true
+	case ir.I16:
+		return float64(int16(bits)), true
 	case ir.F16:
 		return float64(loopir.HalfToFloat(uint16(bits))), true
 	case ir.BF16:
