@@ -4,5 +4,5 @@
 // program with the same arguments and results. [Split] finds what the constants alone decide; a session computes that
 // once. [Attention] and [Causal] find attention that is written out, [Norms] normalization, [Scales] factors of
 // channels, [Shifts] what is added to them, [Pads] borders around inputs of convolutions and
-// pools, [Numbers] constants of one element.
+// pools, [Numbers] constants of one element, [Quantized] weights of int8.
 package simplify
