@@ -9,8 +9,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// maxQuantizedRows is the number of rows up to which a product with int8 weights takes no more time than one with packed
-// floats, with AVX2 and with AVX-512: it reads a quarter of the bytes, and converts them for each tile of rows.
+// maxQuantizedRows is the number of rows up to which a product with int8 weights takes no more time than one with
+// packed floats, with AVX2 and with AVX-512: it reads a quarter of the bytes, and converts them for each tile of rows.
 const maxQuantizedRows = 16
 
 // wholeRow is a group that is longer than any row of a weight.

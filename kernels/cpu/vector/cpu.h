@@ -550,8 +550,8 @@ typedef struct {
 	// sums of their groups, sm apart, which only weights with offsets need; rows is at most panel_rows. Or one row and
 	// row_panels panels: c[row_panels][TLK_PANEL].
 	int panel_rows, row_panels;
-	void (*panel)(const tl_quantized *, int rows, int panels, int64_t K, const float *x, int64_t xm, const float *sums, int64_t sm,
-		const uint32_t *w, const void *scale, const uint16_t *offset, float *c);
+	void (*panel)(const tl_quantized *, int rows, int panels, int64_t K, const float *x, int64_t xm,
+		const float *sums, int64_t sm, const uint32_t *w, const void *scale, const uint16_t *offset, float *c);
 	tl_int8_panel *int8_panel;
 	tl_job fft_columns32, fft_columns64, fft_rows32, fft_rows64; // of a tl_fft_run
 	void (*attention_softmax)(int64_t rows, int64_t n, float *s, int64_t ld, float *top, float *sum, float *out,
