@@ -61,6 +61,7 @@ engine/program < engine/lazy
 engine/lazy < engine/dispatch
 engine/program < engine/compile
 engine/program < engine/simplify
+kernels/loopir < engine/simplify
 engine/lower < engine/compile
 engine/compile < engine/runtime
 engine/lazy < engine

@@ -75,6 +75,10 @@ func (p *program) padded(x *arg, w *op.Windows, v padding, wantDense bool) *arg 
 		p.copyPadded(src, t, front, v)
 		return asOperand(t, t.shape, t.stride)
 	}
+	if ir.Numel(src.shape) > 0 && !wantDense && src.shape[len(need)-1] >= framedRow &&
+		!slices.ContainsFunc(w.Base, func(b int64) bool { return b > 1 }) {
+		return p.framed(src, front, need, lead, v)
+	}
 	p.fill(t, func(k *kernel) int { return v.value(k, x.dtype) })
 	if ir.Numel(src.shape) > 0 {
 		dst := &arg{dtype: t.dtype, buf: t.buf, use: writes, shape: src.shape, stride: append([]int64{}, t.stride...)}
@@ -86,6 +90,41 @@ func (p *program) padded(x *arg, w *op.Windows, v padding, wantDense bool) *arg 
 		p.copy(src, dst)
 	}
 	return asOperand(t, t.shape, t.stride)
+}
+
+// framedRow is the shortest row around which only the border is written: one fill of all takes less time where rows are
+// short.
+var framedRow int64 = 32
+
+// framed copies src into a temporary of this shape, front elements from the beginning of each dim from lead on, and
+// writes v around it, each element once. What lies between two rows of src is one run of elements, the end of one and
+// the beginning of the next; so is what lies between two planes. The temporary has room for a whole run at both ends.
+func (p *program) framed(src *arg, front, shape []int64, lead int, v padding) *arg {
+	stride, first, back := ir.DenseStrides(shape), int64(0), int64(0)
+	run := make([]int64, len(shape)+1) // by dim: the elements between two indices of the dim before
+	for d := len(shape) - 1; d >= lead; d-- {
+		first += front[d] * stride[d]
+		back += (shape[d] - front[d] - src.shape[d]) * stride[d]
+		run[d] = first + back
+	}
+	t := p.temp(src.dtype, []int64{back + ir.Numel(shape) + first})
+	at := func(from int64, shape, stride []int64) *arg {
+		return &arg{dtype: t.dtype, buf: t.buf, use: writes, shape: shape, stride: stride,
+			offset: device.Const(back + first + from)}
+	}
+	fill := func(a *arg) { p.fill(a, func(k *kernel) int { return v.value(k, t.dtype) }) }
+	planes, plane := ir.Numel(shape[:lead]), ir.Numel(shape[lead:])
+	fill(at(-run[lead], []int64{planes + 1, run[lead]}, []int64{plane, 1}))
+	size, step := []int64{planes}, []int64{plane}
+	for d := lead + 1; d < len(shape); d++ { // rows come last: they are many, and runs short
+		fill(at(stride[d-1]-run[d], concat(size, []int64{run[d], src.shape[d-1] - 1}),
+			concat(step, []int64{1, stride[d-1]})))
+		size, step = concat(size, src.shape[d-1:d]), concat(step, stride[d-1:d])
+	}
+	p.copy(src, at(0, src.shape, stride))
+	x := asOperand(t, shape, stride)
+	x.offset = device.Const(back)
+	return x
 }
 
 // copyPadded copies src into t, front elements from the beginning of each dim, with v around it.

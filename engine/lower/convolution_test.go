@@ -2,12 +2,16 @@ package lower_test
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/torchlette/torchlette/engine/lower"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/optest"
 	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 // TestConvInPlace: windows read in place give the same values as windows laid out as columns, and so does the weight's
@@ -119,4 +123,63 @@ func convolved(x, w []float64, in, kernel []int64, win *op.Windows) []float64 {
 		}
 	}
 	return y
+}
+
+// TestFramed: a border that is written alone gives the values of the definition, in 1 to 3 dims, of cropped inputs too,
+// and of any padding.
+func TestFramed(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 9))
+	for i := range 60 {
+		win, in, kernel := op.Windows{}, []int64{2, 2}, []int64{3, 2}
+		for range 1 + i%3 {
+			size, k := 1+r.Int64N(5), 1+r.Int64N(3)
+			win.Kernel, win.Stride = append(win.Kernel, k), append(win.Stride, 1+r.Int64N(2))
+			win.Lo, win.Dilation = append(win.Lo, r.Int64N(k+2)-1), append(win.Dilation, 1+r.Int64N(2))
+			win.Base, win.Out = append(win.Base, 1), append(win.Out, 1+r.Int64N(6))
+			in, kernel = append(in, size), append(kernel, k)
+		}
+		x, w := draw(ir.Numel(in), source(-1, 1, false)), draw(ir.Numel(kernel), source(-1, 1, false))
+		var largest [2][]float64
+		for k := range largest {
+			restore := lower.SetFramedRow([]int64{1, 1 << 40}[k])
+			e := optest.New()
+			e.GemmDims = true
+			image := e.Tensor(ir.F64, in, x...)
+			y := emit(e, "conv", append(win.Attr(), 1), image, e.Tensor(ir.F64, kernel, w...))
+			near(t, ir.F64, convolved(x, w, in, kernel, &win), e.Floats(y[0]), win, in)
+			largest[k] = e.Floats(emit(e, "window_max", win.Attr(), image)[0]) // within -inf, which temporaries are not
+			restore()
+		}
+		assert.Equal(t, largest[1], largest[0], "%v of %v", win, in)
+	}
+}
+
+// TestPaddingCostsItsBorder: what is written around long rows is the border, and the run at each end.
+func TestPaddingCostsItsBorder(t *testing.T) {
+	three, one := []int64{3, 3}, []int64{1, 1}
+	written := func(size int64) (sum int64) {
+		win := op.Windows{Kernel: three, Stride: one, Lo: one, Dilation: one, Base: one, Out: []int64{size, size}}
+		x, w, y := ir.DenseLayout([]int64{1, 4, size, size}), ir.DenseLayout([]int64{8, 4, 3, 3}),
+			ir.DenseLayout([]int64{1, 8, size, size})
+		res, err := lower.Lower(&lower.Node{Prim: op.PrimNamed("conv"), Attr: append(win.Attr(), 1), Bufs: 3, GemmDims: true,
+			In:  []lower.Operand{{DType: ir.F32, Layout: x, Buf: 0}, {DType: ir.F32, Layout: w, Buf: 1}},
+			Out: []lower.Output{{DType: ir.F32, Layout: y, Buf: 2}}})
+		require.NoError(t, err)
+		for i := range res.Launches {
+			k, ok := res.Launches[i].Op.(*loopir.Kernel)
+			if !ok || !strings.HasPrefix(k.Name, "fill") {
+				continue
+			}
+			elements := int64(1)
+			for p, q := range k.Params {
+				if q.Kind == loopir.Size {
+					elements *= int64(res.Launches[i].Params[p].Bits)
+				}
+			}
+			sum += elements
+		}
+		return sum
+	}
+	assert.Equal(t, int64(4*18*18), written(16), "all of it")
+	assert.Equal(t, int64(4*(66*66-64*64)+2*66+2), written(64))
 }

@@ -29,3 +29,10 @@ func SetWinogradBytes(bytes int64) (restore func()) {
 	winogradBytes = bytes
 	return func() { winogradBytes = old }
 }
+
+// SetFramedRow sets the shortest row around which only the border is written.
+func SetFramedRow(elements int64) (restore func()) {
+	old := framedRow
+	framedRow = elements
+	return func() { framedRow = old }
+}

@@ -105,3 +105,33 @@ return %2
 	p = parsed(t, strings.ReplaceAll(text, "f32", "bf16"))
 	assert.Same(t, p, Numbers(p, 1, contents(2)))
 }
+
+// Numbers that a file has in another dtype are converted first.
+func TestConstantsBehindCastsBecomeNumbers(t *testing.T) {
+	const text = `input $0 : f32[6,8]
+constant $1 : f64[1]
+%0 = cast{7} $1 : f32[1]
+%1 = mul $0 %0[6,8](0,0) : f32[6,8] live
+return %1
+`
+	for _, c := range []struct {
+		dtype string
+		bits  uint64
+		want  string
+	}{
+		{"f64", math.Float64bits(0.1), "mul $0 0.1"},
+		{"i64", math.MaxUint64, "mul $0 -1.0"},
+		{"i32", 7, "mul $0 7.0"},
+		{"f16", 0x3800, "mul $0 0.5"},
+		{"bf16", 0xc000, "mul $0 -2.0"},
+		{"i64", 1 << 60, "mul $0 %0["},
+		{"u8", 200, "mul $0 200.0"},
+		{"i8", 200, "mul $0 -56.0"},
+		{"i16", 0xffff, "mul $0 -1.0"},
+		{"u64", 7, "mul $0 %0["},
+	} {
+		p := parsed(t, strings.Replace(text, "f64", c.dtype, 1))
+		out := Numbers(p, 1, func(int) []byte { return binary.LittleEndian.AppendUint64(nil, c.bits) })
+		assert.Contains(t, checked(t, out), c.want, c.dtype)
+	}
+}

@@ -1,15 +1,18 @@
 package simplify
 
 import (
+	"math"
+
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/engine/program"
 	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 // Numbers makes constants of one element numbers, in arithmetic of float32 and float64: files of ONNX have the numbers
-// of a formula as tensors. A power of such an exponent becomes products, or a square root, as in the operator pow.
-// contents gives the elements of a constant input, nil where the host cannot read them.
+// of a formula as tensors, some behind a conversion. A power of such an exponent becomes products, or a square root, as
+// in the operator pow. contents gives the elements of a constant input, nil where the host cannot read them.
 func Numbers(p *program.Program, args int, contents func(input int) []byte) *program.Program {
 	s := newSearch(p, args)
 	at := map[int]int{} // by node: the operand that is a constant of one element
@@ -49,17 +52,57 @@ func (s *search) number(i int, contents func(input int) []byte) (j int, v float6
 	}
 	for j = range 2 {
 		c, other := operand(p, i, j), operand(p, i, 1-j)
-		if !c.ref.IsInput() || c.ref.Index() < s.args || other.ref == 0 || s.fixed(other) {
+		if c.ref == 0 || other.ref == 0 || s.fixed(other) {
 			continue
 		}
-		if av := p.Aval(c.ref); av.DType != d || p.Aval(other.ref).DType != d || av.Layout.Numel != 1 {
+		if p.Aval(c.ref).DType != d || p.Aval(other.ref).DType != d {
 			continue
 		}
-		if data := contents(c.ref.Index()); len(data) >= d.Size() {
-			return j, ir.DecodeFloat(d, bitsOf(data[:d.Size()])), true
+		if v, ok = s.element(c, contents); ok {
+			return j, v, true
 		}
 	}
 	return 0, 0, false
+}
+
+// element is the value of a constant of one element, which may be converted from other dtypes.
+func (s *search) element(c view, contents func(input int) []byte) (v float64, ok bool) {
+	av := s.p.Aval(c.ref)
+	d := av.DType
+	switch {
+	case av.Layout.Numel != 1 || !s.fixed(c):
+		return 0, false
+	case c.ref.IsInput():
+		data := contents(c.ref.Index())
+		if len(data) < d.Size() {
+			return 0, false
+		}
+		return decoded(d, bitsOf(data[:d.Size()]))
+	case s.is(c.ref.Index(), prim.Known.Cast) && (d == ir.F32 || d == ir.F64):
+		v, ok = s.element(operand(s.p, c.ref.Index(), 0), contents)
+		return ir.DecodeFloat(d, ir.EncodeFloat(d, v)), ok
+	}
+	return 0, false
+}
+
+// decoded is the value of an element, where float64 holds it.
+func decoded(d ir.DType, bits uint64) (v float64, ok bool) {
+	switch d {
+	case ir.F32, ir.F64, ir.I32, ir.U8, ir.U16:
+		return ir.DecodeFloat(d, bits), true
+	case ir.I8:
+		return float64(int8(bits)), true
+	case ir.I16:
+		return float64(int16(bits)), true
+	case ir.F16:
+		return float64(loopir.HalfToFloat(uint16(bits))), true
+	case ir.BF16:
+		return float64(math.Float32frombits(uint32(bits) << 16)), true
+	case ir.I64:
+		v = float64(int64(bits))
+		return v, math.Abs(v) < 1<<53
+	}
+	return 0, false
 }
 
 // bitsOf reads a little-endian number.

@@ -1,6 +1,7 @@
 package simplify
 
 import (
+	"math"
 	"slices"
 
 	"github.com/torchlette/torchlette/engine/op"
@@ -9,14 +10,15 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// padded is a convolution of a value that lies within zeros, which its windows can have as padding.
+// padded is a convolution or a pool of a value with a border, which its windows can have as padding.
 type padded struct {
-	inner  view    // the value without the zeros
-	before []int64 // by spatial dim: how many zeros come before it
+	inner  view    // the value without the border
+	before []int64 // by spatial dim: how many elements of the border come before it
 }
 
-// Pads makes the zeros around a convolution's input, a fill with a value written into it, padding of its windows.
-// Nobody else reads the padded value. Results keep their bits.
+// Pads makes the border of an input, a fill with a value written into it, padding of windows: zeros around inputs of
+// convolutions and of sums, -inf around those of the greatest element, and zeros where the value is never negative and
+// each window has a part of it. Nobody else reads the padded value. Results keep their bits but for the sign of zeros.
 func Pads(p *program.Program, args int) *program.Program {
 	s := newSearch(p, args)
 	at := map[int]*padded{}
@@ -47,10 +49,11 @@ func Pads(p *program.Program, args int) *program.Program {
 	return out
 }
 
-// pad finds the zeros around the input of convolution i, nil for none.
+// pad finds the border around the input of convolution or pool i, nil for none.
 func (s *search) pad(i int) *padded {
 	p := s.p
-	if !s.is(i, prim.Known.Conv) {
+	sums := s.is(i, prim.Known.Conv) || s.is(i, prim.Known.WindowSum)
+	if !sums && (!s.is(i, prim.Known.WindowMax) || s.places(i)) {
 		return nil
 	}
 	win, _ := op.WindowsOf(p.Attrs(i))
@@ -58,40 +61,82 @@ func (s *search) pad(i int) *padded {
 		return nil
 	}
 	at, ok := s.only(i, 0)
-	if !ok || !s.is(at, prim.Known.StridedScatter) || !s.zeros(operand(p, at, 0)) {
+	if !ok || !s.is(at, prim.Known.StridedScatter) {
 		return nil
 	}
+	border, ok := s.filled(operand(p, at, 0))
+	zeros := ok && border == 0
+	f := s.border(at, len(win.Kernel))
+	switch {
+	case f == nil:
+		return nil
+	case sums && zeros, !sums && ok && math.IsInf(border, -1):
+		return f
+	case !sums && zeros && f.inner.ref.IsNode() && s.is(f.inner.ref.Index(), prim.Known.Relu) && f.reached(&win):
+		return f
+	}
+	return nil
+}
+
+// border finds what the scatter at this node writes, with nothing before and after it in dims before the last n.
+func (s *search) border(at, n int) *padded {
+	p := s.p
 	f := &padded{inner: operand(p, at, 1)}
 	full := ir.AvalOf(p.Nodes[at].Aval).Layout
 	target, offset := ir.LayoutOf(ir.LayoutID(p.Attrs(at)[0])), int64(p.ScalarsOf(at)[0])
 	if f.inner.ref == 0 || f.inner.layout == nil || target.Rank() != full.Rank() || offset < 0 {
 		return nil
 	}
-	for d, n := range full.Shape {
+	lead := full.Rank() - n
+	for d, size := range full.Shape {
 		if full.Stride[d] == 0 {
 			return nil
 		}
 		before := offset / full.Stride[d]
 		offset %= full.Stride[d]
 		inside := target.Shape[d]
-		if inside == 0 || inside > 1 && target.Stride[d] != full.Stride[d] || before+inside > n || d < 2 && inside != n {
+		if inside == 0 || inside > 1 && target.Stride[d] != full.Stride[d] || before+inside > size ||
+			d < lead && inside != size {
 			return nil
 		}
-		if d >= 2 {
+		if d >= lead {
 			f.before = append(f.before, before)
 		}
 	}
 	return f
 }
 
-// zeros reports a value of zeros that a fill makes.
-func (s *search) zeros(v view) bool {
-	if !v.ref.IsNode() || !s.is(v.ref.Index(), prim.Known.Fill) {
-		return false
+// filled is the number that a fill makes v of.
+func (s *search) filled(v view) (number float64, ok bool) {
+	if !v.ref.IsNode() || !s.is(v.ref.Index(), prim.Known.Fill) || len(s.p.ScalarsOf(v.ref.Index())) != 1 {
+		return 0, false
 	}
-	for _, bits := range s.p.ScalarsOf(v.ref.Index()) {
-		if bits != 0 {
-			return false
+	return ir.DecodeFloat(s.p.Aval(v.ref).DType, s.p.ScalarsOf(v.ref.Index())[0]), true
+}
+
+// places reports that something reads where the greatest elements of pool i are.
+func (s *search) places(i int) bool {
+	for k := range s.p.Nodes {
+		if n := &s.p.Nodes[k]; !n.IsPrim() && s.uses[k] > 0 && s.p.OperandsOf(k)[0].Value == program.NodeRef(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// reached reports that each window has an element of the value within the border.
+func (f *padded) reached(win *op.Windows) bool {
+	for d, before := range f.before {
+		size := f.inner.layout.Shape[len(f.inner.layout.Shape)-len(f.before)+d]
+		for o := range win.Out[d] {
+			some := false
+			for k := range win.Kernel[d] {
+				at := o*win.Stride[d] - win.Lo[d] + k*win.Dilation[d] - before
+				some = some || at >= 0 && at < size
+			}
+			if !some {
+				return false
+			}
 		}
 	}
 	return true

@@ -248,3 +248,44 @@ constant $1 : f32[3,2,3,3]
 		assert.Same(t, p, Pads(p, 1), name)
 	}
 }
+
+// pooled is a pool of the greatest elements of a value within a border: one row above, one column on each side.
+const pooled = `input $0 : f32[2,4,4]
+%0 = relu $0 : f32[2,4,4]
+%1 = fill{7,0,2,5,6} 0 : f32[2,5,6]
+%2 = strided_scatter{[2,4,4](30,6,1)} %1 %0 7 : f32[2,5,6]
+%3 = window_max{2,3,3,2,2,0,0,1,1,1,1,2,2} %2 : f32[2,2,2] live
+return %3
+`
+
+func TestBordersAroundInputsOfPoolsBecomePadding(t *testing.T) {
+	const pads = "{2,3,3,2,2,1,1,1,1,1,1,2,2}"
+	replace := func(edits ...string) *program.Program {
+		text := pooled
+		for i := 0; i < len(edits); i += 2 {
+			next := strings.Replace(text, edits[i], edits[i+1], 1)
+			require.NotEqual(t, text, next, edits[i])
+			text = next
+		}
+		return parsed(t, text)
+	}
+	for name, c := range map[string][]string{
+		"zeros after relu":   {"window_max" + pads + " %0"},
+		"-inf":               {"window_max" + pads + " $0", "6} 0 :", "6} -inf :", "%1 %0", "%1 $0"},
+		"a sum within zeros": {"window_sum" + pads + " $0", "window_max", "window_sum", "%1 %0", "%1 $0"},
+	} {
+		assert.Contains(t, checked(t, Pads(replace(c[1:]...), 1)), c[0], name)
+	}
+	for name, edits := range map[string][]string{
+		"zeros around negative numbers": {"%1 %0", "%1 $0"},
+		"a window of the border alone":  {",2,2,0,0,1,1,1,1,2,2}", ",3,3,1,1,1,1,1,1,2,2}", "3,3,3,3", "1,1,3,3"},
+		"ones":                          {"6} 0 :", "6} 1 :"},
+		"a sum within -inf":             {"window_max", "window_sum", "6} 0 :", "6} -inf :"},
+		"someone reads the places": {" live\nreturn %3", "\n%4 = result{1} %3 : i64[2,2,2]\n" +
+			"%5 = neg %3 : f32[2,2,2] live\n%6 = neg %4 : i64[2,2,2] live\nreturn %5 %6"},
+		"another channel": {"f32[2,4,4]\n%0", "f32[1,4,4]\n%0", "f32[2,4,4]", "f32[1,4,4]", "{[2,4,4]", "{[1,4,4]"},
+	} {
+		p := replace(edits...)
+		assert.Same(t, p, Pads(p, 1), name)
+	}
+}

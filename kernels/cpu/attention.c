@@ -9,13 +9,15 @@
 //	joint:    dk, dv, and dQ += (weight(S)*(D - delta))' K: five products in place of seven; a task owns a whole head
 //	dmask:    S = Q K', D = G V',  dmask += weight(S)*(D - delta)
 //
+// A forward pass of FEW rows reads keys and values where they lie: panels would take longer than the products.
+//
 // The scale is in Q. Dropout multiplies the weights and D by a tile of factors that each pass draws again. A task adds
 // in a fixed order, so that results do not depend on the number of threads.
 #include <math.h>
 #include <string.h>
 #include "vector/cpu.h"
 
-enum { ROWS = 64, COLS = 128, WIDTH = 256, KEEP = 32 << 20 };
+enum { ROWS = 64, COLS = 128, WIDTH = 256, FEW = 4, KEEP = 32 << 20 };
 
 // A worker's memory, in floats: two operands, two results, three tiles. It is not on the stack, since threads of
 // embedding programs may have small stacks.
@@ -47,6 +49,7 @@ typedef struct {
 	float scale, rate;
 	const float *stats;
 	int joint;           // dk, dv, and dq too
+	int few;             // keys and values are not packed
 	float *dq;           // of all workers: dq of a task's heads, and panels of its k
 	int64_t dq_floats;   // of one worker
 } attention;
@@ -220,6 +223,24 @@ static void store(const attention *x, int buf, const float *v, int64_t w, int64_
 	}
 }
 
+// The products of few rows with n keys from c0 on.
+static void few_scores(const attention *x, int64_t b, int64_t h, int64_t rows, int64_t n, rows_at mine, int64_t c0,
+	float *tile) {
+	const side *k = &x->theirs[0];
+	const float *keys = (const float *)head_of(x, k, b, h) + c0 * k->row;
+	for (int64_t r = 0; r < rows; r++)
+		x->t->dot32(n, k->width, mine.p + r * mine.step, 1, keys, k->row, tile + r * COLS, 1);
+}
+
+// out += few rows of weights times n values from c0 on.
+static void few_gather(const attention *x, int64_t b, int64_t h, int64_t rows, int64_t n, const float *tile, int64_t c0,
+	float *out, int64_t w) {
+	const side *v = &x->theirs[1];
+	const float *values = (const float *)head_of(x, v, b, h) + c0 * v->row;
+	for (int64_t r = 0; r < rows; r++)
+		x->t->addrows32(v->width, n, tile + r * COLS, 1, values, v->row, out + r * w);
+}
+
 static void forward_job(void *arg, int worker, int64_t begin, int64_t end) {
 	attention *x = arg;
 	float *q = x->room + worker * ROOM, *out = q + ROOM_SIDE, *tile = out + ROOM_SIDE, *keep = tile + ROOM_TILE, top[ROWS],
@@ -235,14 +256,16 @@ static void forward_job(void *arg, int worker, int64_t begin, int64_t end) {
 		for (int64_t r = 0; r < rows; r++) top[r] = -INFINITY, sum[r] = 0;
 		for (int64_t c0 = 0; c0 < end_col; c0 += COLS) {
 			int64_t n = end_col - c0 < COLS ? end_col - c0 : COLS;
-			scores(x, rows, n, mine, &x->theirs[0], mem, c0, tile);
+			if (x->few) few_scores(x, b, h / x->group, rows, n, mine, c0, tile);
+			else scores(x, rows, n, mine, &x->theirs[0], mem, c0, tile);
 			restrict_scores(x, b, h, r0, rows, c0, n, tile, 0);
 			x->t->attention_softmax(rows, whole(n, x->nr), tile, COLS, top, sum, out, w);
 			if (x->a->dropout) {
 				draw(x, b, h, r0, rows, c0, n, keep, 0);
 				multiply(rows, n, tile, keep);
 			}
-			gather(x, rows, n, tile, &x->theirs[1], mem, c0, out, w);
+			if (x->few) few_gather(x, b, h / x->group, rows, n, tile, c0, out, w);
+			else gather(x, rows, n, tile, &x->theirs[1], mem, c0, out, w);
 		}
 		store(x, x->a->out0, out, w, x->rows, x->mine[1].width, b, h, x->heads, r0, rows, 0, sum);
 		float *lse = (float *)x->buf[x->a->out1] + head * x->rows + r0;
@@ -471,13 +494,14 @@ int64_t tl_run_attention(const tl_attention *a, tl_pool *pool, int isa, char **b
 	x.blocks = (x.rows + ROWS - 1) / ROWS;
 	x.joint = swapped && a->dq >= 0;
 	if (x.joint) x.dq_floats = (x.group * x.cols + ROWS) * x.width[0];
-	int64_t packed = plan_pack(&x), threads = tl_pool_threads(pool),
+	x.few = !a->pass && x.rows <= FEW && a->type == TLK_F32 && k.col == 1 && v.col == 1;
+	int64_t packed = x.few ? 0 : plan_pack(&x), threads = tl_pool_threads(pool),
 		bytes = (packed + (ROOM + x.dq_floats) * threads) * (int64_t)sizeof(float);
 	x.room = bytes <= KEEP ? tl_scratch(pool, 0, bytes) : tl_alloc(bytes);
 	if (!x.room) return bytes;
 	x.packed = x.room + ROOM * threads;
 	x.dq = x.packed + packed;
-	tl_parallel(pool, x.batch * x.streams * ((x.cols + COLS - 1) / COLS), 1, pack_job, &x);
+	if (!x.few) tl_parallel(pool, x.batch * x.streams * ((x.cols + COLS - 1) / COLS), 1, pack_job, &x);
 	int64_t tasks = x.batch * (swapped ? shared : x.heads) * (x.joint ? 1 : x.blocks);
 	if (a->pass == 3) tasks = (a->sum[0] ? 1 : x.batch) * (a->sum[1] ? 1 : x.heads) * (a->sum[2] ? 1 :
 		x.blocks) * (a->sum[3] ? 1 : tiles(x.cols, COLS));

@@ -50,6 +50,8 @@ func TestAttention(t *testing.T) {
 	for _, n := range []kerneltest.AttentionSize{
 		{Batch: 1, Heads: 1, Group: 1, Queries: 1, Keys: 1, Width: 1, WidthV: 1},
 		{Batch: 2, Heads: 2, Group: 1, Queries: 5, Keys: 7, Width: 3, WidthV: 4},
+		{Batch: 2, Heads: 4, Group: 2, Queries: 1, Keys: 150, Width: 64, WidthV: 40, Aligned: true},
+		{Batch: 1, Heads: 1, Group: 1, Queries: 3, Keys: 131, Width: 21, WidthV: 35},
 		{Batch: 1, Heads: 4, Group: 2, Queries: 70, Keys: 33, Width: 17, WidthV: 40},
 		{Batch: 1, Heads: 2, Group: 2, Queries: 40, Keys: 150, Width: 64, WidthV: 64, Aligned: true},
 		{Batch: 1, Heads: 1, Group: 1, Queries: 140, Keys: 140, Width: 20, WidthV: 8},

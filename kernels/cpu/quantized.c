@@ -125,22 +125,45 @@ static void int8_block(const work *p, int64_t panel, int64_t from, int64_t to) {
 	}
 }
 
+// Panels from `panel` on, for rows from row on: one panel and up to panel_rows rows, or row_panels panels and one row.
+static void tile(const work *p, int64_t panel, int panels, int64_t row, int rows, float *c) {
+	const int64_t table = panel * p->groups * TLK_PANEL;
+	p->t->panel(p->q, rows, panels, p->K, p->x + row * p->xm, p->xm, p->sums ? p->sums + row * p->groups : p->x,
+		p->groups, p->w + panel * p->words * TLK_PANEL, p->scale + table * (p->q->bits == 8 ? 4 : 2),
+		p->offset ? p->offset + table : NULL, c);
+}
+
 static void block(const work *p, int64_t panel, int64_t from, int64_t to) {
 	float c[16 * TLK_PANEL];
-	const int64_t table = panel * p->groups * TLK_PANEL;
 	for (int64_t i = from; i < to;) {
-		const int rows = (int)least(p->t->panel_rows, to - i);
-		p->t->panel(p->q, rows, p->K, p->x + i * p->xm, p->xm, p->sums ? p->sums + i * p->groups : p->x, p->groups,
-			p->w + panel * p->words * TLK_PANEL, p->scale + table * (p->q->bits == 8 ? 4 : 2),
-			p->offset ? p->offset + table : NULL, c);
+		int rows = (int)least(p->t->panel_rows, to - i);
+		if (rows < p->t->panel_rows && rows > TLK_TILE_ROWS) rows = TLK_TILE_ROWS;
+		tile(p, panel, 1, i, rows, c);
 		store(p, panel, i, rows, c);
 		i += rows;
+	}
+}
+
+// Panels of rows that do not fill a low tile.
+static void few(const work *p, int64_t begin, int64_t end) {
+	float c[16 * TLK_PANEL];
+	for (int64_t i = begin; i < end;) {
+		const int panels = end - i < p->t->row_panels ? 1 : p->t->row_panels;
+		for (int64_t row = 0; row < p->M; row++) {
+			tile(p, i, panels, row, 1, c);
+			for (int k = 0; k < panels; k++) store(p, i + k, row, 1, c + k * TLK_PANEL);
+		}
+		i += panels;
 	}
 }
 
 static void job(void *arg, int worker, int64_t begin, int64_t end) {
 	(void)worker;
 	const work *p = arg;
+	if (!p->q->dynamic && p->M < least(p->t->panel_rows, TLK_TILE_ROWS)) {
+		few(p, begin, end);
+		return;
+	}
 	for (int64_t i = begin; i < end; i++) {
 		const int64_t from = i / p->panels * ROWS, to = least(from + ROWS, p->M);
 		(p->q->dynamic ? int8_block : block)(p, i % p->panels, from, to);
@@ -174,6 +197,8 @@ int64_t tl_run_quantized(const tl_quantized *q, tl_pool *pool, int isa, char **b
 		p.sums = (float *)mem;
 		tl_parallel_whole(pool, p.M, grain, sum_groups, &p);
 	}
-	tl_parallel(pool, (p.M + ROWS - 1) / ROWS * p.panels, GRAIN / (TLK_PANEL * least(p.M, ROWS) * (p.K + 1)) + 1, job, &p);
+	int64_t claim = GRAIN / (TLK_PANEL * least(p.M, ROWS) * (p.K + 1)) + 1;
+	if (claim > p.t->row_panels) claim -= claim % p.t->row_panels;
+	tl_parallel(pool, (p.M + ROWS - 1) / ROWS * p.panels, claim, job, &p);
 	return 0;
 }

@@ -80,8 +80,8 @@ func (c *quantizedCase) run(t *testing.T, d *cpu.Device) []byte {
 func TestQuantizedProductsAreThoseOfTheDefinition(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	var cases []*quantizedCase
-	for _, s := range [][3]int64{{1, 1, 1}, {1, 16, 64}, {3, 17, 70}, {1, 50, 333}, {12, 40, 129}, {37, 33, 200},
-		{130, 19, 65}, {2, 5, 0}} {
+	for _, s := range [][3]int64{{1, 1, 1}, {1, 16, 64}, {3, 17, 70}, {1, 50, 333}, {12, 40, 129}, {7, 90, 72},
+		{2, 70, 40}, {37, 33, 200}, {130, 19, 65}, {2, 5, 0}} {
 		for _, q := range []launch.Quantized{{Bits: 8}, {Bits: 8, Dynamic: true}, {Bits: 8, Bias: true, Dynamic: true},
 			{Bits: 4, Group: 32}, {Bits: 4, Group: 32, Offset: true, Bias: true}, {Bits: 4, Group: 128, Offset: true}} {
 			if q.Bits == 8 {

@@ -5,14 +5,17 @@ import "github.com/torchlette/torchlette/engine/op"
 // Known has the numbers of the primitives that passes and rules outside of this package treat by their meaning. A
 // property that another primitive could have is a field of op.Prim.
 var Known struct {
-	Add, Attention, Compare, Conv, Copy, Div, Fill, LayerNorm, LayerNormGrad, Loop, Matmul, Mul, Pow, Rsqrt, Scatter,
-	Softmax, Sqrt, StridedScatter, StridedScatterAdd, Sub, Sum, Where op.PrimID
+	Add, Attention, Bitwise, Cast, Compare, Conv, Copy, Div, Fill, LayerNorm, LayerNormGrad, Loop, Matmul, Mul, Pow,
+	QuantizedProduct, Relu, Rsqrt, Scatter, Softmax, Sqrt, StridedScatter, StridedScatterAdd, Sub, Sum, Where, WindowMax,
+	WindowSum op.PrimID
 }
 
 func setKnown() {
 	k := &Known
 	k.Add, k.Conv, k.Fill, k.LayerNormGrad, k.Matmul, k.Scatter = pAdd, pConv, pFill, pLayerNormGrad, pMatmul, pScatter
-	k.Copy, k.LayerNorm, k.Loop = pCopy, pLayerNorm, pLoop
+	k.Cast, k.Copy, k.LayerNorm, k.Loop, k.Relu = pCast, pCopy, pLayerNorm, pLoop, pRelu
+	k.Bitwise, k.QuantizedProduct = pBitwise, pQuantizedProduct
+	k.WindowMax, k.WindowSum = pWindowMax, pWindowSum
 	k.Pow, k.Rsqrt, k.Sqrt, k.Sub = pPow, pRsqrt, pSqrt, pSub
 	k.Attention, k.Compare, k.Div, k.Mul, k.Softmax, k.Where = pAttention, pCompare, pDiv, pMul, pSoftmax, pWhere
 	k.StridedScatter, k.StridedScatterAdd, k.Sum = pStridedScatter, pStridedScatterAdd, pSum

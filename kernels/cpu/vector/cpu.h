@@ -233,8 +233,8 @@ typedef struct {
 
 // A product with quantized weights: launch.Quantized. group is the number of terms that share a scale.
 typedef struct { int32_t bits, offset, bias, dynamic; int64_t group; } tl_quantized;
-// Columns of a panel of quantized weights, and the terms to which rows of int8 are padded.
-enum { TLK_PANEL = 16, TLK_TERMS = 64 };
+// Columns of a panel of quantized weights, the terms to which rows of int8 are padded, and the rows of a low tile.
+enum { TLK_PANEL = 16, TLK_TERMS = 64, TLK_TILE_ROWS = 4 };
 
 enum { TLK_GROUP_MAX = 16 };
 enum { TLK_STEP_KERNEL, TLK_STEP_GEMM, TLK_STEP_ATTENTION, TLK_STEP_FACTOR, TLK_STEP_SORT, TLK_STEP_COPY,
@@ -546,11 +546,12 @@ typedef struct {
 		int64_t pitch);
 	void (*half_store)(int type, float *sum, const float *bias, int64_t n, uint16_t *c, int64_t cn);
 	void (*turn)(uint32_t *d, const uint32_t *p, int64_t rows, int64_t n, int64_t s);
-	// Products with a panel of quantized weights w. panel: c[rows][TLK_PANEL] of rows of x, xm elements apart, and the
-	// sums of their groups, sm apart, which only weights with offsets need; rows is at most panel_rows.
-	int panel_rows;
-	void (*panel)(const tl_quantized *, int rows, int64_t K, const float *x, int64_t xm, const float *sums, int64_t sm,
-		const uint32_t *w, const void *scale, const uint16_t *offset, float *c);
+	// Products with panels of quantized weights w. panel: c[rows][TLK_PANEL] of rows of x, xm elements apart, and the
+	// sums of their groups, sm apart, which only weights with offsets need; rows is at most panel_rows. Or one row and
+	// row_panels panels: c[row_panels][TLK_PANEL].
+	int panel_rows, row_panels;
+	void (*panel)(const tl_quantized *, int rows, int panels, int64_t K, const float *x, int64_t xm,
+		const float *sums, int64_t sm, const uint32_t *w, const void *scale, const uint16_t *offset, float *c);
 	tl_int8_panel *int8_panel;
 	tl_job fft_columns32, fft_columns64, fft_rows32, fft_rows64; // of a tl_fft_run
 	void (*attention_softmax)(int64_t rows, int64_t n, float *s, int64_t ld, float *top, float *sum, float *out,

@@ -125,7 +125,7 @@ const tl_isa_table TLK_TABLE = {
 	.bias32 = bias32, .bias64 = bias64, .dot32 = dot32, .dot64 = dot64, .axpy32 = axpy32, .axpy64 = axpy64,
 		.addrows32 = addrows32, .addrows64 = addrows64, .rotate32 = rotate32, .rotate64 = rotate64,
 	.half_across = half_across, .half_along = half_along, .half_store = half_store, .turn = transpose_w4,
-	.panel_rows = TLK_PANEL_ROWS, .panel = quantized_panel, .int8_panel = int8_panel,
+	.panel_rows = TLK_PANEL_ROWS, .row_panels = TLK_ROW_PANELS, .panel = quantized_panel, .int8_panel = int8_panel,
 	.fft_columns32 = fft_column_job32, .fft_columns64 = fft_column_job64, .fft_rows32 = fft_row_job32,
 		.fft_rows64 = fft_row_job64,
 	.attention_softmax = attention_softmax, .attention_weights = attention_weights,

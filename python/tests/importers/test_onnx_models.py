@@ -208,6 +208,33 @@ def test_quantized_models(tmp_path):
     assert ours(path, feeds)[1].shape == (2, 4, 4, 4)
 
 
+def test_sessions_keep_weights_of_int8(tmp_path):
+    nodes = [
+        node("QuantizeLinear", ["x", "xs", "xz"], ["xq"]),
+        node("DequantizeLinear", ["xq", "xs", "xz"], ["xd"]),
+        node("DequantizeLinear", ["wq", "ws", "wz"], ["wd"], axis=1),
+        node("MatMul", ["xd", "wd"], ["h"]),
+        node("Relu", ["h"], ["r"]),
+        node("DequantizeLinear", ["vq", "vs"], ["vd"]),
+        node("Gemm", ["r", "vd", "b"], ["g"], transB=1),
+        node("QuantizeLinear", ["g", "gs", "gz"], ["gq"]),
+        node("DequantizeLinear", ["gq", "gs", "gz"], ["y"]),
+    ]
+    tensors = {"xs": np.float32(0.02), "xz": np.uint8(120), "ws": np.abs(f(21)) / 50, "wz": np.zeros(21, np.int8)}
+    tensors |= {"wq": RNG.integers(-128, 127, (40, 21)).astype(np.int8), "vs": np.float32(0.02), "b": f(40)}
+    tensors |= {"vq": RNG.integers(-128, 127, (40, 21)).astype(np.int8), "gs": np.float32(0.5), "gz": np.int8(3)}
+    outputs = [info("g", ["n", 40]), info("y", ["n", 40])]
+    path = written(tmp_path / "m.onnx", nodes, [info("x", ["n", 40])], outputs, tensors)
+    session = torchlette.InferenceSession(path)
+    for rows in (1, 3, 50):  # a large weight of few rows stays in 8 bits
+        feeds = {"x": f(rows, 40)}
+        got = [np.asarray(v) for v in session.run(None, feeds)]
+        np.testing.assert_allclose(got[0], ours(path, feeds)[0], rtol=1e-5, atol=2e-5)
+        want = theirs(path, feeds)
+        np.testing.assert_allclose(got[0], want[0], rtol=1e-5, atol=2e-5)
+        assert np.abs(got[1] - want[1]).max() <= 0.5  # a step, of a rounding at one half
+
+
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize(("kind", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
 def test_recurrent_layers(tmp_path, kind, gates, direction):

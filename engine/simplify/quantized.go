@@ -1,0 +1,174 @@
+package simplify
+
+import (
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
+	"github.com/torchlette/torchlette/engine/program"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// maxQuantizedRows is the number of rows up to which a product with int8 weights takes no more time than one with
+// packed floats, with AVX2 and with AVX-512: it reads a quarter of the bytes, and converts them for each tile of rows.
+const maxQuantizedRows = 16
+
+// wholeRow is a group that is longer than any row of a weight.
+const wholeRow = 1 << 40
+
+// Quantized keeps weights of int8 that a program multiplies by scales before a product, as DequantizeLinear of ONNX
+// does, in 8 bits: such a product of few rows becomes the primitive that multiplies its sums by the scales. The weight
+// has one scale, or one for each output, and its zero points are zeros.
+func Quantized(p *program.Program, args int, contents func(input int) []byte) *program.Program {
+	s := newSearch(p, args)
+	at := map[int]*dequantized{}
+	for i := range p.Nodes {
+		if f := s.dequantized(i, contents); f != nil {
+			at[i] = f
+		}
+	}
+	if len(at) == 0 {
+		return p
+	}
+	return rewritten(p, func(c *copier, i int) {
+		if f := at[i]; f != nil {
+			c.quantized(i, f)
+			return
+		}
+		c.node(i)
+	})
+}
+
+// dequantized are the weights of a product: numbers [outputs, terms], and scales [outputs].
+type dequantized struct{ numbers, scale view }
+
+// dequantized finds the weights of product i, nil for others.
+func (s *search) dequantized(i int, contents func(input int) []byte) *dequantized {
+	p := s.p
+	if !s.is(i, prim.Known.Matmul) || ir.AvalOf(p.Nodes[i].Aval).DType != ir.F32 {
+		return nil
+	}
+	x, w := operand(p, i, 0), operand(p, i, 1)
+	if x.ref == 0 || s.fixed(x) || x.layout.Rank() != 2 || x.layout.Shape[0] > maxQuantizedRows || !w.ref.IsNode() {
+		return nil
+	}
+	m := w.ref.Index()
+	if !s.is(m, prim.Known.Mul) || !s.fixed(w) || w.layout.Numel == 0 || w.layout.Numel != p.Aval(w.ref).Layout.Numel {
+		return nil
+	}
+	a, scale := operand(p, m, 0), operand(p, m, 1)
+	if a.ref == 0 || scale.ref == 0 || !p.Whole(m, 0) || scale.layout.Rank() != 2 {
+		return nil
+	}
+	if a.ref.IsNode() && s.is(a.ref.Index(), prim.Known.Sub) {
+		z := operand(p, a.ref.Index(), 1)
+		if z.ref == 0 || !s.zeroPoints(z, contents) || !p.Whole(a.ref.Index(), 0) {
+			return nil
+		}
+		a = operand(p, a.ref.Index(), 0)
+	}
+	if !a.ref.IsNode() || !s.is(a.ref.Index(), prim.Known.Cast) || !p.Whole(a.ref.Index(), 0) {
+		return nil
+	}
+	q := operand(p, a.ref.Index(), 0)
+	if p.Aval(q.ref).DType != ir.I8 {
+		return nil
+	}
+	return outputsFirst(w, q, scale)
+}
+
+// outputsFirst reads the numbers q and their scales as w, the product's operand [terms, outputs], reads the weight; nil
+// where scales differ between terms.
+func outputsFirst(w, q, scale view) *dequantized {
+	terms, outputs := w.layout.Shape[0], w.layout.Shape[1]
+	turned := slices.Equal(w.layout.Stride, []int64{1, terms})
+	if w.offset != 0 || !turned && !slices.Equal(w.layout.Stride, []int64{outputs, 1}) {
+		return nil
+	}
+	out, in := 1, 0 // of the weight as it is stored: the dims of outputs and of terms
+	if turned {
+		out, in = 0, 1
+	}
+	if scale.layout.Shape[in] > 1 && scale.layout.Stride[in] != 0 {
+		return nil
+	}
+	step := scale.layout.Stride[out]
+	if outputs == 1 {
+		step = 0
+	}
+	stride := []int64{q.layout.Stride[out], q.layout.Stride[in]}
+	return &dequantized{
+		numbers: view{ref: q.ref, layout: ir.InternLayout([]int64{outputs, terms}, stride), offset: q.offset},
+		scale:   view{ref: scale.ref, layout: ir.InternLayout([]int64{outputs}, []int64{step}), offset: scale.offset},
+	}
+}
+
+// zeroPoints reports that z has zeros, which may be converted.
+func (s *search) zeroPoints(z view, contents func(input int) []byte) bool {
+	for z.ref.IsNode() && s.is(z.ref.Index(), prim.Known.Cast) {
+		z = operand(s.p, z.ref.Index(), 0)
+	}
+	if !z.ref.IsInput() || z.ref.Index() < s.args {
+		return false
+	}
+	data := contents(z.ref.Index())
+	return data != nil && !slices.ContainsFunc(data, func(b byte) bool { return b != 0 })
+}
+
+// quantized copies product i with weights of 8 bits in panels: 16 outputs whose words of four terms lie beside each
+// other (launch.Quantized).
+func (c *copier) quantized(i int, f *dequantized) {
+	const panel, padding = prim.QuantizedPanel, 64
+	shape := f.numbers.layout.Shape
+	outputs, terms := shape[0], shape[1]
+	panels, width := (outputs+panel-1)/panel, (terms+padding-1)/padding*padding
+	dev := ir.AvalOf(c.from.Nodes[i].Aval).Device
+	node := func(id op.PrimID, attr []int64, d ir.DType, shape []int64, in []view, number ...int64) view {
+		var bits []uint64
+		for _, n := range number {
+			if id == prim.Known.StridedScatter {
+				bits = append(bits, uint64(n))
+			} else {
+				bits = append(bits, ir.EncodeInt(d, n))
+			}
+		}
+		l := ir.DenseLayout(shape)
+		c.add(id, attr, 1, ir.InternAval(d, dev, l), i, in, bits...)
+		return view{ref: program.NodeRef(len(c.to.Nodes) - 1), layout: l}
+	}
+	within := func(v view, d ir.DType, shape, stride []int64) view { // v among zeros
+		zeros := node(prim.Known.Fill, append([]int64{int64(d), int64(dev)}, shape...), d, shape, nil, 0)
+		target := ir.InternLayout(v.layout.Shape, stride)
+		return node(prim.Known.StridedScatter, []int64{int64(target.ID)}, d, shape, []view{zeros, v}, 0)
+	}
+	f.numbers.ref, f.scale.ref = c.refs[f.numbers.ref], c.refs[f.scale.ref]
+	numbers := node(prim.Known.Cast, []int64{int64(ir.I32)}, ir.I32, shape, []view{f.numbers})
+	bytes := node(prim.Known.Bitwise, []int64{0}, ir.I32, []int64{panels * panel, width},
+		[]view{within(numbers, ir.I32, []int64{panels * panel, width}, []int64{width, 1})}, 255)
+	words := []int64{panels, width / 4, panel}
+	var word view
+	for j := range int64(4) {
+		v := bytes
+		v.layout, v.offset = ir.InternLayout(words, []int64{panel * width, 4, width}), j
+		if j == 0 {
+			word = v
+			continue
+		}
+		v = node(prim.Known.Mul, nil, ir.I32, words, []view{v}, 1<<(8*j))
+		word = node(prim.Known.Add, nil, ir.I32, words, []view{word, v})
+	}
+	scale := within(f.scale, ir.F32, []int64{panels * panel}, []int64{1})
+	scale.layout = ir.DenseLayout([]int64{panels, 1, panel})
+	x := operand(c.from, i, 0)
+	x.ref = c.refs[x.ref]
+	in := []view{x, word, scale}
+	biased := c.from.Attrs(i)[0]
+	if biased != 0 {
+		bias := operand(c.from, i, 2)
+		bias.ref = c.refs[bias.ref]
+		in = append(in, bias)
+	}
+	node(prim.Known.QuantizedProduct, []int64{8, wholeRow, outputs, 0, biased, 0}, ir.F32,
+		[]int64{x.layout.Shape[0], outputs}, in)
+	c.refs[program.NodeRef(i)] = program.NodeRef(len(c.to.Nodes) - 1)
+}
