@@ -94,7 +94,7 @@ func (k *inlining) bound(b *bound) op.Val {
 		v.Layout, v.Offset = root.Layout, root.Offset
 		v = s.Reveal(v, v.L().Hidden) // a batch of vmap: the body of a loop reads all of it
 		if b.point {
-			return v
+			return s.folded(v, b.folds)
 		}
 		v = s.View(v, whole.L(), whole.Offset, viewStep(v.L(), whole.L()))
 	}
