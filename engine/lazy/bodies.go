@@ -16,6 +16,7 @@ type derivedBodies struct {
 	ids      map[string]int64
 	tangents map[string]*tangentBody
 	needed   map[int64]neededBody
+	linear   map[string]*op.LinearBodies
 	captured map[int64]*Captured
 }
 
@@ -240,6 +241,11 @@ func (s *Session) leaf(v op.Val) op.Val {
 
 // inlineBody records a body on operands.
 func (s *Session) inlineBody(id int64, in []op.Val) []op.Val {
+	return s.Inline(s.capturedBody(id), in, nil)
+}
+
+// capturedBody is a body as a captured function.
+func (s *Session) capturedBody(id int64) *Captured {
 	c := s.derived.captured[id]
 	if c == nil {
 		p := op.BodyOf(id).(*program.Program)
@@ -258,7 +264,7 @@ func (s *Session) inlineBody(id int64, in []op.Val) []op.Val {
 		}
 		s.derived.captured[id] = c
 	}
-	return s.Inline(c, in, nil)
+	return c
 }
 
 // BatchBody implements op.BodyBuilder.

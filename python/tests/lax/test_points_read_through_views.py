@@ -68,6 +68,21 @@ def test_tangents_of_a_point_that_a_body_reads(view: str) -> None:
     both(program)
 
 
+def test_a_point_whose_batches_a_rule_joins() -> None:
+    """The body reads a copy, because dense strides cannot join the batch around the loop with that in the body."""
+
+    def program(mod: Any, x: Any, y: Any) -> list[Any]:
+        def f(v: Any, t: Any) -> Any:
+            conv = lambda q: mod.nn.functional.conv1d(v.view(1, 1, 3), (q * t).view(1, 1, 3), padding=1).view(3)  # noqa: E731
+            return scan(
+                mod, lambda c, r: (mod.func.vmap(conv)(mod.stack([c, r])).sum(0), c), t, mod.stack([y, y])
+            ).sum()
+
+        return [mod.func.vmap(lambda t: mod.func.grad(f)(x, t))(mod.stack([y, y + 1]))]
+
+    both(program)
+
+
 def test_a_view_made_before_the_loop_and_nested_batches() -> None:
     def program(mod: Any, x: Any, y: Any) -> list[Any]:
         def f(v: Any, t: Any, s: Any) -> Any:
