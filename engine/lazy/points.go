@@ -85,8 +85,8 @@ func (k *capture) follow(e *program.Edge, dense *ir.Layout, i int, chain []*auto
 			offset += from
 		}
 		if !ok {
-			panic(ir.Errorf(ir.ErrNotImplemented, "the body of a loop reads a tensor from outside by as_strided, through a view "+
-				"whose elements share memory, by which it is differentiated: make it a carry, or clone it before the loop"))
+			panic(ir.Errorf(ir.ErrNotImplemented, "the body of a loop reads a tensor from outside by as_strided, through a "+
+				"view whose elements share memory, by which it is differentiated: make it a carry, or clone it before the loop"))
 		}
 	}
 	if folds != nil {

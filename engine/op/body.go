@@ -87,10 +87,10 @@ type BodyBuilder interface {
 	SegmentBody(l *Loop, n int64) int64
 }
 
-// LinearBodies are one iteration of a loop, and of its tangents. Values has operands and results of the loop's body, and
-// further results: values that the tangents need. The carries of Linear are the carries' tangents, and its results are
-// tangents too. It takes apart the values kept, the loop's xs, and tangents of these. All its iterations read what those
-// of the loop do, and tangents of that.
+// LinearBodies are one iteration of a loop, and of its tangents. Values has operands and results of the loop's body,
+// and further results: values that the tangents need. Carries and results of Linear are tangents. It takes apart the
+// values kept, the loop's xs, and tangents of these. All its iterations read what those of the loop do, and tangents of
+// that.
 type LinearBodies struct {
 	Values, Linear int64
 	Kept           int    // how many values an iteration keeps

@@ -75,8 +75,8 @@ func loopJoint(c *op.JVPCall, l *op.Loop, id int64, has []bool) []op.Val {
 }
 
 // loopApart records a loop over values, which keeps what the tangents need, and a loop over tangents. Its results come
-// in the order of loopJoint's. nil: a program is not made of the tangents, or more would be kept than for a gradient. The
-// joint loop keeps nothing.
+// in the order of loopJoint's. nil: a program is not made of the tangents, or more would be kept than for a gradient.
+// The joint loop keeps nothing.
 func loopApart(c *op.JVPCall, l *op.Loop, id int64, has []bool) (got []op.Val) {
 	if !c.Apart || l.While {
 		return nil

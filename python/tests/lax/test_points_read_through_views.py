@@ -73,7 +73,9 @@ def test_a_point_whose_batches_a_rule_joins() -> None:
 
     def program(mod: Any, x: Any, y: Any) -> list[Any]:
         def f(v: Any, t: Any) -> Any:
-            conv = lambda q: mod.nn.functional.conv1d(v.view(1, 1, 3), (q * t).view(1, 1, 3), padding=1).view(3)  # noqa: E731
+            def conv(q: Any) -> Any:
+                return mod.nn.functional.conv1d(v.view(1, 1, 3), (q * t).view(1, 1, 3), padding=1).view(3)
+
             return scan(
                 mod, lambda c, r: (mod.func.vmap(conv)(mod.stack([c, r])).sum(0), c), t, mod.stack([y, y])
             ).sum()
