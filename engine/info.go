@@ -57,8 +57,8 @@ func (e *Engine) SetMode(m Mode, v int64) (old int64) {
 	case ModeVmap:
 		return e.session.Vmap(v)
 	case ModeForwardLevel:
-		if v == 0 {
-			return e.session.OpenLevel()
+		if v <= 0 {
+			return e.session.OpenLevel(v < 0)
 		}
 		e.session.CloseLevel(v)
 	case ModeForwardCeiling:

@@ -189,3 +189,37 @@ func TestABodyHasNoTangentsOfTheLevelsAroundIt(t *testing.T) {
 		assert.Equal(t, []float32{54}, r.tangent(outs[0], level), "of x w w")
 	})
 }
+
+// A body reads a leaf whose elements share memory through a view that its strides do not tell: each element has a
+// gradient of its own.
+func TestABodyReadsAPointThroughViews(t *testing.T) {
+	r := newRig(t)
+	point := r.grad(r.do("expand", r.floats([]int64{1, 1}, 3), []int64{2, 2}))
+	weights := r.floats([]int64{2, 2}, 1, 2, 3, 4)
+	outs, err := r.loop(func(c []T) []T {
+		return []T{r.do("add", c[0], r.do("mul", weights, r.do("transpose", point, 0, 1)))}
+	}, LoopCall{Length: 2}, []T{r.grad(r.floats([]int64{2, 2}, 0, 0, 0, 0))}, nil, nil)
+	require.Nil(t, err)
+	require.Nil(t, r.backward(r.do("sum", outs[0]), 0))
+	assert.Equal(t, []float32{2, 6, 4, 8}, r.gradOf(point), "the weights, transposed")
+}
+
+// What computes the tangents of a loop at a level of linearize computes no values.
+func TestTheTangentsOfALoopAreComputedApart(t *testing.T) {
+	r := newRig(t)
+	x, d := r.floats(nil, 0.5, 1), r.do("mul", r.floats(nil, 1, 2), 1.0)
+	level := r.e.SetMode(ModeForwardLevel, -1)
+	outs, err := r.loop(func(c []T) []T { return []T{r.do("exp", r.do("sin", c[0]))} }, LoopCall{Length: 3},
+		[]T{r.do("_make_dual", x, d, int(level))}, nil, nil)
+	require.Nil(t, err)
+	found, err := r.call(ModeFunctional, "_tangent", outs[0], int(level))
+	require.Nil(t, err)
+	r.e.SetMode(ModeForwardLevel, level)
+	id, err := r.e.CaptureTangents([]uint64{uint64(d)}, []uint64{uint64(found[0])})
+	require.Nil(t, err)
+	defer r.e.ForgetCaptured(id)
+	text, err := r.e.capturedText(id)
+	require.Nil(t, err)
+	assert.Regexp(t, `= loop\{\d+,1,\d+,3,`, text, "the tangent is its only carry")
+	assert.Contains(t, text, "f32[3,2]", "values that are kept")
+}

@@ -1,5 +1,10 @@
 package ir
 
+import (
+	"cmp"
+	"slices"
+)
+
 // View arithmetic. Each function maps a view, a layout and an element offset, to the view that a step makes of it. No
 // data is read. Arguments are in range (dims wrapped, indices normalised) unless a second result says otherwise.
 
@@ -92,6 +97,71 @@ func ReshapeLayout(l *Layout, shape []int64) (out *Layout, ok bool) {
 		return nil, false
 	}
 	return InternLayout(shape, stride), true
+}
+
+// Restride finds view out of a value of layout in, both over one memory, in a value of layout to, which has in's shape.
+// ok is false where the memory does not say which elements out has: because elements of in share it.
+func Restride(in *Layout, inOffset int64, out *Layout, outOffset int64, to *Layout) (l *Layout, offset int64, ok bool) {
+	if out.Numel == 0 {
+		return DenseLayout(out.Shape), 0, true
+	}
+	first := 0 // leading dims that both have, up to the last one of stride 0
+	for i := 0; i < min(in.Rank(), out.Rank()) && in.Shape[i] == out.Shape[i] && in.Stride[i] == out.Stride[i]; i++ {
+		if in.Stride[i] == 0 && in.Shape[i] > 1 {
+			first = i + 1
+		}
+	}
+	at, ok := in.index(first, outOffset-inOffset)
+	if !ok {
+		return nil, 0, false
+	}
+	lo, hi := slices.Clone(at), slices.Clone(at)
+	stride := slices.Concat(to.Stride[:first], make([]int64, out.Rank()-first))
+	for j := first; j < out.Rank(); j++ {
+		n := out.Shape[j] - 1
+		if n == 0 {
+			continue
+		}
+		next, ok := in.index(first, outOffset-inOffset+out.Stride[j])
+		if !ok {
+			return nil, 0, false
+		}
+		for d := range next {
+			step := next[d] - at[d]
+			stride[j] += step * to.Stride[d]
+			lo[d], hi[d] = lo[d]+min(0, step*n), hi[d]+max(0, step*n)
+		}
+		if stride[j] < 0 {
+			return nil, 0, false
+		}
+	}
+	for d := first; d < in.Rank(); d++ {
+		if lo[d] < 0 || hi[d] >= in.Shape[d] {
+			return nil, 0, false
+		}
+	}
+	return InternLayout(out.Shape, stride), to.Element(at), true
+}
+
+// index is the index of the element at a distance from l's first element, which is 0 in the first dims. ok is false
+// where there is none, or may be several.
+func (l *Layout) index(first int, distance int64) (at []int64, ok bool) {
+	at = make([]int64, l.Rank())
+	var dims []int
+	for d := first; d < l.Rank(); d++ {
+		if l.Shape[d] > 1 {
+			dims = append(dims, d)
+		}
+	}
+	slices.SortStableFunc(dims, func(a, b int) int { return cmp.Compare(l.Stride[b], l.Stride[a]) })
+	for _, d := range dims {
+		if l.Stride[d] == 0 || distance < 0 {
+			return nil, false
+		}
+		at[d] = min(distance/l.Stride[d], l.Shape[d]-1)
+		distance -= at[d] * l.Stride[d]
+	}
+	return at, distance == 0
 }
 
 // Element is the offset of index from the view's first element.

@@ -140,3 +140,45 @@ func TestSelectSliceExpandPermute(t *testing.T) {
 	p := PermuteLayout(l, []int64{1, 0})
 	require.Equal(t, []int64{0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11}, elements(p, 0))
 }
+
+// A view of a value is found in another layout of the value's shape, where the memory says which elements it has.
+func TestRestride(t *testing.T) {
+	dense := DenseLayout([]int64{3, 4, 5})
+	turned := PermuteLayout(DenseLayout([]int64{5, 3, 4}), []int64{1, 2, 0})
+	views := map[string]func(l *Layout, at int64) (*Layout, int64){
+		"select": func(l *Layout, at int64) (*Layout, int64) { return SelectLayout(l, at, 1, 2) },
+		"slice":  func(l *Layout, at int64) (*Layout, int64) { return SliceLayout(l, at, 2, 1, 5, 2) },
+		"both": func(l *Layout, at int64) (*Layout, int64) {
+			l, at = SliceLayout(l, at, 0, 1, 3, 1)
+			return SelectLayout(PermuteLayout(l, []int64{2, 0, 1}), at, 0, 4)
+		},
+		"diagonal": func(l *Layout, at int64) (*Layout, int64) {
+			return InternLayout([]int64{4, 3}, []int64{l.Stride[1], l.Stride[0] + l.Stride[2]}), at + l.Stride[2]
+		},
+		"windows": func(l *Layout, at int64) (*Layout, int64) {
+			return InternLayout([]int64{3, 4, 2, 3}, []int64{l.Stride[0], l.Stride[1], l.Stride[2], l.Stride[2]}), at
+		},
+		"empty": func(l *Layout, at int64) (*Layout, int64) { return SliceLayout(l, at, 1, 2, 2, 1) },
+	}
+	rows, ok := ExpandLayout(DenseLayout([]int64{1, 4, 5}), []int64{3, 4, 5})
+	require.True(t, ok)
+	for name, view := range views {
+		for _, c := range [][2]*Layout{{dense, turned}, {turned, dense}, {dense, dense}, {rows, dense}} {
+			if c[0] == rows && (name == "both" || name == "diagonal") {
+				continue // they say nothing of the rows
+			}
+			out, at := view(c[0], 7)
+			want, wantAt := view(c[1], 0)
+			got, gotAt, ok := Restride(c[0], 7, out, at, c[1])
+			require.True(t, ok, name)
+			require.Equal(t, elements(want, wantAt), elements(got, gotAt), name)
+		}
+	}
+	for name, out := range map[string]*Layout{"a row of equal rows": DenseLayout([]int64{4, 5}),
+		"beyond the end": DenseLayout([]int64{3, 4, 6}), "no element": InternLayout([]int64{2}, []int64{100})} {
+		_, _, ok := Restride(rows, 0, out, 0, dense)
+		require.False(t, ok, name)
+	}
+	_, _, ok = Restride(dense, 0, InternLayout([]int64{2, 3}, []int64{20, 4}), 0, dense)
+	require.False(t, ok, "it wraps around")
+}

@@ -157,8 +157,13 @@ func (d *Dispatcher) GradientBody(l *op.Loop, need, given []bool) (id int64, rea
 }
 
 // TangentBody implements op.BodyBuilder.
-func (d *Dispatcher) TangentBody(l *op.Loop, tangents []bool) (id int64, carries, ys []bool) {
-	return d.session.TangentBody(l, tangents)
+func (d *Dispatcher) TangentBody(l *op.Loop, tangents []bool, apart bool) (id int64, carries, ys []bool) {
+	return d.session.TangentBody(l, tangents, apart)
+}
+
+// LinearBodies implements op.BodyBuilder.
+func (d *Dispatcher) LinearBodies(l *op.Loop, id int64, tangents []bool) *op.LinearBodies {
+	return d.session.LinearBodies(l, id, tangents)
 }
 
 // OnTape implements op.BodyBuilder.

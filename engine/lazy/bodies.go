@@ -16,6 +16,7 @@ type derivedBodies struct {
 	ids      map[string]int64
 	tangents map[string]*tangentBody
 	needed   map[int64]neededBody
+	linear   map[string]*op.LinearBodies
 	captured map[int64]*Captured
 }
 
@@ -58,42 +59,10 @@ func (s *Session) CaptureBody(results []op.Val, fresh int) (id int64, c *Capture
 	if c.Supplied > 0 {
 		panic(ir.Errorf(ir.ErrRuntime, "a loop's body uses a number that a captured function gets at each call"))
 	}
-	for i := range c.bound {
-		s.readPoint(c, i)
-	}
 	if fresh > 0 {
 		insertInputs(c, 1, c.Program.Results[1:1+fresh])
 	}
 	return internBody(c.Program.On(ir.CPU), c.args), c, nil
-}
-
-// readPoint makes the body read the view that the history of value i from outside belongs to, where that is not all of
-// the value: such as a point of func.grad that is expanded to the batch of a vmap.
-func (s *Session) readPoint(c *Captured, i int) {
-	b, p := &c.bound[i], c.Program
-	if b.tape == 0 {
-		return
-	}
-	in := &p.Inputs[c.args+i]
-	root := s.tape.Node(b.tape).Out[autograd.Output(b.tape)].Val
-	view := root.L().Whole()
-	if view.IsWhole(root.Offset, ir.AvalOf(in.Aval).Layout) {
-		return
-	}
-	dense := ir.DenseLayout(view.Shape)
-	for n := range p.Edges {
-		e := &p.Edges[n]
-		if e.Value != program.InputRef(c.args+i) {
-			continue
-		}
-		if e.Layout != view.ID || p.Offsets[n] != root.Offset {
-			panic(ir.Errorf(ir.ErrNotImplemented, "the body of a loop reads a tensor from outside through a view of the view "+
-				"by which it is differentiated: make it a carry or an element of xs, or clone it before the loop"))
-		}
-		e.Layout, p.Offsets[n] = dense.ID, 0
-	}
-	av := ir.AvalOf(in.Aval)
-	in.Aval, b.point = ir.InternAval(av.DType, av.Device, dense).ID, true
 }
 
 // insertInputs adds inputs like results before input number at. Nothing reads them.
@@ -272,6 +241,11 @@ func (s *Session) leaf(v op.Val) op.Val {
 
 // inlineBody records a body on operands.
 func (s *Session) inlineBody(id int64, in []op.Val) []op.Val {
+	return s.Inline(s.capturedBody(id), in, nil)
+}
+
+// capturedBody is a body as a captured function.
+func (s *Session) capturedBody(id int64) *Captured {
 	c := s.derived.captured[id]
 	if c == nil {
 		p := op.BodyOf(id).(*program.Program)
@@ -290,7 +264,7 @@ func (s *Session) inlineBody(id int64, in []op.Val) []op.Val {
 		}
 		s.derived.captured[id] = c
 	}
-	return s.Inline(c, in, nil)
+	return c
 }
 
 // BatchBody implements op.BodyBuilder.

@@ -54,6 +54,7 @@ type bound struct {
 	gradOf uint64 // state that is a gradient: the tensor's handle
 	tape   uint32 // history of the value that was read, 0 for none; owned
 	point  bool   // of a loop's body: it reads the view that the history belongs to, and nothing else of the value
+	folds  []fold // of a point: copies that the body reads instead
 }
 
 // capture is a Capture in progress.
@@ -68,7 +69,9 @@ type capture struct {
 	owners map[uint32][]uint32
 	stays  map[uint32]program.Ref // by base: its input
 	// twins are further inputs for a value from outside that is read with several histories, by input and history.
-	twins  map[[2]uint32]program.Ref
+	twins map[string]program.Ref
+	// chains are the views on the tape from the history of an operand to that of the value from outside, by operand.
+	chains map[int][]*autograd.Node
 	leaves []uint32 // by argument: its history
 	// within, of a capture of tangents, has the nodes that depend on the arguments; nil for other captures.
 	within map[uint32]bool
@@ -116,6 +119,9 @@ func (s *Session) Capture(m Mark, args, results []op.Val) (c *Captured, err *ir.
 		k.result(&results[i])
 	}
 	k.histories(results, stores)
+	if k.inBody() {
+		k.readPoints()
+	}
 	k.p.Drawn = s.draws.offset - m.draws.offset
 	k.p.Seal()
 	if err := k.p.Verify(); err != nil {

@@ -1,6 +1,8 @@
 package lazy
 
 import (
+	"fmt"
+
 	"github.com/torchlette/torchlette/engine/autograd"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/program"
@@ -10,13 +12,14 @@ import (
 // history walks the tape from the edge of a value, which is that of r. It reports whether gradients that reach the
 // value go on. at is the number of the operand that reads r, -1 for none.
 func (k *capture) history(r program.Ref, edge uint32, at int, seen map[uint32]bool) bool {
+	var chain []*autograd.Node
 	for edge != 0 {
 		n := k.s.tape.Node(edge)
 		k.hooked(n)
 		if n.Kind != autograd.KindView || r.IsInput() && k.point(n) {
 			break
 		}
-		edge = n.In[0].Val.Tape
+		edge, chain = n.In[0].Val.Tape, append(chain, n)
 	}
 	if edge == 0 || r == 0 {
 		return false
@@ -27,6 +30,10 @@ func (k *capture) history(r program.Ref, edge uint32, at int, seen map[uint32]bo
 	}
 	if r.IsInput() {
 		k.inputHistory(r, edge, at)
+		if k.chains == nil {
+			k.chains = map[int][]*autograd.Node{}
+		}
+		k.chains[at] = chain
 		return true
 	}
 	i := r.Index()
@@ -78,15 +85,15 @@ func (k *capture) inputHistory(r program.Ref, edge uint32, at int) {
 	if !k.inBody() || at < 0 {
 		return
 	}
-	twin, ok := k.twins[[2]uint32{uint32(i), edge}]
-	if !ok {
-		twin = k.twin(i, edge)
-	}
-	k.p.Edges[at].Value = twin
+	k.p.Edges[at].Value = k.twin(i, edge, nil)
 }
 
-// twin adds another input for the value behind bound number i, with the history at edge.
-func (k *capture) twin(i int, edge uint32) program.Ref {
+// twin returns another input for the value behind bound number i, with the history at edge and folds.
+func (k *capture) twin(i int, edge uint32, folds []fold) program.Ref {
+	key := fmt.Sprint(i, edge, folds)
+	if r, ok := k.twins[key]; ok {
+		return r
+	}
 	b := k.c.bound[i]
 	switch {
 	case b.handle != 0:
@@ -98,13 +105,13 @@ func (k *capture) twin(i int, edge uint32) program.Ref {
 	case b.gradOf == 0:
 		k.s.graph.Retain(b.value)
 	}
-	b.tape = edge
+	b.tape, b.folds = edge, folds
 	k.s.tape.Retain(edge)
 	r := program.InputRef(len(k.p.Inputs))
 	k.p.Inputs, k.c.bound = append(k.p.Inputs, k.p.Inputs[k.c.args+i]), append(k.c.bound, b)
 	if k.twins == nil {
-		k.twins = map[[2]uint32]program.Ref{}
+		k.twins = map[string]program.Ref{}
 	}
-	k.twins[[2]uint32{uint32(i), edge}] = r
+	k.twins[key] = r
 	return r
 }

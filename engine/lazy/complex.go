@@ -19,10 +19,7 @@ func (s *Session) viewComplex(v op.Val, l *ir.Layout, offset int64, step op.View
 	if !l.ID.IsComplex() {
 		offset = v.Offset + 2*(offset-v.Offset)
 	}
-	if step.Kind == op.ViewPermute {
-		step.Dims = append(step.Dims[:len(step.Dims):len(step.Dims)], int64(len(step.Dims)))
-	}
-	out := s.View(Pairs(v), ir.PairLayout(l), offset, step)
+	out := s.View(Pairs(v), ir.PairLayout(l), offset, step.OfPairs())
 	return s.Complex(out)
 }
 

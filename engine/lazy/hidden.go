@@ -16,21 +16,13 @@ func (s *Session) viewBatch(v op.Val, l *ir.Layout, offset int64, step op.ViewOp
 		return s.viewWhole(v, l, offset, step)
 	}
 	l = ir.InternHidden(in.Hidden, l.Shape, l.Stride)
+	step = step.OfBatch(sizesOf(in.Hidden), in.Shape)
 	switch step.Kind {
 	case op.ViewStrided:
 		if w := l.Whole(); w.Numel > 0 && offset+w.Span > ir.AvalOf(v.Aval).Layout.Numel {
 			panic(ir.Errorf(ir.ErrRuntime, "vmap: a view of sizes %s, strides %s and storage offset %d of an element of the "+
 				"batch reaches beyond the storage", ir.ShapeString(l.Shape), ir.ShapeString(l.Stride), offset))
 		}
-	case op.ViewPermute:
-		dims := make([]int64, 0, n+len(step.Dims))
-		for i := range n {
-			dims = append(dims, int64(i))
-		}
-		for _, d := range step.Dims {
-			dims = append(dims, int64(n)+d)
-		}
-		step.Dims = dims
 	case op.ViewExpand: // dims are inserted behind the hidden ones, then expanded
 		if k := len(l.Shape) - len(in.Shape); k > 0 {
 			shape, stride := make([]int64, k), make([]int64, k)

@@ -31,26 +31,40 @@ type inlining struct {
 // If the program reads all of an argument that is a view, it reads through the view; otherwise the argument is copied
 // once.
 func (s *Session) Inline(c *Captured, args []op.Val, numbers []float64) []op.Val {
+	outs, _ := s.inline(c, args, numbers, nil)
+	return outs
+}
+
+// inline is Inline, which also returns the values of the program's nodes. A node that given has a value for is not
+// recorded; with given there are no draws.
+func (s *Session) inline(c *Captured, args []op.Val, numbers []float64, given func(node int) (op.Val, bool)) (outs,
+	nodes []op.Val) {
 	k := &inlining{s: s, c: c, p: c.Program, first: s.draws.offset + 1, supply: numbers}
 	k.bind(args)
-	if k.p.Drawn > 0 {
+	if k.p.Drawn > 0 && given == nil {
 		s.DrawMany(int64(k.p.Drawn))
 	}
 	k.nodes = make([]op.Val, len(k.p.Nodes))
 	for i := range k.p.Nodes {
+		if given != nil {
+			if v, ok := given(i); ok {
+				k.nodes[i] = v
+				continue
+			}
+		}
 		if k.p.Nodes[i].IsPrim() {
 			k.emit(i)
 		}
 	}
 	// Results come before the stores, so that a view of an argument sees the argument's value before its store.
-	outs := make([]op.Val, len(k.p.Results))
+	outs = make([]op.Val, len(k.p.Results))
 	for i := range k.p.Results {
 		outs[i] = k.result(&k.p.Results[i])
 	}
 	for i := range k.p.Stores {
 		k.store(&k.p.Stores[i])
 	}
-	return outs
+	return outs, k.nodes
 }
 
 // bind finds the values of all inputs.
@@ -94,7 +108,7 @@ func (k *inlining) bound(b *bound) op.Val {
 		v.Layout, v.Offset = root.Layout, root.Offset
 		v = s.Reveal(v, v.L().Hidden) // a batch of vmap: the body of a loop reads all of it
 		if b.point {
-			return v
+			return s.folded(v, b.folds)
 		}
 		v = s.View(v, whole.L(), whole.Offset, viewStep(v.L(), whole.L()))
 	}

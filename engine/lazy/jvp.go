@@ -21,7 +21,8 @@ func (s *Session) recordDual(p *op.Prim, attr []int64, in []op.Val, l *tangentLe
 	defer func(old bool) { s.vmaps.inRule = old }(s.vmaps.inRule)
 	s.vmaps.inRule = false
 	if slices.ContainsFunc(e.Outs, func(o op.Val) bool { return o.DType().IsFloat() }) {
-		c := &op.JVPCall{B: s, Prim: p, Attr: attr, In: in, Out: e.Outs, Tan: make([]op.Val, len(in))}
+		c := &op.JVPCall{B: s, Prim: p, Attr: attr, In: in, Out: e.Outs, Tan: make([]op.Val, len(in)),
+			Apart: l.apart}
 		for i := range in {
 			c.Tan[i] = s.tangentAt(l, in[i])
 		}

@@ -44,12 +44,12 @@ type tangentBody struct {
 }
 
 // TangentBody implements op.BodyBuilder. A carry has a tangent where it begins with one or gets one in an iteration.
-func (s *Session) TangentBody(l *op.Loop, tangents []bool) (id int64, carries, ys []bool) {
-	key := fmt.Sprint("tangent", l.ID, l.Carries, l.Xs, tangents)
+func (s *Session) TangentBody(l *op.Loop, tangents []bool, apart bool) (id int64, carries, ys []bool) {
+	key := fmt.Sprint("tangent", l.ID, l.Carries, l.Xs, tangents, apart)
 	if b := s.derived.tangents[key]; b != nil {
 		return b.id, b.carries, b.ys
 	}
-	g := &tangentRecorder{s: s, l: l, ops: l.Body().Operands(), has: slices.Clone(tangents)}
+	g := &tangentRecorder{s: s, l: l, ops: l.Body().Operands(), has: slices.Clone(tangents), apart: apart}
 	for grown := true; grown; {
 		grown = false
 		s.aside(g.operands(), func(_ Mark, in []op.Val) { g.record(in) })
@@ -73,6 +73,7 @@ type tangentRecorder struct {
 	ops   []ir.AvalID // of the loop's body
 	has   []bool      // by operand: it has a tangent
 	found []bool      // by result: it got a tangent
+	apart bool
 }
 
 // groups are where carries, xs and what all iterations read begin and end.
@@ -98,7 +99,7 @@ func (g *tangentRecorder) operands() (list []ir.AvalID) {
 // further results, their tangents.
 func (g *tangentRecorder) record(in []op.Val) (outs []op.Val) {
 	s, at := g.s, g.groups()
-	level := s.OpenLevel()
+	level := s.OpenLevel(g.apart)
 	defer s.CloseLevel(level)
 	args := make([]op.Val, len(g.ops))
 	for n := range 3 {

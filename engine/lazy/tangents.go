@@ -19,8 +19,9 @@ type tangents struct {
 
 // tangentLevel has the tangents of one call of jvp, or of one dual_level, by graph value.
 type tangentLevel struct {
-	id uint32
-	of map[uint32]tangent
+	id    uint32
+	of    map[uint32]tangent
+	apart bool // see op.JVPCall
 }
 
 // tangent is the tangent of a whole value. Its dims are those of extra, then the elements of the value's storage.
@@ -30,11 +31,11 @@ type tangent struct {
 	extra []ir.HiddenDim
 }
 
-// OpenLevel begins a level of forward mode and returns its number.
-func (s *Session) OpenLevel() int64 {
+// OpenLevel begins a level of forward mode and returns its number. apart is as in op.JVPCall.
+func (s *Session) OpenLevel(apart bool) int64 {
 	k := &s.tangents
 	k.opened++
-	k.levels = append(k.levels, tangentLevel{id: k.opened, of: map[uint32]tangent{}})
+	k.levels = append(k.levels, tangentLevel{id: k.opened, of: map[uint32]tangent{}, apart: apart})
 	s.graph.OnFree = s.dropTangents
 	return int64(k.opened)
 }

@@ -69,8 +69,10 @@ type BodyBuilder interface {
 	GradientBody(l *Loop, need, given []bool) (id int64, read []bool)
 	// TangentBody is one iteration of l with tangents. tangents says which operands have one. Its carries, its xs and what
 	// all its iterations read are those of l, each group followed by the group's tangents; so are its results. It returns
-	// which carries and further results have a tangent.
-	TangentBody(l *Loop, tangents []bool) (id int64, carries, ys []bool)
+	// which carries and further results have a tangent. apart is for the loops in the body, see JVPCall.
+	TangentBody(l *Loop, tangents []bool, apart bool) (id int64, carries, ys []bool)
+	// LinearBodies splits body id, the TangentBody of l, into a body of values and a body of tangents. nil: it cannot.
+	LinearBodies(l *Loop, id int64, tangents []bool) *LinearBodies
 	// OnTape reports that an operation on v is recorded on the tape.
 	OnTape(v Val) bool
 	// BatchBody is the body of l for a batch: operands and results have the batch as their first dims, except for operands
@@ -83,6 +85,17 @@ type BodyBuilder interface {
 	MaskedBody(l *Loop) int64
 	// SegmentBody is a loop of n iterations as a body: it takes n places of each xs at once.
 	SegmentBody(l *Loop, n int64) int64
+}
+
+// LinearBodies are one iteration of a loop, and of its tangents. Values has operands and results of the loop's body,
+// and further results: values that the tangents need. Carries and results of Linear are tangents. It takes apart the
+// values kept, the loop's xs, and tangents of these. All its iterations read what those of the loop do, and tangents of
+// that.
+type LinearBodies struct {
+	Values, Linear int64
+	Kept           int    // how many values an iteration keeps
+	Bytes          int64  // of them
+	Read           []bool // by operand of Linear: operands that nothing reads are left out
 }
 
 // Loop describes a node of the primitive "loop". Operands: the carries, what the iterations take apart (xs [length,

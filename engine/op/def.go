@@ -38,7 +38,9 @@ type Builder interface {
 // ViewOp says how the cotangent of a view step goes back.
 type ViewOp struct {
 	Kind ViewKind
-	Dims []int64 // of ViewPermute: the permutation
+	// Dims, of ViewPermute, are the permutation. Of ViewStrided they are the view's strides and offset if its input were
+	// dense; they are there where elements of the input share memory, so that its own strides do not tell them apart.
+	Dims []int64
 	// Whole: the step and its layout count the hidden dims of vmap; else they describe one element.
 	Whole bool
 }

@@ -27,6 +27,8 @@ type JVPCall struct {
 	In   []Val
 	Out  []Val // the results, already recorded
 	Tan  []Val // one for each operand; Kind None where the tangent is zero
+	// Apart: nodes that compute tangents should compute no values, since linearize captures these nodes.
+	Apart bool
 }
 
 // JVP returns one tangent for each result; Kind None where it is zero. nil means that the rule does not cover these

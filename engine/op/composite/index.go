@@ -98,7 +98,14 @@ func basicIndex(b op.Builder, x op.Val, spec []int64) op.Val {
 		}
 		fail(ir.ErrIndex, "too many indices for tensor of dimension %d", l.Rank())
 	}
-	w := window{shape: slices.Clone(l.Shape), stride: slices.Clone(l.Stride), offset: x.Offset}
+	of := func(l *ir.Layout) (*ir.Layout, int64) { return windowOf(l, n, items) }
+	out, offset := of(l)
+	return b.View(x, out, x.Offset+offset, op.StridedOp(l, of))
+}
+
+// windowOf is the view that items, which index n dims, make of layout l.
+func windowOf(l *ir.Layout, n int, items [][]int64) (*ir.Layout, int64) {
+	w := window{shape: slices.Clone(l.Shape), stride: slices.Clone(l.Stride)}
 	original, seen := 0, false
 	for _, it := range items {
 		switch it[0] {
@@ -123,7 +130,7 @@ func basicIndex(b op.Builder, x op.Val, spec []int64) op.Val {
 			w.dim, original = w.dim+l.Rank()-n, original+l.Rank()-n
 		}
 	}
-	return b.View(x, ir.InternLayout(w.shape, w.stride), w.offset, op.ViewOp{Kind: op.ViewStrided})
+	return ir.InternLayout(w.shape, w.stride), w.offset
 }
 
 func registerIndexOps() {

@@ -470,25 +470,28 @@ func diagonal(b op.Builder, x op.Val, offset, dim1, dim2 int64) op.Val {
 	if i == j {
 		fail(ir.ErrRuntime, "diagonal dimensions cannot be identical %d, %d", dim1, dim2)
 	}
-	start, n := x.Offset, int64(0)
-	if offset >= 0 {
-		n = min(l.Shape[i], l.Shape[j]-offset)
-	} else {
+	n := min(l.Shape[i], l.Shape[j]-offset)
+	if offset < 0 {
 		n = min(l.Shape[i]+offset, l.Shape[j])
 	}
-	if n = max(n, 0); n > 0 && offset >= 0 {
-		start += offset * l.Stride[j]
-	} else if n > 0 {
-		start -= offset * l.Stride[i]
-	}
-	var shape, stride []int64
-	for k := range l.Shape {
-		if k != i && k != j {
-			shape, stride = append(shape, l.Shape[k]), append(stride, l.Stride[k])
+	n = max(n, 0)
+	of := func(l *ir.Layout) (*ir.Layout, int64) {
+		start := int64(0)
+		if n > 0 && offset >= 0 {
+			start = offset * l.Stride[j]
+		} else if n > 0 {
+			start = -offset * l.Stride[i]
 		}
+		var shape, stride []int64
+		for k := range l.Shape {
+			if k != i && k != j {
+				shape, stride = append(shape, l.Shape[k]), append(stride, l.Stride[k])
+			}
+		}
+		return ir.InternLayout(append(shape, n), append(stride, l.Stride[i]+l.Stride[j])), start
 	}
-	out := ir.InternLayout(append(shape, n), append(stride, l.Stride[i]+l.Stride[j]))
-	return b.View(x, out, start, op.ViewOp{Kind: op.ViewStrided})
+	out, start := of(l)
+	return b.View(x, out, x.Offset+start, op.StridedOp(l, of))
 }
 
 func evalUnfold(a *op.Args) []op.Val {
@@ -509,9 +512,13 @@ func evalUnfold(a *op.Args) []op.Val {
 	if l.Rank() == 0 { // the window is the only dim
 		return a.Ret(a.B.View(x, ir.InternLayout([]int64{size}, []int64{1}), x.Offset, op.ViewOp{Kind: op.ViewStrided}))
 	}
-	shape, stride := append(slices.Clone(l.Shape), size), append(slices.Clone(l.Stride), l.Stride[d])
-	shape[d], stride[d] = (l.Shape[d]-size)/step+1, l.Stride[d]*step
-	return a.Ret(a.B.View(x, ir.InternLayout(shape, stride), x.Offset, op.ViewOp{Kind: op.ViewStrided}))
+	of := func(l *ir.Layout) (*ir.Layout, int64) {
+		shape, stride := append(slices.Clone(l.Shape), size), append(slices.Clone(l.Stride), l.Stride[d])
+		shape[d], stride[d] = (l.Shape[d]-size)/step+1, l.Stride[d]*step
+		return ir.InternLayout(shape, stride), 0
+	}
+	out, _ := of(l)
+	return a.Ret(a.B.View(x, out, x.Offset, op.StridedOp(l, of)))
 }
 
 func registerCopies() {

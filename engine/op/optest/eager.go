@@ -232,10 +232,7 @@ func (e *Eager) View(v op.Val, l *ir.Layout, offset int64, step op.ViewOp) op.Va
 	if v.Layout.IsComplex() {
 		pairs := v
 		pairs.Layout = v.L().Pairs().ID
-		if step.Kind == op.ViewPermute {
-			step.Dims = append(slices.Clone(step.Dims), int64(len(step.Dims)))
-		}
-		return op.ComplexOf(e, e.View(pairs, ir.PairLayout(l), v.Offset+2*(offset-v.Offset), step))
+		return op.ComplexOf(e, e.View(pairs, ir.PairLayout(l), v.Offset+2*(offset-v.Offset), step.OfPairs()))
 	}
 	out := v
 	out.Layout, out.Offset, out.Tape = l.ID, offset, 0

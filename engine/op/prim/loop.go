@@ -351,60 +351,6 @@ func onlyRead(vals []op.Val, read []bool) (list []op.Val) {
 	return list
 }
 
-// loopJVP is the rule of loop in forward mode: one loop computes values and tangents together. Where nothing else uses
-// the values of the loop without tangents, this one's take their place.
-func loopJVP(c *op.JVPCall) []op.Val {
-	l, bb := op.LoopOf(c.Attr), c.B.(op.BodyBuilder)
-	avals, results := l.Body().Operands(), len(l.Body().Outcomes())
-	has := make([]bool, len(avals))
-	for i := range avals {
-		has[i] = c.Tan[i].IsTensor() && ir.AvalOf(avals[i]).DType.IsFloat()
-	}
-	id, carries, ys := bb.TangentBody(l, has)
-	copy(has, carries)
-	joint := *l
-	joint.ID = id
-	var in []op.Val
-	group := func(from, to int) int {
-		in = append(in, c.In[from:to]...)
-		for i := from; i < to; i++ {
-			switch t := c.Tan[i]; {
-			case has[i] && t.IsTensor():
-				in = append(in, Contiguous(c.B, t))
-			case has[i]:
-				in = append(in, ZerosLike(c.B, c.In[i]))
-			}
-		}
-		return len(in)
-	}
-	joint.Carries = group(0, l.Carries)
-	joint.Xs = group(l.Carries, l.Carries+l.Xs) - joint.Carries
-	group(l.Carries+l.Xs, len(avals))
-	in = append(in, c.In[len(avals):]...)
-	joint.Keep = l.Keep || slices.ContainsFunc(in, bb.OnTape) && !l.While
-	got := emitLoop(c.B, joint, in)
-	tangents := make([]op.Val, len(c.Out))
-	alone := !l.Keep && !slices.ContainsFunc(c.Out, func(v op.Val) bool { return v.Tape != 0 })
-	take := func(at, n int, has []bool) {
-		first := got
-		got = got[n:]
-		for k := range n {
-			if alone && first[k].L().Hidden == nil {
-				c.Out[at+k] = first[k]
-			}
-			if has[k] {
-				tangents[at+k], got = got[0], got[1:]
-			}
-		}
-	}
-	take(0, l.Carries, carries)
-	take(l.Carries, results-l.Carries, ys)
-	if l.Keep {
-		take(results, l.Carries, carries)
-	}
-	return tangents
-}
-
 // loopCotangents sorts the results of a loop's gradient by operand.
 func loopCotangents(c *op.VJPCall, l *op.Loop, avals []ir.AvalID, got []op.Val) []op.Val {
 	cots := make([]op.Val, len(c.In))

@@ -76,7 +76,11 @@ func Permute(b op.Builder, x op.Val, perm []int64) op.Val {
 		}
 		seen[d], dims[i] = true, int64(d)
 	}
-	return view(b, x, ir.PermuteLayout(x.L(), dims), x.Offset, op.ViewOp{Kind: op.ViewPermute, Dims: dims})
+	out, step := ir.PermuteLayout(x.L(), dims), op.ViewOp{Kind: op.ViewPermute, Dims: dims}
+	if x.L().Overlap && !slices.IsSorted(dims) { // dims of stride 0 may have changed their places
+		return b.View(x, out, x.Offset, step)
+	}
+	return view(b, x, out, x.Offset, step)
 }
 
 // Transpose swaps two dims.
@@ -162,7 +166,9 @@ func Select(b op.Builder, x op.Val, dim, i int64) op.Val {
 		i += n
 	}
 	out, off := ir.SelectLayout(l, x.Offset, d, i)
-	return view(b, x, out, off, op.ViewOp{Kind: op.ViewStrided})
+	return view(b, x, out, off, op.StridedOp(l, func(l *ir.Layout) (*ir.Layout, int64) {
+		return ir.SelectLayout(l, 0, d, i)
+	}))
 }
 
 // Slice keeps the indices start, start+step, ... below stop of dim. Bounds are clamped and may be negative, as in
@@ -184,8 +190,11 @@ func Slice(b op.Builder, x op.Val, dim, start, stop, step int64) op.Val {
 		return min(max(i, 0), n)
 	}
 	start, stop = clamp(start), clamp(stop)
-	out, off := ir.SliceLayout(l, x.Offset, d, start, max(stop, start), step)
-	return view(b, x, out, off, op.ViewOp{Kind: op.ViewStrided})
+	stop = max(stop, start)
+	out, off := ir.SliceLayout(l, x.Offset, d, start, stop, step)
+	return view(b, x, out, off, op.StridedOp(l, func(l *ir.Layout) (*ir.Layout, int64) {
+		return ir.SliceLayout(l, 0, d, start, stop, step)
+	}))
 }
 
 // AsStrided views x's storage with any non-negative strides, from an absolute offset.
@@ -221,6 +230,10 @@ func ViewVJP(b op.Builder, step op.ViewOp, cot op.Val, inLayout, outLayout *ir.L
 		return SumTo(b, cot, inLayout.Shape)
 	case op.ViewFlat:
 		return cot
+	}
+	if n := len(step.Dims); n > 0 && inLayout.Numel > 0 && outLayout.Numel > 0 {
+		inLayout, inOffset = ir.DenseLayout(inLayout.Shape), 0
+		outLayout, outOffset = ir.InternLayout(outLayout.Shape, step.Dims[:n-1]), step.Dims[n-1]
 	}
 	return stridedVJP(b, cot, inLayout, outLayout, inOffset, outOffset)
 }

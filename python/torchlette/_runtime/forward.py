@@ -34,12 +34,18 @@ def levels() -> list[int]:
 
 
 class level:
-    """A level of forward mode, for a block; entering gives its number."""
+    """A level of forward mode, for a block; entering gives its number.
 
-    __slots__ = ("number",)
+    With ``apart`` loops compute values and tangents in loops of their own.
+    """
+
+    __slots__ = ("apart", "number")
+
+    def __init__(self, apart: bool = False) -> None:
+        self.apart = apart
 
     def __enter__(self) -> int:
-        self.number = _C._forward_level(0)
+        self.number = _C._forward_level(-1 if self.apart else 0)
         _open.stack.append(self.number)
         return self.number
 

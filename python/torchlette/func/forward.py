@@ -30,10 +30,15 @@ def _check_primals(primals: Sequence[Tensor]) -> None:
 
 
 def pushed(
-    func: Callable[..., Any], primals: Any, tangents: Sequence[Tensor], strict: bool, has_aux: bool
+    func: Callable[..., Any],
+    primals: Any,
+    tangents: Sequence[Tensor],
+    strict: bool = False,
+    has_aux: bool = False,
+    apart: bool = False,
 ) -> tuple[Any, list[Tensor | None], Any]:
     """Return the results of ``func`` at ``primals``, their tangents (None for zeros), and the auxiliary result."""
-    with forward.level() as level, fences.transform(()):
+    with forward.level(apart) as level, fences.transform(()):
         duals = [forward.dual(p, t, level) for p, t in zip(tensors_in(primals), tangents, strict=True)]
         result, aux = func(*with_tensors(primals, duals)), None
         if has_aux:
@@ -140,7 +145,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     _check_primals(points)
     structure = structure_of(primals)
     arguments = [_C.zeros_like(p, requires_grad=False).clone() for p in points]
-    result, slopes, _ = pushed(func, primals, arguments, False, False)
+    result, slopes, _ = pushed(func, primals, arguments, apart=not levels())
     program = _captured(arguments, slopes)
     outs = [(tuple(o.shape), o.dtype, o.device) for o in tensors_in(result)]
     like = [(p.shape, p.device, p.dtype) for p in points]
