@@ -96,18 +96,25 @@ func (e *Engine) fromMemory(m *Memory, sourceLoc uint32, out *Out) (export uint6
 			m.DType, len(m.Shape), ir.NumDTypes-1, MaxRank)
 	}
 	e.devices.caps(ir.CPU)
-	l := ir.InternLayout(m.Shape, m.Stride)
+	l, d := ir.InternLayout(m.Shape, m.Stride), m.DType.Real()
+	if m.DType.IsComplex() {
+		l = ir.PairLayout(l)
+	}
 	of := ir.DenseLayout([]int64{l.Span})
 	if l.Dense {
 		of = ir.LayoutOf(l.Contig)
 	}
-	av := ir.InternAval(m.DType, ir.CPU, of)
-	st, ok := e.runtime.Import(ir.CPU, m.P, max(l.Span*int64(m.DType.Size()), 1), m.Owner, m.free)
+	av := ir.InternAval(d, ir.CPU, of)
+	st, ok := e.runtime.Import(ir.CPU, m.P, max(l.Span*int64(d.Size()), 1), m.Owner, m.free)
 	if !ok {
 		return 0, ir.Errorf(ir.ErrRuntime, "memory: this CPU device uses only memory of its own")
 	}
 	v := e.graph.AddLeaf(av.ID, st, sourceLoc)
-	hd := e.session.Wrap(&op.Val{Kind: op.Tensor, Value: v, Aval: av.ID, Layout: l.ID}, nil)
+	made := op.Val{Kind: op.Tensor, Value: v, Aval: av.ID, Layout: l.ID}
+	if m.DType.IsComplex() {
+		made = e.session.Complex(made)
+	}
+	hd := e.session.Wrap(&made, nil)
 	e.graph.Release(v)
 	h, _ := e.session.Handle(hd)
 	x := e.session.Export(h.Base)

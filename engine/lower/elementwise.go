@@ -19,6 +19,10 @@ func init() {
 		}
 	}
 	rules["where"] = mapping("where", func(k *kernel, _ ir.DType, x []int) int { return k.Select(x[0], x[1], x[2]) })
+	rules["require"] = mapping("require", func(k *kernel, _ ir.DType, x []int) int {
+		k.Check(x[0], k.Select(x[0], k.I64(1), k.I64(0))) // WGSL converts no literal of 64 bits
+		return x[1]
+	})
 	rules["cast"] = mapping("cast", func(_ *kernel, _ ir.DType, x []int) int { return x[0] })
 	rules["tri"] = lowerTri
 	register(rules)

@@ -357,7 +357,7 @@ func TestWriteThroughAndInPlace(t *testing.T) {
 			}
 			for i := range inputs {
 				dt := d
-				if p.Name == "where" && i == 0 {
+				if (p.Name == "where" || p.Name == "require") && i == 0 {
 					dt = ir.Bool
 				}
 				if p.Name == "dropout" && i > 0 {
@@ -378,6 +378,8 @@ func TestWriteThroughAndInPlace(t *testing.T) {
 			switch p.Name {
 			case "cast":
 				n.Attr = []int64{int64(ir.F64)}
+			case "require":
+				n.Attr = []int64{0}
 			case "tri":
 				n.Attr = []int64{0, 1}
 			}

@@ -129,6 +129,65 @@ PyObject *py_as_tensor(PyObject *self, PyObject *args, PyObject *kwargs) {
     return data_tensor(data, d, dev, false, maker_api(self));
 }
 
+/* The tensor that asarray works on: obj itself, one over an array's memory, or one with a copy of other data. *shared
+ * tells whether its memory is obj's. */
+static PyObject *array_source(PyObject *self, PyObject *obj, int d, int dev, bool *shared) {
+    uint8_t api = maker_api(self), device = (uint8_t)dev;
+    *shared = is_tensor(obj);
+    if (*shared) {
+        return Py_NewRef(obj);
+    }
+    if (is_array(obj)) {
+        if (dev < 0 && default_device_id(api | (api == TL_API_CORE ? creation_api() : 0), &device) < 0) {
+            return NULL;
+        }
+        PyObject *r = device == TL_CPU ? array_tensor(obj, -1, api) : NULL;
+        if (r != NULL || PyErr_Occurred()) {
+            *shared = r != NULL;
+            return r;
+        }
+    }
+    return data_tensor(obj, d, dev, false, api);
+}
+
+PyObject *py_asarray(PyObject *self, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"obj", "dtype", "device", "copy", "requires_grad", NULL};
+    PyObject *obj, *dtype = NULL, *device = NULL, *copy = Py_None, *requires_grad = Py_None;
+    int d, dev;
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "O|$OOOO:asarray", names, &obj, &dtype, &device, &copy, &requires_grad) ||
+        options(dtype, device, &d, &dev) < 0) {
+        return NULL;
+    }
+    bool shared, fresh = copy == Py_None ? false : PyObject_IsTrue(copy) == 1, alias = copy != Py_None && !fresh;
+    PyObject *r = array_source(self, obj, d, dev, &shared);
+    if (r == NULL) {
+        return NULL;
+    }
+    Tensor *t = (Tensor *)r;
+    bool converts = (d >= 0 && d != t->dtype) || (dev >= 0 && dev != t->device);
+    if (alias && (!shared || converts)) {
+        Py_DECREF(r);
+        return raise_text(TL_VALUE, shared ? "can't alias a tensor into another dtype or device: got copy=False" :
+            "can't alias arbitrary sequence into a tensor.");
+    }
+    if (converts) {
+        SETREF(r, PyObject_CallMethod(r, "to", "NN", dev >= 0 ? device_object((uint8_t)dev) : Py_NewRef(Py_None),
+            d >= 0 ? dtype_object((uint8_t)d) : Py_NewRef(Py_None)));
+    } else if (fresh && shared) {
+        SETREF(r, PyObject_CallMethod(r, "clone", NULL));
+    }
+    if (r == NULL || requires_grad == Py_None) {
+        return r;
+    }
+    if (PyObject_IsTrue(requires_grad) == 1) {
+        SETREF(r, PyObject_CallMethod(r, "requires_grad_", NULL));
+    } else {
+        SETREF(r, PyObject_CallMethod(r, "detach", NULL));
+    }
+    return r;
+}
+
 PyObject *py_from_numpy(PyObject *self, PyObject *array) {
     if (is_tensor(array) || PyList_Check(array) || PyTuple_Check(array) || PyNumber_Check(array) == 0) {
         return raise_text(TL_TYPE, "expected np.ndarray (got %R)", (PyObject *)Py_TYPE(array));

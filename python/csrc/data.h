@@ -8,6 +8,7 @@
 PyObject *data_tensor(PyObject *data, int dtype, int device, bool requires_grad, uint8_t api);
 PyObject *py_tensor(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_as_tensor(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_asarray(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_from_numpy(PyObject *self, PyObject *array);
 PyObject *py_frombytes(PyObject *self, PyObject *args);
 

@@ -178,8 +178,10 @@ static PyObject *array_in(const array *a, PyObject *owner, bool read_only, uint8
             return NULL;
         }
     }
-    Py_buffer v = {.obj = Py_NewRef(owner), .buf = a->data, .readonly = read_only};
-    return memory_tensor(&v, (char *)a->data + a->byte_offset, dtype, a->ndim, a->shape, stride, true, api);
+    static char nothing[16]; /* PyTorch gives no address for an array without elements */
+    char *data = a->data != NULL ? (char *)a->data + a->byte_offset : nothing;
+    Py_buffer v = {.obj = Py_NewRef(owner), .buf = data, .readonly = read_only};
+    return memory_tensor(&v, data, dtype, a->ndim, a->shape, stride, true, api);
 }
 
 /* Makes a tensor of a capsule's array. The struct moves to an owner, so that the capsule cannot be used again. */

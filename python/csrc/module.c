@@ -94,8 +94,9 @@ static PyMethodDef makers[] = {
         "tensor(data, *, dtype=None, device=None, requires_grad=False)\n--\n\nA tensor with a copy of data."},
     {"as_tensor", WITH_KEYWORDS(py_as_tensor), KEYWORDS,
         "as_tensor(data, dtype=None, device=None)\n--\n\ndata itself if it is such a tensor, else a copy as a tensor."},
-    {"asarray", WITH_KEYWORDS(py_as_tensor), KEYWORDS,
-        "asarray(obj, dtype=None, device=None)\n--\n\nThe same as as_tensor."},
+    {"asarray", WITH_KEYWORDS(py_asarray), KEYWORDS,
+        "asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None)\n--\n\n"
+        "obj as a tensor: without copy of its memory where copy is False, with one where it is True."},
     {"from_numpy", py_from_numpy, METH_O, "from_numpy(ndarray)\n--\n\nA tensor over the memory of an array."},
     {"_from_memory", py_from_memory, METH_VARARGS, "A tensor over a buffer: buffer, dtype, shape, strides, offset."},
     {"_frombytes", py_frombytes, METH_VARARGS, "A tensor from bytes, dtype, shape and device."},

@@ -113,6 +113,14 @@ func registerRandomOps() {
 	registerBernoulli()
 	registerInPlaceDraws()
 	registerNormal()
+	op.Register(op.Def{
+		Sig: "_poisson_rate(Tensor self) -> Tensor", Doc: "self, whose elements must be at least 0.", Where: op.Hidden,
+		Samples: samples("T(3;0.1,2)"), NoGrad: isDraw,
+		Eval: func(a *op.Args) []op.Val {
+			x, b := a.Val(), a.B
+			return a.Ret(prim.Require(b, prim.Ge(b, x, op.IntVal(0)), x, prim.RequireRate))
+		},
+	})
 }
 
 func registerIntegerDraws() {
@@ -179,6 +187,7 @@ func evalMultinomial(a *op.Args) []op.Val {
 	}
 	w = cast(b, b.Detach(w), w.DType().ComputeType())
 	last := int64(r - 1)
+	w = weights(b, w, last)
 	if !replacement || n == 1 {
 		e := prim.Neg(b, prim.Log(b, uniform(b, own(w), w.Shape())))
 		score := prim.Div(b, w, e)
@@ -198,6 +207,14 @@ func evalMultinomial(a *op.Args) []op.Val {
 	return a.Ret(prim.Minimum(b, i, op.IntVal(classes-1)))
 }
 
+// weights are w, which must be finite, at least 0, and more than 0 in sum along the last dim.
+func weights(b op.Builder, w op.Val, last int64) op.Val {
+	valid := prim.BitwiseAnd(b, prim.Ge(b, w, op.IntVal(0)), prim.Lt(b, w, op.FloatVal(math.Inf(1))))
+	w = prim.Require(b, valid, w, prim.RequireWeights)
+	some := prim.Unsqueeze(b, prim.Gt(b, prim.Amax(b, w, []int64{last}), op.IntVal(0)), last)
+	return prim.Require(b, prim.Expand(b, some, w.Shape()), w, prim.RequireWeightSum)
+}
+
 // trials is 1 with probability p, a number or a tensor that broadcasts to shape.
 func trials(b op.Builder, p op.Val, o options, shape []int64) op.Val {
 	d := ir.F32
@@ -205,7 +222,9 @@ func trials(b op.Builder, p op.Val, o options, shape []int64) op.Val {
 		if d = p.DType().ComputeType(); !d.IsInexact() {
 			fail(ir.ErrRuntime, "expected probabilities tensor to have floating type, got %s", typeName(p.DType()))
 		}
-		p = expandTo(b, cast(b, b.Detach(p), d), shape)
+		p = cast(b, b.Detach(p), d)
+		inside := prim.BitwiseAnd(b, prim.Ge(b, p, op.IntVal(0)), prim.Le(b, p, op.IntVal(1)))
+		p = expandTo(b, prim.Require(b, inside, p, prim.RequireProbability), shape)
 	} else if q := p.Float(); q < 0 || q > 1 || q != q {
 		fail(ir.ErrRuntime, "bernoulli_ expects p to be in [0, 1], but got p=%g", q)
 	}
@@ -393,6 +412,9 @@ func registerNormal() {
 				o = own(m)
 			} else if s.IsTensor() {
 				o = own(s)
+			}
+			if s.IsTensor() {
+				s = prim.Require(b, prim.Ge(b, s, op.IntVal(0)), s, prim.RequireDeviation)
 			}
 			return a.Ret(prim.Add(b, prim.Mul(b, gaussian(b, o, shape), s), m))
 		},

@@ -61,7 +61,7 @@ func inverse(b op.Builder, x parts) parts {
 
 func expOf(b op.Builder, x parts) parts {
 	r := Exp(b, x.re)
-	return parts{Mul(b, r, Cos(b, x.im)), Mul(b, r, Sin(b, x.im))}
+	return parts{evenTimes(b, x.re, r, Cos(b, x.im)), oddTimes(b, x.re, r, Sin(b, x.im))}
 }
 
 func logOf(b op.Builder, x parts) parts {
@@ -81,11 +81,12 @@ func sqrtOf(b op.Builder, x parts) parts {
 }
 
 func sinOf(b op.Builder, x parts) parts {
-	return parts{Mul(b, Sin(b, x.re), realCosh(b, x.im)), Mul(b, Cos(b, x.re), realSinh(b, x.im))}
+	return parts{oddTimes(b, x.im, realCosh(b, x.im), Sin(b, x.re)), evenTimes(b, x.im, realSinh(b, x.im), Cos(b, x.re))}
 }
 
 func cosOf(b op.Builder, x parts) parts {
-	return parts{Mul(b, Cos(b, x.re), realCosh(b, x.im)), Neg(b, Mul(b, Sin(b, x.re), realSinh(b, x.im)))}
+	re := evenTimes(b, x.im, realCosh(b, x.im), Cos(b, x.re))
+	return parts{re, Neg(b, oddTimes(b, x.im, realSinh(b, x.im), Sin(b, x.re)))}
 }
 
 // tanhOf is (t + i tan y) / (1 + i t tan y), t = tanh x, with both sides multiplied by cos y.
@@ -93,7 +94,7 @@ func tanhOf(b op.Builder, x parts) parts {
 	t, s, c := Tanh(b, x.re), Sin(b, x.im), Cos(b, x.im)
 	t2 := Mul(b, t, t)
 	d := Add(b, Mul(b, c, c), Mul(b, t2, Mul(b, s, s)))
-	return parts{Div(b, t, d), Div(b, Mul(b, Mul(b, s, c), Sub(b, num(1), t2)), d)}
+	return tanhEdges(b, x, parts{Div(b, t, d), Div(b, Mul(b, Mul(b, s, c), Sub(b, num(1), t2)), d)})
 }
 
 func timesI(b op.Builder, x parts) parts { return parts{Neg(b, x.im), x.re} }
@@ -111,24 +112,24 @@ func asinOf(b op.Builder, x parts) parts {
 	p, q := sqrtOf(b, minusFrom(b, 1, x)), sqrtOf(b, plus(b, x, 1))
 	re, _ := product(b, p, q)
 	im := Sub(b, Mul(b, p.re, q.im), Mul(b, p.im, q.re))
-	return parts{atan2(b, x.re, re), Special(b, op.FnAsinh, im)}
+	return asinEdges(b, x, parts{atan2(b, x.re, re), Special(b, op.FnAsinh, im)})
 }
 
 func acosOf(b op.Builder, x parts) parts {
 	p, q := sqrtOf(b, minusFrom(b, 1, x)), sqrtOf(b, plus(b, x, 1))
 	im := Sub(b, Mul(b, q.re, p.im), Mul(b, q.im, p.re))
-	return parts{Mul(b, atan2(b, p.re, q.re), num(2)), Special(b, op.FnAsinh, im)}
+	return acosEdges(b, x, parts{Mul(b, atan2(b, p.re, q.re), num(2)), Special(b, op.FnAsinh, im)})
 }
 
 func acoshOf(b op.Builder, x parts) parts {
 	p, q := sqrtOf(b, plus(b, x, -1)), sqrtOf(b, plus(b, x, 1))
 	re := Add(b, Mul(b, p.re, q.re), Mul(b, p.im, q.im))
-	return parts{Special(b, op.FnAsinh, re), Mul(b, atan2(b, p.im, q.re), num(2))}
+	return acoshEdges(b, x, parts{Special(b, op.FnAsinh, re), Mul(b, atan2(b, p.im, q.re), num(2))})
 }
 
 func atanhOf(b op.Builder, x parts) parts {
 	p, q := logOf(b, plus(b, x, 1)), logOf(b, minusFrom(b, 1, x))
-	return parts{Mul(b, Sub(b, p.re, q.re), num(0.5)), Mul(b, Sub(b, p.im, q.im), num(0.5))}
+	return atanhEdges(b, x, parts{Mul(b, Sub(b, p.re, q.re), num(0.5)), Mul(b, Sub(b, p.im, q.im), num(0.5))})
 }
 
 // log1pOf is exact near 0: log|1+x| is log1p(2a + a^2 + b^2)/2.
@@ -142,8 +143,10 @@ func log1pOf(b op.Builder, x parts) parts {
 
 func expm1Of(b op.Builder, x parts) parts {
 	half := Sin(b, Mul(b, x.im, num(0.5)))
-	re := Sub(b, Mul(b, Expm1(b, x.re), Cos(b, x.im)), Mul(b, Mul(b, half, half), num(2)))
-	return parts{re, Mul(b, Exp(b, x.re), Sin(b, x.im))}
+	size := Expm1(b, x.re)
+	re := Sub(b, Mul(b, size, Cos(b, x.im)), Mul(b, Mul(b, half, half), num(2)))
+	re = Where(b, BitwiseAnd(b, isNaN(b, re), isInfinite(b, x.re)), b.Detach(size), re)
+	return parts{re, oddTimes(b, x.re, Exp(b, x.re), Sin(b, x.im))}
 }
 
 func scaledLog(base float64) func(b op.Builder, x parts) parts {

@@ -15,6 +15,7 @@ var forms = map[string]string{
 	"bitwise":         "x, y {variant} -> z",
 	"compare":         "x, y {variant} -> bool",
 	"where":           "cond, x, y -> z",
+	"require":         "ok, x {requirement} -> x",
 	"cast":            "x {dtype} -> y",
 	"tri":             "x {diagonal, upper} -> y",
 	"fill":            "value {dtype, device, shape...} -> y",

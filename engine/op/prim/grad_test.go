@@ -106,6 +106,9 @@ func TestBinaryGradients(t *testing.T) {
 		return prim.Where(b, prim.Lt(b, x[0], op.FloatVal(1.5)), prim.Mul(b, x[0], x[1]), x[1])
 	}
 	checkGrad(t, where, true, x, y)
+	checkGrad(t, un(func(b op.Builder, v op.Val) op.Val {
+		return prim.Require(b, prim.Ge(b, v, op.FloatVal(-9)), prim.Mul(b, v, v), prim.RequireRate)
+	}), true, x)
 }
 
 func TestSelectionAndReductionGradients(t *testing.T) {

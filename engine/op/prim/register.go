@@ -24,6 +24,7 @@ func init() {
 	registerComplexPrims()
 	registerFFT()
 	registerQuantized()
+	registerRequire()
 	setForms()
 	setBatchRules()
 	setJVPRules()

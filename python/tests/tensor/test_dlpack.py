@@ -151,3 +151,21 @@ def test_numpy_functions_give_tensors(code: str) -> None:
     assert isinstance(got, torchlette.Tensor)
     assert str(got.dtype) == str(want.dtype)
     np.testing.assert_allclose(got.numpy(), want.numpy())
+
+
+@pytest.mark.parametrize("name", ["complex64", "complex128"])
+def test_complex_memory_is_shared_and_computes(name: str) -> None:
+    """A complex tensor over the memory of an array has all operators, and shows the array's changes."""
+    array = np.array([[1 + 2j, 3], [4j, -1]], name)[:, ::-1][:, ::-1].T
+    own = torchlette.tensor(array.tolist(), dtype=getattr(torchlette, name))
+    for shared in (torchlette.from_numpy(array), torchlette.from_dlpack(torch.from_numpy(array))):
+        assert shared.dtype == own.dtype and shared.stride() == (1, 2)
+        assert torchlette.equal(shared, own) and (shared * own).tolist() == (own * own).tolist()
+        assert shared.sum().item() == array.sum()
+    kept = array[0, 1]
+    array[0, 1] = 9j
+    assert shared[0, 1].item() == 9j
+    shared[0, 1] = complex(kept)
+    assert array[0, 1] == kept
+    empty = torchlette.from_dlpack(torch.zeros(0, dtype=getattr(torch, name)))
+    assert torchlette.equal(empty, empty.clone())

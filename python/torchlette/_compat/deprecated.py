@@ -16,11 +16,15 @@ Tensor = _C.Tensor
 
 
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
-    """Draw from Poisson distributions whose rates are the elements of ``input``; see :class:`distributions.Poisson`."""
+    """Draw from Poisson distributions whose rates are the elements of ``input``; see :class:`distributions.Poisson`.
+
+    Raises:
+        RuntimeError: A rate is negative or NaN; the read of the result raises it.
+    """
     from torchlette.distributions import Poisson
 
     if generator is None:
-        return Poisson(input, validate_args=False).sample()
+        return Poisson(_C._poisson_rate(input), validate_args=False).sample()
     raise NotImplementedError("poisson: a generator is not supported: seed all draws by manual_seed")
 
 

@@ -151,7 +151,9 @@ def _answer(output: Tensor, inverse: Tensor | None, starts: Tensor, total: int, 
         results.append(inverse)
     if return_counts:
         end = _C.full((1,), total, dtype=_C.int64, device=starts.device)
-        results.append(_C.diff(starts, append=end))
+        counts = _C.diff(starts, append=end)
+        counts._door = output._door
+        results.append(counts)
     return tuple(results) if len(results) > 1 else output
 
 

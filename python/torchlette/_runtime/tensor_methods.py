@@ -12,7 +12,7 @@ from torchlette._ops import indexing
 from torchlette._runtime import refused
 from torchlette._runtime.errors import DtypeError
 from torchlette._runtime.repr import tensor_format, tensor_repr
-from torchlette.io.dlpack import dlpack, dlpack_device
+from torchlette.io.dlpack import array_namespace, dlpack, dlpack_device, to_device
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -567,6 +567,8 @@ def install() -> None:
         "__deepcopy__": _deepcopy,
         "__dlpack__": dlpack,
         "__dlpack_device__": dlpack_device,
+        "__array_namespace__": array_namespace,
+        "to_device": to_device,
         "__reduce_ex__": _reduce_ex,
         "__repr__": tensor_repr,
         "__torch_function__": classmethod(_torch_function),

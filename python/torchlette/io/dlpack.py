@@ -70,6 +70,28 @@ def dlpack(
     return _C._to_dlpack(self, max_version is not None and max_version[0] >= 1, copied)
 
 
+def array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:
+    """Return the namespace of the array API standard for this tensor, :mod:`torchlette.array_api`.
+
+    Raises:
+        ValueError: ``api_version`` is unknown, or newer than the namespace.
+    """
+    from torchlette import array_api
+
+    return array_api.namespace(api_version)
+
+
+def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+    """Return the tensor on a device, itself where it is there; the name is the array API's. ``stream`` must be None.
+
+    Raises:
+        ValueError: ``stream`` is given: there is one queue.
+    """
+    if stream is not None:
+        raise ValueError(f"to_device: expected stream to be None, got {stream!r}")
+    return self.to(device)
+
+
 def to_dlpack(tensor: Tensor) -> Any:
     """Return a DLPack capsule of the tensor's memory, for consumers that do not call ``__dlpack__``."""
     return dlpack(tensor)
