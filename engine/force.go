@@ -83,7 +83,7 @@ func (e *Engine) runWindow(values []uint32, effects int) error {
 	e.runtime.Deadline = e.waiter.deadline(t1)
 	res, err := e.runPlan(p, ext, &w.Program)
 	err = e.settle(p, res, err, t1)
-	p.Slow = err == errPaused || time.Since(t1) > pauseAfter
+	p.Slow = errors.Is(err, errPaused) || time.Since(t1) > pauseAfter
 	return err
 }
 

@@ -69,6 +69,11 @@ func (g *linearSplit) bodies(key string) *op.LinearBodies {
 // classify finds what each value depends on, and which values are to be kept. It reports whether the tangents draw
 // nothing, and the values depend on no tangent.
 func (g *linearSplit) classify() bool {
+	g.classifyInputs()
+	return g.classifyNodes() && g.keepValues()
+}
+
+func (g *linearSplit) classifyInputs() {
 	at := g.t.groups()
 	for n := range 3 {
 		from := onIteration
@@ -86,6 +91,10 @@ func (g *linearSplit) classify() bool {
 			g.twins = append(g.twins, twin)
 		}
 	}
+}
+
+// classifyNodes reports whether the tangents draw nothing.
+func (g *linearSplit) classifyNodes() bool {
 	for i := range g.p.Nodes {
 		d := onOutside
 		for _, e := range g.p.OperandsOf(i) {
@@ -101,6 +110,11 @@ func (g *linearSplit) classify() bool {
 		}
 		g.nodes = append(g.nodes, d)
 	}
+	return true
+}
+
+// keepValues keeps what tangents read of the iteration. It reports whether the values depend on no tangent.
+func (g *linearSplit) keepValues() bool {
 	for k, r := range g.p.Results {
 		d := g.of(r.Value)
 		if !g.isTangent(k) && d == onTangents {
