@@ -16,7 +16,7 @@ GO_TOOLS = $(abspath $(VENV))/bin
 GOFLAGS ?= -trimpath
 export GO GOFLAGS
 
-.PHONY: all build demo develop inplace lint lint-go lint-python lint-stubs test test-go test-arm64 test-ablate test-c test-wheel test-python generate profile bench bench-gpu wheel system clean
+.PHONY: all build demo develop inplace lint lint-go lint-python lint-stubs test test-go test-arm64 test-ablate test-c test-wheel test-packages test-python generate profile bench bench-gpu wheel system clean
 
 all: build
 
@@ -63,7 +63,7 @@ develop: inplace
 demo: system build $(VENV)/demo-tools
 	$(PY) demo/train.py $(if $(DEVICE),--device $(DEVICE)) $(if $(STEPS),--steps $(STEPS)) $(DEMO_FLAGS)
 
-test: system $(VENV)/test-tools test-go test-ablate test-c test-wheel test-python
+test: system $(VENV)/test-tools test-go test-ablate test-c test-wheel test-packages test-python
 
 test-go:
 	$(GO) test ./...
@@ -95,6 +95,10 @@ test-c:
 # What is shipped: the repaired wheel, tried in a clean environment, is what the Python tests then use.
 test-wheel: wheel
 	$(PIP) install --force-reinstall --no-deps dist/*.whl
+
+# Packages written for PyTorch on the wheel, in an environment without PyTorch.
+test-packages:
+	$(PY) ci/packages.py dist/*.whl
 
 # Away from the sources: the tests see the installed package.
 test-python:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+
+from torchlette._runtime.dtype_table import DTYPES
 
 Array = Any
 DType = Any
@@ -16,10 +19,17 @@ Axes = int | tuple[int, ...] | None
 torch: Any = importlib.import_module("torchlette.torch")
 Tensor: Any = torch.Tensor
 
-SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
-UNSIGNED = (torch.uint8, torch.uint16, torch.uint32, torch.uint64)
-REAL = (torch.float32, torch.float64)
-COMPLEX = (torch.complex64, torch.complex128)
+
+def _ordered(dtypes: Iterable[DType]) -> tuple[DType, ...]:
+    return tuple(sorted(dtypes, key=lambda d: d.itemsize))
+
+
+_FLOATING = [d for d in DTYPES if d.is_floating_point and d.itemsize >= 4]  # the standard has no halves
+_INTEGRAL = [d for d in DTYPES if not d.is_floating_point and not d.is_complex and d is not torch.bool]
+SIGNED = _ordered(d for d in _INTEGRAL if d.is_signed)
+UNSIGNED = _ordered(d for d in _INTEGRAL if not d.is_signed)
+REAL = _ordered(_FLOATING)
+COMPLEX = _ordered(d for d in DTYPES if d.is_complex)
 KINDS: dict[str, tuple[DType, ...]] = {
     "bool": (torch.bool,),
     "signed integer": SIGNED,
@@ -108,7 +118,14 @@ def can_cast(from_: Any, to: DType, /) -> bool:
 
 
 def astype(x: Array, dtype: DType, /, *, copy: bool = True, device: Device | None = None) -> Array:
-    """Return ``x`` with another dtype; without ``copy``, ``x`` itself where nothing changes."""
+    """Return ``x`` with another dtype; without ``copy``, ``x`` itself where nothing changes.
+
+    Args:
+        x: The array.
+        dtype: The dtype.
+        copy: Whether ``x`` is copied where nothing changes.
+        device: Where the result is; None: where ``x`` is.
+    """
     return x.to(device=x.device if device is None else device, dtype=dtype, copy=copy)
 
 

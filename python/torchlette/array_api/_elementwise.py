@@ -103,7 +103,13 @@ def remainder(x1: Array | complex, x2: Array | complex, /) -> Array:
 
 
 def clip(x: Array, /, min: Array | float | None = None, max: Array | float | None = None) -> Array:
-    """Return ``x`` with values below ``min`` and above ``max`` replaced by these; the dtype is that of ``x``."""
+    """Return ``x`` with values below ``min`` and above ``max`` replaced by these; the dtype is that of ``x``.
+
+    Args:
+        x: The array.
+        min: The least value, a number or an array; None: none.
+        max: The greatest value, likewise.
+    """
 
     def bound(value: Array | float | None) -> Array | None:
         if value is None or isinstance(value, Tensor):

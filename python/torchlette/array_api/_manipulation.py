@@ -93,7 +93,13 @@ def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
 
 
 def moveaxis(x: Array, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Array:
-    """Return ``x`` with some axes at other positions."""
+    """Return ``x`` with some axes at other positions.
+
+    Args:
+        x: The array.
+        source: The axes.
+        destination: Their positions in the result.
+    """
     return torch.moveaxis(x, source, destination)
 
 
@@ -104,12 +110,24 @@ def flip(x: Array, /, *, axis: Axes = None) -> Array:
 
 
 def roll(x: Array, /, shift: int | tuple[int, ...], *, axis: Axes = None) -> Array:
-    """Return ``x`` with elements moved along axes, those beyond the end to the front."""
+    """Return ``x`` with elements moved along axes, those beyond the end to the front.
+
+    Args:
+        x: The array.
+        shift: By how many places, for all axes or for each.
+        axis: The axes; None: of the elements as a vector.
+    """
     return torch.roll(x, shift) if axis is None else torch.roll(x, shift, axis)
 
 
 def repeat(x: Array, repeats: Any, /, *, axis: int | None = None) -> Array:
-    """Return each element of ``x``, or each slice along an axis, ``repeats`` times."""
+    """Return each element of ``x``, or each slice along an axis, ``repeats`` times.
+
+    Args:
+        x: The array.
+        repeats: How often, for all or for each.
+        axis: The axis; None: of the elements as a vector.
+    """
     if isinstance(repeats, Tensor):
         repeats = repeats.to(torch.int64)
     return torch.repeat_interleave(x, repeats, axis)
@@ -122,6 +140,11 @@ def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:
 
 def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Array:
     """Return the elements of ``x`` in another shape.
+
+    Args:
+        x: The array.
+        shape: The lengths of the axes; -1 once: what is left.
+        copy: True: always copies; False: never; None: where it must.
 
     Raises:
         ValueError: ``copy`` is False and the layout of ``x`` asks for one.
@@ -144,6 +167,11 @@ def _counted_from_front(indices: Array, length: int) -> Array:
 def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     """Return the slices of ``x`` at the positions ``indices`` of an axis.
 
+    Args:
+        x: The array.
+        indices: The positions.
+        axis: The axis; None: of a vector.
+
     Raises:
         ValueError: ``x`` has several axes and none is given.
     """
@@ -154,7 +182,13 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
 
 
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
-    """Return the elements of ``x`` at the positions ``indices`` of an axis, a position for each element."""
+    """Return the elements of ``x`` at the positions ``indices`` of an axis, a position for each element.
+
+    Args:
+        x: The array.
+        indices: The positions.
+        axis: The axis; one counted from the back is negative.
+    """
     return torch.take_along_dim(x, _counted_from_front(indices, x.shape[axis]), dim=axis)
 
 
@@ -170,13 +204,24 @@ def nonzero(x: Array, /) -> tuple[Array, ...]:
 
 
 def where(condition: Array, x1: Any, x2: Any, /) -> Array:
-    """Return ``x1`` where the condition holds, ``x2`` elsewhere, in their common dtype."""
+    """Return ``x1`` where the condition holds, ``x2`` elsewhere, in their common dtype.
+
+    Args:
+        condition: The condition.
+        x1, x2: The arrays or numbers.
+    """
     numbers = not isinstance(x1, Tensor) and not isinstance(x2, Tensor)
     return torch.where(condition, *((x1, x2) if numbers else promote(x1, x2)))
 
 
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Array:
-    """Return whether each element of ``x1`` is among those of ``x2``."""
+    """Return whether each element of ``x1`` is among those of ``x2``.
+
+    Args:
+        x1: The elements that are looked for.
+        x2: Where they are looked for.
+        invert: Whether the answers are negated.
+    """
     x1, x2 = promote(x1, x2)
     found = torch.eq(torch.unsqueeze(x1, -1), x2.flatten()).any(-1)
     return ~found if invert else found
@@ -187,19 +232,40 @@ def _sortable(x: Array) -> Array:
 
 
 def searchsorted(x1: Array, x2: Any, /, *, side: str = "left", sorter: Array | None = None) -> Array:
-    """Return where ``x2`` belongs in the sorted vector ``x1``: before equal values ("left") or after them ("right")."""
+    """Return where ``x2`` belongs in the sorted vector ``x1``: before equal values ("left") or after them ("right").
+
+    Args:
+        x1: The sorted vector.
+        x2: The values.
+        side: "left" or "right".
+        sorter: The positions that sort ``x1``; None: it is sorted.
+    """
     x1, x2 = (_sortable(x) for x in promote(x1, x2))
     return torch.searchsorted(x1, x2, side=side, sorter=None if sorter is None else sorter.to(torch.int64))
 
 
 def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """Return the elements in order along an axis."""
+    """Return the elements in order along an axis.
+
+    Args:
+        x: The array.
+        axis: The axis; one counted from the back is negative.
+        descending: Whether the greatest comes first.
+        stable: Whether equal elements keep their order.
+    """
     values = torch.sort(_sortable(x), dim=axis, descending=descending, stable=stable).values
     return unsigned_value(values, x.dtype) if x.dtype in UNSIGNED else values
 
 
 def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """Return the positions of the elements in order along an axis."""
+    """Return the positions of the elements in order along an axis.
+
+    Args:
+        x: The array.
+        axis: The axis; one counted from the back is negative.
+        descending: Whether the greatest comes first.
+        stable: Whether equal elements keep their order.
+    """
     return torch.argsort(_sortable(x), dim=axis, descending=descending, stable=stable)
 
 

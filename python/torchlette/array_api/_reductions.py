@@ -57,13 +57,27 @@ def _over(x: Array, dtype: DType | None, f: Callable[[Array], Array]) -> Array:
 
 
 def sum(x: Array, /, *, axis: Axes = None, dtype: DType | None = None, keepdims: bool = False) -> Array:
-    """Return the sum over axes, all where ``axis`` is None."""
+    """Return the sum over axes, all where ``axis`` is None.
+
+    Args:
+        x: The array.
+        axis: One axis, several, or all where None; negative ones count from the back.
+        dtype: The dtype of the result; None: the default.
+        keepdims: Whether the axes stay, with length 1.
+    """
     axes = axes_of(x, axis)
     return kept(_over(x, dtype, lambda v: torch.sum(_gathered(v, axes), -1)), x, axes, keepdims)
 
 
 def prod(x: Array, /, *, axis: Axes = None, dtype: DType | None = None, keepdims: bool = False) -> Array:
-    """Return the product over axes, all where ``axis`` is None."""
+    """Return the product over axes, all where ``axis`` is None.
+
+    Args:
+        x: The array.
+        axis: One axis, several, or all where None; negative ones count from the back.
+        dtype: The dtype of the result; None: the default.
+        keepdims: Whether the axes stay, with length 1.
+    """
     axes = axes_of(x, axis)
     return kept(_over(x, dtype, lambda v: torch.prod(_gathered(v, axes), -1)), x, axes, keepdims)
 
@@ -90,6 +104,12 @@ def cumulative_sum(
 ) -> Array:
     """Return the sums of the elements up to each along an axis, after a 0 where ``include_initial`` says so.
 
+    Args:
+        x: The array.
+        axis: The axis; None: of a vector.
+        dtype: The dtype of the result; None: the default.
+        include_initial: Whether a 0 comes first.
+
     Raises:
         ValueError: ``x`` has several axes and none is given.
     """
@@ -100,6 +120,12 @@ def cumulative_prod(
     x: Array, /, *, axis: int | None = None, dtype: DType | None = None, include_initial: bool = False
 ) -> Array:
     """Return the products of the elements up to each along an axis, after a 1 where ``include_initial`` says so.
+
+    Args:
+        x: The array.
+        axis: The axis; None: of a vector.
+        dtype: The dtype of the result; None: the default.
+        include_initial: Whether a 1 comes first.
 
     Raises:
         ValueError: ``x`` has several axes and none is given.
@@ -115,12 +141,24 @@ def _extreme(x: Array, axis: Axes, keepdims: bool, f: Callable[[Array, int], Arr
 
 
 def max(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
-    """Return the greatest value over axes, all where ``axis`` is None."""
+    """Return the greatest value over axes, all where ``axis`` is None.
+
+    Args:
+        x: The array.
+        axis: One axis, several, or all where None; negative ones count from the back.
+        keepdims: Whether the axes stay, with length 1.
+    """
     return _extreme(x, axis, keepdims, torch.amax)
 
 
 def min(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
-    """Return the least value over axes, all where ``axis`` is None."""
+    """Return the least value over axes, all where ``axis`` is None.
+
+    Args:
+        x: The array.
+        axis: One axis, several, or all where None; negative ones count from the back.
+        keepdims: Whether the axes stay, with length 1.
+    """
     return _extreme(x, axis, keepdims, torch.amin)
 
 
@@ -130,53 +168,111 @@ def _position(x: Array, axis: int | None, keepdims: bool, f: Callable[..., Array
 
 
 def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
-    """Return the position of the greatest value along an axis, or among all elements."""
+    """Return the position of the greatest value along an axis, or among all elements.
+
+    Args:
+        x: The array.
+        axis: The axis; None: all elements.
+        keepdims: Whether the axes stay, with length 1.
+    """
     return _position(x, axis, keepdims, torch.argmax)
 
 
 def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
-    """Return the position of the least value along an axis, or among all elements."""
+    """Return the position of the least value along an axis, or among all elements.
+
+    Args:
+        x: The array.
+        axis: The axis; None: all elements.
+        keepdims: Whether the axes stay, with length 1.
+    """
     return _position(x, axis, keepdims, torch.argmin)
 
 
 def all(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
-    """Return whether all elements over axes differ from 0."""
+    """Return whether all elements over axes differ from 0.
+
+    Args:
+        x: The array.
+        axis: One axis, several, or all where None; negative ones count from the back.
+        keepdims: Whether the axes stay, with length 1.
+    """
     axes = axes_of(x, axis)
     return kept(torch.all(_gathered(x.to(torch.bool), axes), -1), x, axes, keepdims)
 
 
 def any(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
-    """Return whether an element over axes differs from 0."""
+    """Return whether an element over axes differs from 0.
+
+    Args:
+        x: The array.
+        axis: One axis, several, or all where None; negative ones count from the back.
+        keepdims: Whether the axes stay, with length 1.
+    """
     axes = axes_of(x, axis)
     return kept(torch.any(_gathered(x.to(torch.bool), axes), -1), x, axes, keepdims)
 
 
 def count_nonzero(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
-    """Return how many elements over axes differ from 0."""
+    """Return how many elements over axes differ from 0.
+
+    Args:
+        x: The array.
+        axis: One axis, several, or all where None; negative ones count from the back.
+        keepdims: Whether the axes stay, with length 1.
+    """
     return sum(x != 0, axis=axis, dtype=torch.int64, keepdims=keepdims)
 
 
 def mean(x: Array, /, *, axis: Axes = None, keepdims: bool = False) -> Array:
-    """Return the mean over axes, all where ``axis`` is None."""
+    """Return the mean over axes, all where ``axis`` is None.
+
+    Args:
+        x: The array.
+        axis: One axis, several, or all where None; negative ones count from the back.
+        keepdims: Whether the axes stay, with length 1.
+    """
     axes = axes_of(x, axis)
     return kept(torch.mean(_gathered(x, axes), -1), x, axes, keepdims)
 
 
 def var(x: Array, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Array:
-    """Return the variance over axes: squared deviations from the mean, divided by their number less ``correction``."""
+    """Return the variance over axes: squared deviations from the mean, divided by their number less ``correction``.
+
+    Args:
+        x: The array.
+        axis: One axis, several, or all where None; negative ones count from the back.
+        correction: What is taken from the number of elements.
+        keepdims: Whether the axes stay, with length 1.
+    """
     axes = axes_of(x, axis)
     return kept(torch.var(_gathered(x, axes), -1, correction=correction), x, axes, keepdims)
 
 
 def std(x: Array, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Array:
-    """Return the standard deviation over axes: the square root of :func:`var`."""
+    """Return the standard deviation over axes: the square root of :func:`var`.
+
+    Args:
+        x: The array.
+        axis: One axis, several, or all where None; negative ones count from the back.
+        correction: What is taken from the number of elements.
+        keepdims: Whether the axes stay, with length 1.
+    """
     return torch.sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
 def diff(
     x: Array, /, *, axis: int = -1, n: int = 1, prepend: Array | None = None, append: Array | None = None
 ) -> Array:
-    """Return the n-th differences of neighbours along an axis of ``prepend``, ``x`` and ``append`` together."""
+    """Return the n-th differences of neighbours along an axis of ``prepend``, ``x`` and ``append`` together.
+
+    Args:
+        x: The array.
+        axis: The axis; one counted from the back is negative.
+        n: How often differences are taken.
+        prepend: What comes before ``x``; None: nothing.
+        append: What comes behind it; None: nothing.
+    """
     parts = [part for part in (prepend, x, append) if part is not None]
     joined = torch.cat(promote(*parts), axis)
     if joined.dtype in UNSIGNED:
@@ -209,12 +305,22 @@ def matrix_transpose(x: Array, /) -> Array:
 
 
 def tensordot(x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Array:
-    """Return the sums of products over axes: the last ``axes`` of ``x1`` and first of ``x2``, or two lists of them."""
+    """Return the sums of products over axes: the last ``axes`` of ``x1`` and first of ``x2``, or two lists of them.
+
+    Args:
+        x1, x2: The arrays.
+        axes: How many, or the axes of both arrays.
+    """
     return _product(lambda a, b: torch.tensordot(a, b, dims=axes), x1, x2)
 
 
 def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
-    """Return the products of vectors along an axis; the first is conjugated."""
+    """Return the products of vectors along an axis; the first is conjugated.
+
+    Args:
+        x1, x2: The arrays.
+        axis: The axis; one counted from the back is negative.
+    """
     if x1.shape[axis] != x2.shape[axis]:
         raise ValueError(f"vecdot: expected vectors of one length, got {x1.shape[axis]} and {x2.shape[axis]}")
 

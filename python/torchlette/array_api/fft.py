@@ -19,7 +19,14 @@ def _along_one(name: str) -> Callable[..., Array]:
         return kernel(x, n=n, dim=axis, norm=norm)
 
     f.__name__ = f.__qualname__ = name
-    f.__doc__ = f"Return ``torch.fft.{name}`` along an axis, padded or cut to ``n`` elements."
+    f.__doc__ = f"""Return ``torch.fft.{name}`` along an axis.
+
+    Args:
+        x: The array.
+        n: The length that the axis is padded or cut to; None: its own.
+        axis: The axis; one counted from the back is negative.
+        norm: "backward", "ortho" or "forward".
+    """
     return f
 
 
@@ -32,7 +39,14 @@ def _along_several(name: str) -> Callable[..., Array]:
         return kernel(x, s=s, dim=axes, norm=norm)
 
     f.__name__ = f.__qualname__ = name
-    f.__doc__ = f"Return ``torch.fft.{name}`` along axes, all where it is None, padded or cut to the lengths ``s``."
+    f.__doc__ = f"""Return ``torch.fft.{name}`` along axes.
+
+    Args:
+        x: The array.
+        s: The lengths that the axes are padded or cut to; None: their own.
+        axes: The axes; None: the last ones for which ``s`` has lengths, or all.
+        norm: "backward", "ortho" or "forward".
+    """
     return f
 
 
@@ -41,12 +55,26 @@ globals().update({name: _along_several(name) for name in _SEVERAL})
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: Device | None = None) -> Array:
-    """Return the frequencies of a transform of ``n`` samples at a distance of ``d``."""
+    """Return the frequencies of a transform of ``n`` samples at a distance of ``d``.
+
+    Args:
+        n: The number of samples.
+        d: Their distance.
+        dtype: The dtype of the result; None: the default.
+        device: Where the result is; None: the default device.
+    """
     return torch.fft.fftfreq(n, d, dtype=dtype, device=device)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: Device | None = None) -> Array:
-    """Return the frequencies of a transform of ``n`` real samples at a distance of ``d``."""
+    """Return the frequencies of a transform of ``n`` real samples at a distance of ``d``.
+
+    Args:
+        n: The number of samples.
+        d: Their distance.
+        dtype: The dtype of the result; None: the default.
+        device: Where the result is; None: the default device.
+    """
     return torch.fft.rfftfreq(n, d, dtype=dtype, device=device)
 
 

@@ -33,6 +33,10 @@ def cholesky(x: Array, /, *, upper: bool = False) -> Array:
 def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     """Return the cross products of vectors of three elements along an axis.
 
+    Args:
+        x1, x2: The arrays.
+        axis: The axis; one counted from the back is negative.
+
     Raises:
         ValueError: The vectors have another length.
     """
@@ -77,7 +81,13 @@ def inv(x: Array, /) -> Array:
 
 
 def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
-    """Return the norms of matrices: "fro", "nuc", or of order 1, 2, infinity and their negatives."""
+    """Return the norms of matrices: "fro", "nuc", or of order 1, 2, infinity and their negatives.
+
+    Args:
+        x: The array.
+        keepdims: Whether the axes stay, with length 1.
+        ord: The norm.
+    """
     return _linalg.matrix_norm(x, ord, keepdim=keepdims)
 
 
@@ -132,12 +142,25 @@ def svdvals(x: Array, /) -> Array:
 
 
 def trace(x: Array, /, *, offset: int = 0, dtype: DType | None = None) -> Array:
-    """Return the sums of a diagonal of matrices."""
+    """Return the sums of a diagonal of matrices.
+
+    Args:
+        x: The array.
+        offset: The diagonal: 0 is the main one, those above are positive.
+        dtype: The dtype of the result; None: the default.
+    """
     return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
 def vector_norm(x: Array, /, *, axis: Axes = None, keepdims: bool = False, ord: float = 2) -> Array:
-    """Return the norms over axes as of one vector."""
+    """Return the norms over axes as of one vector.
+
+    Args:
+        x: The array.
+        axis: One axis, several, or all where None; negative ones count from the back.
+        keepdims: Whether the axes stay, with length 1.
+        ord: The order.
+    """
     axes = axes_of(x, axis)
     if not axes:
         found = torch.abs(x) if ord != 0 else (x != 0).to(torch.abs(x).dtype)
