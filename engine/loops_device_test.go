@@ -77,7 +77,7 @@ func TestIterationsOnADeviceAreStepsOfThePlan(t *testing.T) {
 	}
 }
 
-// TestUnrolledIterationsDrawAsPlacesDo: draws of an unrolled loop, and those after it, are those of the CPU.
+// An unrolled loop draws the numbers of the CPU's loop, and so do the operators after it.
 func TestUnrolledIterationsDrawAsPlacesDo(t *testing.T) {
 	var got [2][][]float32
 	for dev := range ir.DeviceID(2) {
@@ -96,7 +96,7 @@ func TestUnrolledIterationsDrawAsPlacesDo(t *testing.T) {
 	assert.Equal(t, got[0], got[1])
 }
 
-// TestADataErrorInAnUnrolledLoopNamesItsKernel: the error is that of a loop on the CPU.
+// A data error in an unrolled loop has the text that the CPU's loop gives.
 func TestADataErrorInAnUnrolledLoopNamesItsKernel(t *testing.T) {
 	var texts [2]string
 	for dev := range ir.DeviceID(2) {

@@ -51,7 +51,7 @@ func (k *loopLowering) newUnrolling(dev ir.DeviceID, most int64) (u *unrolling, 
 	return u, ""
 }
 
-// steps are those of the body's plan.
+// steps returns the steps of the body's plan.
 func (u *unrolling) steps() []device.Step {
 	if len(u.plan.Segments) == 0 {
 		return nil

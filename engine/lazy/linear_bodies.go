@@ -183,7 +183,7 @@ func (g *linearSplit) recordValues(in []op.Val) (outs []op.Val) {
 	return outs
 }
 
-// linearOperands are the abstract values of the operands of the body of tangents, of which the first ones are carries.
+// linearOperands returns the operands of the body of tangents, and how many of them are carries. Carries come first.
 func (g *linearSplit) linearOperands() (list []ir.AvalID, carries int) {
 	at := g.t.groups()
 	twins := func(n int) {

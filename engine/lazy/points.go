@@ -58,8 +58,9 @@ func (k *capture) readPoint(i int) {
 	p.Inputs[at].Aval, b.point = point, true
 }
 
-// follow returns where operand e is in the point of bound number i, which is dense: by the views of chain, of which the
-// last comes first. Where a reshape would need a copy, the operand reads a copy that is made outside of the loop.
+// follow returns the layout and the offset by which operand e reads the point of bound number i. It takes the steps of
+// chain, the last one first, from the dense layout of the point. Where a reshape needs a copy, the operand reads a copy
+// that is made before the loop.
 func (k *capture) follow(e *program.Edge, dense *ir.Layout, i int, chain []*autograd.Node) (ir.LayoutID, int64) {
 	l, offset := dense, int64(0)
 	var folds []fold

@@ -87,10 +87,12 @@ type BodyBuilder interface {
 	SegmentBody(l *Loop, n int64) int64
 }
 
-// LinearBodies are one iteration of a loop, and of its tangents. Values has operands and results of the loop's body,
-// and further results: values that the tangents need. Carries and results of Linear are tangents. It takes apart the
-// values kept, the loop's xs, and tangents of these. All its iterations read what those of the loop do, and tangents of
-// that.
+// LinearBodies are two bodies that compute one iteration of a loop and its tangents.
+//
+// Values has the operands and results of the loop's body. Behind them it returns the values that the tangents need.
+//
+// Carries and results of Linear are tangents. Its xs are the values kept, the loop's xs, and the tangents of those. All
+// its iterations read what the loop's iterations read, and the tangents of that.
 type LinearBodies struct {
 	Values, Linear int64
 	Kept           int    // how many values an iteration keeps

@@ -258,17 +258,19 @@ const pooled = `input $0 : f32[2,4,4]
 return %3
 `
 
+// edited parses a program's text after edits, pairs of what is in the text and what takes its place.
+func edited(t *testing.T, text string, edits ...string) *program.Program {
+	for i := 0; i < len(edits); i += 2 {
+		next := strings.Replace(text, edits[i], edits[i+1], 1)
+		require.NotEqual(t, text, next, edits[i])
+		text = next
+	}
+	return parsed(t, text)
+}
+
 func TestBordersAroundInputsOfPoolsBecomePadding(t *testing.T) {
 	const pads = "{2,3,3,2,2,1,1,1,1,1,1,2,2}"
-	replace := func(edits ...string) *program.Program {
-		text := pooled
-		for i := 0; i < len(edits); i += 2 {
-			next := strings.Replace(text, edits[i], edits[i+1], 1)
-			require.NotEqual(t, text, next, edits[i])
-			text = next
-		}
-		return parsed(t, text)
-	}
+	replace := func(edits ...string) *program.Program { return edited(t, pooled, edits...) }
 	for name, c := range map[string][]string{
 		"zeros after relu":   {"window_max" + pads + " %0"},
 		"-inf":               {"window_max" + pads + " $0", "6} 0 :", "6} -inf :", "%1 %0", "%1 $0"},

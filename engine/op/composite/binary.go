@@ -481,7 +481,7 @@ func logAddExp(b op.Builder, x, y op.Val, ln float64) op.Val {
 	narrow := widen(b, d, &x, &y)
 	most := prim.Maximum(b, x, y)
 	m := b.Detach(most)
-	infinite := isInf(b, m)
+	infinite := prim.IsInf(b, m)
 	m = prim.Where(b, infinite, op.FloatVal(0), m)
 	// Beside infinity the other operand does not count. There the sum, whose gradient is infinity over infinity, sees 0.
 	beside := prim.BitwiseAnd(b, infinite, prim.Ne(b, x, y))
@@ -522,8 +522,8 @@ func evalHypot(a *op.Args) []op.Val {
 	}
 	narrow := widen(b, d, &x, &y)
 	m := b.Detach(prim.Maximum(b, prim.Abs(b, x), prim.Abs(b, y)))
-	infinite := prim.BitwiseOr(b, isInf(b, x), isInf(b, y)) // an infinity wins against NaN
-	m = prim.Where(b, prim.BitwiseOr(b, prim.Eq(b, m, op.FloatVal(0)), isInf(b, m)), op.FloatVal(1), m)
+	infinite := prim.BitwiseOr(b, prim.IsInf(b, x), prim.IsInf(b, y)) // an infinity wins against NaN
+	m = prim.Where(b, prim.BitwiseOr(b, prim.Eq(b, m, op.FloatVal(0)), prim.IsInf(b, m)), op.FloatVal(1), m)
 	p, q := prim.Div(b, x, m), prim.Div(b, y, m)
 	r := prim.Mul(b, prim.Sqrt(b, prim.Add(b, prim.Mul(b, p, p), prim.Mul(b, q, q))), m)
 	return a.Ret(narrow(prim.Where(b, infinite, op.FloatVal(math.Inf(1)), r)))

@@ -207,10 +207,6 @@ func truth(b op.Builder, x op.Val) op.Val {
 	return prim.Cast(b, x, ir.Bool)
 }
 
-func isInf(b op.Builder, x op.Val) op.Val {
-	return prim.Eq(b, prim.Abs(b, x), op.FloatVal(math.Inf(1)))
-}
-
 func registerPredicates() {
 	predicate := func(name, doc string, f unaryEmit, out, ofInt bool) {
 		op.Register(op.Def{
@@ -227,7 +223,7 @@ func registerPredicates() {
 		})
 	}
 	predicate("isnan", "Whether each element is NaN.", prim.IsNaN, false, false)
-	predicate("isinf", "Whether each element is infinite.", isInf, false, false)
+	predicate("isinf", "Whether each element is infinite.", prim.IsInf, false, false)
 	predicate("isfinite", "Whether each element is finite.", func(b op.Builder, x op.Val) op.Val {
 		return prim.Lt(b, prim.Abs(b, x), op.FloatVal(math.Inf(1)))
 	}, false, true)

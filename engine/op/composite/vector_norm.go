@@ -194,7 +194,7 @@ func logsumexp(b op.Builder, x op.Val, mask []bool, keepdim bool) op.Val {
 		top = prim.Real(b, top)
 	}
 	m := reduceDims(b, prim.Amax, top, mask, true)
-	m = prim.Where(b, isInf(b, m), op.FloatVal(0), m)
+	m = prim.Where(b, prim.IsInf(b, m), op.FloatVal(0), m)
 	s := reduceDims(b, prim.Sum, prim.Exp(b, prim.Sub(b, x, expand(b, m, x.Shape()))), mask, keepdim)
 	return prim.Add(b, prim.Log(b, s), prim.Reshape(b, m, s.Shape()))
 }

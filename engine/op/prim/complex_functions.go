@@ -145,7 +145,7 @@ func expm1Of(b op.Builder, x parts) parts {
 	half := Sin(b, Mul(b, x.im, num(0.5)))
 	size := Expm1(b, x.re)
 	re := Sub(b, Mul(b, size, Cos(b, x.im)), Mul(b, Mul(b, half, half), num(2)))
-	re = Where(b, BitwiseAnd(b, isNaN(b, re), isInfinite(b, x.re)), b.Detach(size), re)
+	re = Where(b, BitwiseAnd(b, IsNaN(b, re), IsInf(b, x.re)), b.Detach(size), re)
 	return parts{re, oddTimes(b, x.re, Exp(b, x.re), Sin(b, x.im))}
 }
 

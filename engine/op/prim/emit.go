@@ -122,6 +122,9 @@ func Copy(b op.Builder, x op.Val) op.Val { return b.Emit1(pCopy, x) }
 // IsNaN is true where x is NaN, in bool.
 func IsNaN(b op.Builder, x op.Val) op.Val { return b.Emit1(pIsNaN, x) }
 
+// IsInf reports elements that are infinite.
+func IsInf(b op.Builder, x op.Val) op.Val { return Eq(b, Abs(b, x), op.FloatVal(infinity)) }
+
 // GeluGrad is gy times the derivative of Gelu at x.
 func GeluGrad(b op.Builder, x, gy op.Val) op.Val { return b.Emit(pGeluGrad, []int64{geluErf}, x, gy) }
 
