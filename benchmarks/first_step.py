@@ -1,6 +1,7 @@
 """The first steps of a new GPT on a GPU, in processes of their own: every kernel is new to the process and the driver.
 
-The first step waits for its kernels, which several threads compile. From the third step on the kernels of fusion groups
+The model is on the device before the first step, as PyTorch's ``to`` leaves it; ``moved`` is the time that takes. The
+first step waits for its kernels, which several threads compile. From the third step on the kernels of fusion groups
 are compiled beside the steps; ``slowest later`` is the longest step after the second.
 """
 
@@ -21,7 +22,7 @@ def steps(small: bool) -> None:
     import gpt2  # noqa: PLC0415
 
     import torchlette.torch as torch  # noqa: PLC0415
-    from torchlette import mark_step, stats  # noqa: PLC0415
+    from torchlette import mark_step, realize, stats  # noqa: PLC0415
 
     def gelu(x: torch.Tensor, approximate: str) -> torch.Tensor:  # noqa: ARG001
         return 0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
@@ -29,8 +30,11 @@ def steps(small: bool) -> None:
     gpt2.F.gelu = gelu  # a chain that fusion groups compute
     torch.ones(3, device="wgpu").tolist()  # opens the device
     width, batch, length = (64, 1, 16) if small else (768, 4, 512)
+    begin = time.perf_counter()
     model = gpt2.GPT2(512 if small else 50257, length, LAYERS, 4 if small else 12, width).to("wgpu")
     x = torch.randint(0, 500, (batch, length + 1)).to("wgpu")
+    realize(model, x)
+    moved = time.perf_counter() - begin
     run = gpt2.trainer(model, x[:, :-1].contiguous(), x[:, 1:].contiguous(), 1)
     mark_step()
     taken, fused = [], None
@@ -40,7 +44,7 @@ def steps(small: bool) -> None:
         taken.append(time.perf_counter() - begin)
         if fused is None and i >= 3 and not stats().get("plans_compiling"):
             fused = i
-    print(json.dumps({"steps": taken, "fused": fused, "pipelines": stats()["device_pipelines"]}))
+    print(json.dumps({"moved": moved, "steps": taken, "fused": fused, "pipelines": stats()["device_pipelines"]}))
 
 
 def main() -> None:
@@ -65,7 +69,7 @@ def main() -> None:
         r = json.loads(out.stdout.splitlines()[-1])
         t = r["steps"]
         print(
-            f"first {t[0]:.2f} s, second {t[1] * 1e3:.0f} ms, slowest later {max(t[2:]) * 1e3:.0f} ms (step "
+            f"moved in {r['moved']:.2f} s, first {t[0]:.2f} s, second {t[1] * 1e3:.0f} ms, slowest later {max(t[2:]) * 1e3:.0f} ms (step "
             f"{t.index(max(t[2:])) + 1}), last {min(t[-3:]) * 1e3:.0f} ms; fused from step {r['fused']}, "
             f"{r['pipelines']} pipelines"
         )

@@ -1,7 +1,8 @@
 """GPU kernels: torchlette through WebGPU against PyTorch on CUDA, row by row, beside the device's limit.
 
-``python benchmarks/gpu_kernels.py [--record SUITE] [--rounds N] [NAME ...]`` runs the rows whose name contains one of
-the given texts. Both sides of a row run in turns in this process. A sample is the time of a batch of calls, whose
+``python benchmarks/gpu_kernels.py [--compile] [--record SUITE] [--rounds N] [NAME ...]`` runs the rows whose name
+contains one of the given texts. ``--compile`` adds ``torch.compile`` to the rows of several operations. All sides of a
+row run in turns in this process. A sample is the time of a batch of calls, whose
 results are all computed and kept, less the time of an empty batch (submission and waiting). A figure is the median of
 the samples, divided by the number of calls. Calls of a batch do not depend on each other, so a device may overlap the
 end of one with the start of the next. Where the host's work (recording, planning, encoding) takes most of the time, the
@@ -40,21 +41,22 @@ Call = Callable[[], Any]
 
 @dataclass
 class Case:
-    """A row: a function of a library and its tensors that gives the results to keep, and what a call must do."""
+    """A row: a function of a library and its tensors, the gradients to take of it, and what a call must do."""
 
     name: str
     shapes: list[tuple[int, ...]]
     f: Callable[..., Any]
     bytes: float = 0
     flops: float = 0
-    grad: bool = False  # the inputs are leaves that require gradients
+    leaves: int = 0  # the first inputs whose gradients are taken; 0: forward alone
     integers: tuple[int, int] | None = None  # a last input: so many integers below so much
+    chain: bool = False  # several operations, which torch.compile fuses
 
     def inputs(self, lib: Any, device: str) -> list[Any]:
         """Make the tensors of one side."""
         lib.manual_seed(0)
         made = [lib.rand(*s, device=device) for s in self.shapes]
-        for t in made if self.grad else ():
+        for t in made if self.leaves else ():
             t.requires_grad_()
         if self.integers is not None:
             count, below = self.integers
@@ -69,14 +71,18 @@ class Case:
 class Side:
     """One library's batches of a case."""
 
-    def __init__(self, case: Case, lib: Any, device: str, finish: Callable[[], None]) -> None:
+    def __init__(self, case: Case, lib: Any, device: str, finish: Callable[[], None], compiled: bool = False) -> None:
         self.case, self.lib, self.finish = case, lib, finish
         self.inputs = case.inputs(lib, device)
+        self.f = lib.compile(case.f) if compiled else case.f
 
     def call(self) -> list[Any]:
-        """Record one call; give its results."""
-        out = self.case.f(self.lib, *self.inputs)
-        return list(out) if isinstance(out, (list, tuple)) else [out]
+        """Record one call; give its results, or the gradients of the leaves."""
+        y = self.f(self.lib, *self.inputs)
+        leaves = self.inputs[: self.case.leaves]
+        if not leaves:
+            return [y]
+        return list(self.lib.autograd.grad(y, leaves, None if y.dim() == 0 else self.lib.ones_like(y)))
 
     def calls(self, n: int) -> list[Any]:
         """Record n calls; give what must stay alive until they have run."""
@@ -127,9 +133,10 @@ class OurSide(Side):
         return []
 
 
-def measure_case(case: Case, rounds: int) -> Row:
-    """Measure both sides of a case in turns."""
+def measure_case(case: Case, rounds: int, compiled: bool) -> Row:
+    """Measure the sides of a case in turns."""
     mine, theirs = OurSide(case), Side(case, torch, "cuda", torch.cuda.synchronize)
+    third = Side(case, torch, "cuda", torch.cuda.synchronize, compiled=True) if compiled and case.chain else None
     kept = sum(FLOAT * t.numel() for t in theirs.call())
     theirs.batch(2)
     fastest = max(theirs.sample(10), case.least(), 2e-6)
@@ -139,13 +146,19 @@ def measure_case(case: Case, rounds: int) -> Row:
     settle(lambda: mine.batch(n))  # plans are built, buffers pooled
     for _ in range(3):
         theirs.batch(n)
-    a, b, host = [], [], []
+        if third:
+            third.batch(n)
+    a, b, c, host = [], [], [], []
     for _ in range(rounds):
         a.append(mine.sample(n))
         host.append(mine.host)
         b.append(theirs.sample(n))
+        if third:
+            c.append(third.sample(n))
     took = statistics.median(a)
     detail: dict[str, Any] = {"of_limit": case.least() / took}
+    if c:
+        detail["to compile"] = took / statistics.median(c)
     if case.flops:
         detail["TFLOP/s"] = case.flops / took / 1e12
     if case.bytes:
@@ -219,16 +232,6 @@ def layer_norm(lib: Any, x: Any, w: Any, b: Any) -> Any:
     return lib.nn.functional.layer_norm(x, x.shape[-1:], w, b)
 
 
-def gradients(leaves: int, f: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function that runs f and its backward pass, and gives the first leaves' gradients."""
-
-    def run(lib: Any, *args: Any) -> list[Any]:
-        y = f(lib, *args)
-        return list(lib.autograd.grad(y, args[:leaves], None if y.dim() == 0 else lib.ones_like(y)))
-
-    return run
-
-
 def rows_and_losses() -> Iterator[Case]:
     """Softmax, layer norm, cross-entropy and embeddings."""
     size = FLOAT * 4096.0 * 1024
@@ -236,42 +239,69 @@ def rows_and_losses() -> Iterator[Case]:
     size = FLOAT * 4096.0 * 768
     norm: list[tuple[int, ...]] = [(4096, 768), (768,), (768,)]
     yield Case("layer_norm 4096x768", norm, layer_norm, 2 * size)
-    yield Case("layer_norm 4096x768 fwd+bwd", norm, gradients(3, layer_norm), 5 * size, grad=True)
+    yield Case("layer_norm 4096x768 fwd+bwd", norm, layer_norm, 5 * size, leaves=3)
     size = FLOAT * 512.0 * 50257
-    loss = gradients(1, lambda lib, x, t: lib.nn.functional.cross_entropy(x, t))
-    yield Case("cross_entropy 512x50257 fwd+bwd", [(512, 50257)], loss, 3 * size, grad=True, integers=(512, 50257))
-    look = gradients(1, lambda lib, w, i: lib.nn.functional.embedding(i, w))
+    yield Case(
+        "cross_entropy 512x50257 fwd+bwd",
+        [(512, 50257)],
+        lambda lib, x, t: lib.nn.functional.cross_entropy(x, t),
+        3 * size,
+        leaves=1,
+        integers=(512, 50257),
+    )
     yield Case(
         "embedding 512 of 50257x768 fwd+bwd",
         [(50257, 768)],
-        look,
+        lambda lib, w, i: lib.nn.functional.embedding(i, w),
         FLOAT * 50257.0 * 768,
-        grad=True,
+        leaves=1,
         integers=(512, 50257),
     )
 
 
-def rows(names: list[str] | None = None, rounds: int = 9) -> Iterator[Row]:
+def gelu_by_hand(lib: Any, x: Any) -> Any:
+    """GELU by tanh in eight operations."""
+    return 0.5 * x * (1 + lib.tanh(0.79788456 * (x + 0.044715 * x * x * x)))
+
+
+def residual_norm(lib: Any, x: Any, y: Any, w: Any, b: Any) -> Any:
+    """Dropout, residual and layer norm."""
+    return layer_norm(lib, lib.nn.functional.dropout(x, 0.1) + y, w, b)
+
+
+def chains() -> Iterator[Case]:
+    """Operations that a fusion group computes."""
+    n = 16 << 20
+    yield Case("gelu by hand 16M", [(n,)], gelu_by_hand, 2.0 * FLOAT * n, chain=True)
+    size = FLOAT * 4096.0 * 1024
+    shapes: list[tuple[int, ...]] = [(4096, 1024), (4096, 1024), (1024,), (1024,)]
+    yield Case("residual dropout norm", shapes, residual_norm, 3 * size, chain=True)
+    # Forward reads two and writes one; backward reads the sum and the gradient and writes two gradients.
+    yield Case("residual dropout norm fwd+bwd", shapes, residual_norm, 7 * size, leaves=4, chain=True)
+
+
+def rows(names: list[str] | None = None, rounds: int = 9, compiled: bool = False) -> Iterator[Row]:
     """Measure the rows whose names contain one of the texts."""
     if not torch.cuda.is_available():
         return
     # TF32 would let PyTorch use tensor cores, which WGSL cannot reach: float32 against float32.
     torch.backends.cuda.matmul.allow_tf32 = False
-    for family in (products, reductions, rows_and_losses):
+    for family in (products, reductions, rows_and_losses, chains):
         for case in family():
             if not names or any(n in case.name for n in names):
-                yield measure_case(case, rounds)
+                yield measure_case(case, rounds, compiled)
 
 
 def main() -> None:
     """Print the table and, when asked, record it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
+    parser.add_argument("--compile", action="store_true", help="race torch.compile too, in rows of several operations")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--record", metavar="SUITE", help="write results/SUITE.json")
     options = parser.parse_args()
     table = []
-    for row in rows(options.names, options.rounds):
+    for row in rows(options.names, options.rounds, options.compile):
         table.append(row)
         print(row, flush=True)
     if options.record:

@@ -124,7 +124,7 @@ func TestAPanicInAJobIsTheErrorOfWhoWaits(t *testing.T) {
 	r := newRig(t)
 	x := r.floats(nil, 1, 2)
 	y := r.do("add", x, 1.0)
-	r.e.session.SetPendingBytes(1 << 40) // large enough to run in a goroutine
+	r.do("add", r.do("expand", x, []int64{heavyElements, 2}), 1.0) // much pending work runs in a goroutine
 	require.True(t, r.e.heavy())
 	var err *ir.Error
 	fired := r.panicsIn(2, func() { _, err = r.e.Force(uint64(y), 1e9) })

@@ -314,5 +314,5 @@ func (e *Engine) spread(why causes) {
 	}
 	g.CompactPending()
 	e.failures.forgetWalks(g)
-	e.session.SetPendingBytes(0)
+	e.session.CountPendingBytes()
 }

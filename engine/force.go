@@ -125,6 +125,6 @@ func (e *Engine) commit(p *compile.Plan, res []uint32) {
 	}
 	g.CompactPending()
 	e.failures.forgetWalks(g)
-	e.session.SetPendingBytes(0)
+	e.session.CountPendingBytes()
 	e.net.after(len(g.Pending))
 }

@@ -49,18 +49,20 @@ func (n *net) prefix(g *ir.Graph) []ir.PendingRef {
 	return g.Pending[:max(k, min(1, len(g.Pending)))]
 }
 
-// cut ends the window before the last node recorded at the line of its first node, so that a loop's windows are alike.
+// cut ends the window where the last iteration of a loop began: before the last nodes in a row that were recorded at the
+// line of the first one. So a loop's windows share one plan, and no fusion group of an iteration is divided.
 func cut(g *ir.Graph, pending []ir.PendingRef) []ir.PendingRef {
-	first := g.Node(pending[0].ID).SourceLoc
-	for i := len(pending) - 1; i >= minWindow; i-- {
-		if g.Node(pending[i].ID).SourceLoc == first {
+	line := func(i int) uint32 { return g.Node(pending[i].ID).SourceLoc }
+	least := max(1, min(minWindow, len(pending)/2))
+	for i := len(pending) - 1; i >= least; i-- {
+		if line(i) == line(0) && line(i-1) != line(0) {
 			return pending[:i]
 		}
 	}
 	return pending
 }
 
-// minWindow is the least number of nodes that cut leaves.
+// minWindow is the least number of nodes that cut leaves, or half of them where there are few.
 const minWindow = 64
 
 // recorded ends a call that records: it runs the safety net if that is due.
@@ -84,7 +86,7 @@ func (e *Engine) recorded() {
 func (e *Engine) autoFlush(owner int64) {
 	pending := e.net.prefix(e.graph)
 	if len(e.graph.Pending) == 0 {
-		e.session.SetPendingBytes(0)
+		e.session.CountPendingBytes()
 		return
 	}
 	if len(pending) < autoFlushNodes*3/4 && e.session.PendingBytes() <= e.net.budget/2 {

@@ -34,8 +34,14 @@ func (s *Session) Recorded() uint64 { return s.emitter.recorded }
 // PendingBytes estimates the bytes that pending nodes will write.
 func (s *Session) PendingBytes() int64 { return s.emitter.pendingBytes }
 
-// SetPendingBytes corrects the estimate.
-func (s *Session) SetPendingBytes(n int64) { s.emitter.pendingBytes = n }
+// CountPendingBytes makes the estimate anew from the nodes that are pending, after some of them ran.
+func (s *Session) CountPendingBytes() {
+	var n int64
+	for _, p := range s.graph.Pending {
+		n += ir.AvalOf(s.graph.Node(p.ID).Aval).Bytes()
+	}
+	s.emitter.pendingBytes = n
+}
 
 // Detach implements op.Builder.
 func (s *Session) Detach(v op.Val) op.Val {

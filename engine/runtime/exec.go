@@ -526,16 +526,26 @@ func interrupted(err error) bool {
 	return errors.As(err, &e) && e.Code == ir.ErrInterrupted
 }
 
+// transfer copies a value from one device to another. A device copies to and from host memory in place; a copy between
+// them would fault in fresh pages.
 func (x *Executor) transfer(s *compile.Segment) error {
-	n := s.Numel
-	if n == 0 {
+	if s.Numel == 0 {
 		return nil
 	}
-	data := make([]byte, n*int64(s.DType.Size()))
-	if err := x.Devices[s.FromDev].Dev.Read(x.bind.Bufs[s.From], s.DType, x.bind.Offsets[s.FromOff], data); err != nil {
+	from, to := x.Devices[s.FromDev].Dev, x.Devices[s.Dev].Dev
+	src, dst, off := x.bind.Bufs[s.From], x.bind.Bufs[s.To], x.bind.Offsets[s.FromOff]
+	size := int64(s.DType.Size())
+	if m, ok := src.(device.Mapped); ok {
+		return to.Upload(dst, s.DType, 0, unsafe.Slice((*byte)(unsafe.Add(m.Pointer(), off*size)), s.Numel*size))
+	}
+	if m, ok := dst.(device.Mapped); ok {
+		return from.Read(src, s.DType, off, unsafe.Slice((*byte)(m.Pointer()), s.Numel*size))
+	}
+	data := make([]byte, s.Numel*size)
+	if err := from.Read(src, s.DType, off, data); err != nil {
 		return err
 	}
-	return x.Devices[s.Dev].Dev.Upload(x.bind.Bufs[s.To], s.DType, 0, data)
+	return to.Upload(dst, s.DType, 0, data)
 }
 
 // RunsBehind reports that some device is asynchronous, so that waiting takes time.
