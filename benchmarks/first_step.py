@@ -69,9 +69,9 @@ def main() -> None:
         r = json.loads(out.stdout.splitlines()[-1])
         t = r["steps"]
         print(
-            f"moved in {r['moved']:.2f} s, first {t[0]:.2f} s, second {t[1] * 1e3:.0f} ms, slowest later {max(t[2:]) * 1e3:.0f} ms (step "
-            f"{t.index(max(t[2:])) + 1}), last {min(t[-3:]) * 1e3:.0f} ms; fused from step {r['fused']}, "
-            f"{r['pipelines']} pipelines"
+            f"moved in {r['moved']:.2f} s, first {t[0]:.2f} s, second {t[1] * 1e3:.0f} ms, slowest later "
+            f"{max(t[2:]) * 1e3:.0f} ms (step {t.index(max(t[2:])) + 1}), last {min(t[-3:]) * 1e3:.0f} ms; fused from "
+            f"step {r['fused']}, {r['pipelines']} pipelines"
         )
 
 
