@@ -50,7 +50,7 @@ class Case:
     flops: float = 0
     leaves: int = 0  # the first inputs whose gradients are taken; 0: forward alone
     integers: tuple[int, int] | None = None  # a last input: so many integers below so much
-    chain: bool = False  # several operations, which torch.compile fuses
+    chain: bool = False  # several operations, which torch.compile fuses; each call is a window of its own
 
     def inputs(self, lib: Any, device: str) -> list[Any]:
         """Make the tensors of one side."""
@@ -141,7 +141,7 @@ def measure_case(case: Case, rounds: int, compiled: bool) -> Row:
     theirs.batch(2)
     fastest = max(theirs.sample(10), case.least(), 2e-6)
     n = int(max(4, min(BATCH_SECONDS / fastest, BATCH_BYTES / kept, MOST_CALLS)))
-    mine.window = int(min(WINDOW, max(1, WINDOW_SECONDS / fastest)))
+    mine.window = 1 if case.chain else int(min(WINDOW, max(1, WINDOW_SECONDS / fastest)))
     n -= n % mine.window if n > mine.window else 0  # whole windows: all are one plan
     settle(lambda: mine.batch(n))  # plans are built, buffers pooled
     for _ in range(3):

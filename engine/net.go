@@ -49,8 +49,8 @@ func (n *net) prefix(g *ir.Graph) []ir.PendingRef {
 	return g.Pending[:max(k, min(1, len(g.Pending)))]
 }
 
-// cut ends the window where the last iteration of a loop began: before the last nodes in a row that were recorded at the
-// line of the first one. So a loop's windows share one plan, and no fusion group of an iteration is divided.
+// cut ends the window where the last iteration of a loop began: before the last nodes in a row that were recorded at
+// the line of the first one. So a loop's windows share one plan, and no fusion group of an iteration is divided.
 func cut(g *ir.Graph, pending []ir.PendingRef) []ir.PendingRef {
 	line := func(i int) uint32 { return g.Node(pending[i].ID).SourceLoc }
 	least := max(1, min(minWindow, len(pending)/2))

@@ -101,8 +101,7 @@ func (b *Builder) fuse() error {
 				panic("BUG: fuse: a node that moved and its reader are no group")
 			}
 		}
-		if k := b.tail(&g); k > 0 { // it begins the next group
-			cut := len(g.members) - k
+		if cut := b.kept(&g, i, moved); cut < len(g.members) {
 			for at--; order[at] != g.members[cut]; at-- {
 			}
 			at--
@@ -274,6 +273,48 @@ func (b *Builder) addReads(g *growing, i int) (ok bool) {
 		}
 	}
 	return joined
+}
+
+// kept is the number of members that g ends with; the others begin the next group. Node i comes next, or -1.
+func (b *Builder) kept(g *growing, i int, moved []bool) int {
+	switch {
+	case len(g.members) == 0:
+		return 0
+	case g.rows != nil:
+		return len(g.members) - b.tail(g)
+	case i >= 0 && b.continues(g, i):
+		return b.narrowest(g, moved)
+	}
+	return len(g.members)
+}
+
+// continues reports that node i would follow g, but for its bounds: it reads what a member makes.
+func (b *Builder) continues(g *growing, i int) bool {
+	return b.alike(g, i) && slices.ContainsFunc(b.Program.OperandsOf(i), func(e program.Edge) bool {
+		return b.isMember(g.members, e.Value)
+	})
+}
+
+// narrowest is the number of members of g, at least half of them, after which a kernel that ends there leaves the
+// fewest temporaries to the next one; of equals the largest. A node that moved stays with its reader.
+func (b *Builder) narrowest(g *growing, moved []bool) int {
+	n := len(g.members)
+	best, fewest := n, n+1
+	for c := n; c >= max(2, (n+1)/2); c-- {
+		last, left := g.members[c-1], 0
+		if moved[last] {
+			continue
+		}
+		for _, v := range b.storedOf(g.members[:c]) {
+			if !b.live(v) && !b.slots.has(v) && b.uses.last[v] > last {
+				left++
+			}
+		}
+		if left < fewest {
+			best, fewest = c, left
+		}
+	}
+	return best
 }
 
 // isMember reports that a member makes the value.

@@ -50,7 +50,7 @@ func (b *Builder) rowShapeOf(i int) *rowShape {
 // one that works rows or has a value for each row. If one of the others has elements that are stored, it and the sums
 // are apart.
 func (b *Builder) tail(g *growing) int {
-	if len(g.members) == 0 || g.rows == nil || !g.rows.across {
+	if !g.rows.across {
 		return 0
 	}
 	elements := func(m int) bool { return b.rowsOf(m) == nil && b.levelOf(&g.group, m) == lower.Full }

@@ -285,6 +285,27 @@ func TestGroupsSplitAtTheDevicesLimits(t *testing.T) {
 	assert.Equal(t, 4, long.Kernels, "at most 32 members")
 }
 
+// A group that is full ends where a chain of the program ends, so no kernel stores a chain's value for the next one.
+func TestAFullGroupEndsBetweenChains(t *testing.T) {
+	text := "input $0 : f32[5]\n"
+	for k := range 5 {
+		at := 9 * k
+		text += fmt.Sprintf("%%%d = mul $0 %d.0 : f32[5]\n", at, k+2)
+		for j := range 7 {
+			text += fmt.Sprintf("%%%d = add %%%d 0.5 : f32[5]\n", at+j+1, at+j)
+		}
+		text += fmt.Sprintf("%%%d = relu %%%d : f32[5] live\n", at+8, at+7)
+	}
+	var want [][]int
+	for i := range 45 {
+		if i%27 == 0 {
+			want = append(want, nil)
+		}
+		want[i/27] = append(want[i/27], i)
+	}
+	checkGroups(t, []fusion{{"five chains of nine", text, want}}, 1)
+}
+
 func TestSlowCompilersFuseWhatRunsOften(t *testing.T) {
 	p := program.MustParse(fusions[0].text)
 	d := newLimited(64, true)
