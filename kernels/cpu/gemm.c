@@ -49,6 +49,10 @@ enum { TURN_ROWS = 24, TURN_K = 32, TURN_N = 1024 };
 // Most rows of a product that is computed as its transpose.
 enum { TRANSPOSE_ROWS = 64 };
 
+// Up to OWN_THREADS threads pack a block of B each if it has at most OWN_BYTES bytes and there are OWN_ROWS rows of A
+// for each.
+enum { OWN_THREADS = 8, OWN_BYTES = 1 << 20, OWN_ROWS = 96 };
+
 typedef struct {
 	const tl_isa_table *t;
 	int isa;
@@ -71,6 +75,9 @@ typedef struct {
 	int64_t kb;             // rows of the block of B
 	int64_t mb, nb, ntasks; // rows and columns of a task; tasks across the columns
 	int packs;              // A is packed
+	int own;                // each worker packs the block of B
+	int64_t bytes;          // of its block, 0 for none
+	int64_t turn, owned[OWN_THREADS]; // number of the block of B, and of the one that a worker has packed
 	char *block;     // of the caller: the rows of A that it works on
 	int caller;
 	// Only if B has several dims (nn > 0): their sizes and strides; row, the element at which each row of B begins;

@@ -265,15 +265,30 @@ static void SUF(pack_job)(void *arg, int worker, int64_t begin, int64_t end) {
 // Returns the bytes of mb packed rows of A. The last tile of a block may be short, which adds a tile.
 static inline int64_t SUF(block_bytes)(const gemm *x) { return (x->mb + x->mr) * KC * (int64_t)sizeof(REAL); }
 
+// Returns the memory of a worker: where it packs the block of B, if it does so, and its rows of A follow. NULL: there is
+// none.
+static char *SUF(memory)(gemm *x, int worker) {
+	if (worker == x->caller) return x->own ? x->packed : x->block;
+	return tl_scratch(x->pool, worker, x->bytes + SUF(block_bytes)(x));
+}
+
 static void SUF(block_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	gemm *x = arg;
+	const REAL *packed = (const REAL *)x->packed;
 	REAL *block = NULL;
 	int64_t have = -1, mtasks = (x->M + x->mb - 1) / x->mb;
 	if (x->packs) {
-		block = worker == x->caller ? (REAL *)x->block : tl_scratch(x->pool, worker, SUF(block_bytes)(x));
-		if (!block) {
-			x->oom = SUF(block_bytes)(x);
+		char *mem = SUF(memory)(x, worker);
+		if (!mem) {
+			x->oom = x->bytes + SUF(block_bytes)(x);
 			return;
+		}
+		block = (REAL *)(mem + x->bytes);
+		if (x->own) packed = (const REAL *)mem;
+		if (x->own && x->owned[worker] != x->turn) {
+			x->owned[worker] = x->turn;
+			for (int64_t j = 0; j < x->nc; j += x->nr)
+				SUF(packb)(x, x->n0 + j, least(x->nr, x->nc - j), x->k0, x->kc, (REAL *)mem + j * x->kb);
 		}
 	}
 	for (int64_t t = begin; t < end && !cut(x); t++) {
@@ -283,7 +298,7 @@ static void SUF(block_job)(void *arg, int worker, int64_t begin, int64_t end) {
 		if (block && have != m0) SUF(packa)(x, m0, m1, x->k0, x->kc, block);
 		have = m0;
 		for (int64_t j = j0; j < j1; j += x->nr) {
-			const REAL *b = (const REAL *)x->packed + (j - x->n0) / x->nr * x->apanel;
+			const REAL *b = packed + (j - x->n0) / x->nr * x->apanel;
 			SUF(panel)(x, m0, m1, j, j1 - j < x->nr ? j1 - j : x->nr, block, b, x->nr, x->k0, x->kc);
 		}
 		if (x->k0 + x->kc == x->K) SUF(finish)(x, m0, m1, j0, j1);
@@ -299,13 +314,14 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 	x->packs = x->apart || x->ak != 1 || x->N >= NB;
 	// A task packs its own rows of A. If columns are few, tasks are cut by rows rather than by columns, so that no two
 	// of them pack the same rows.
+	const int64_t most = x->mb;
 	if (x->packs && x->N <= FEW_COLUMNS) {
 		int64_t tiles = (x->M + want * x->mr - 1) / (want * x->mr);
 		x->mb = least(x->mb, (tiles < FEW_TILES ? FEW_TILES : tiles) * x->mr);
 		if (x->M >= x->mb * want / 2) want = 1;
 	}
 	if (x->packs && parallel)
-		x->mb = even_blocks((x->M + x->mr - 1) / x->mr, x->mb / x->mr, tl_pool_threads(x->pool)) * x->mr;
+		x->mb = even_blocks((x->M + x->mr - 1) / x->mr, most / x->mr, tl_pool_threads(x->pool)) * x->mr;
 	// Without packing, a block of B has as many rows as fit FEW_PANELS bytes, so that long runs of a row of A are read
 	// in place.
 	x->kb = KC;
@@ -313,6 +329,11 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 	if (x->kb < KC) x->kb = least(x->K, KC); // panels follow each other, as the tile fetches ahead
 	int64_t bytes = panels * x->nr * x->kb * (int64_t)sizeof(REAL);
 	if (x->pack) bytes = 0;
+	// Few threads pack a block of B each: to fetch what others packed takes longer.
+	const int64_t threads = parallel ? tl_pool_threads(x->pool) : 1;
+	x->own = x->packs && !x->pack && threads > 1 && threads <= OWN_THREADS && bytes <= OWN_BYTES &&
+		x->M >= OWN_ROWS * threads;
+	x->bytes = x->own ? bytes : 0;
 	// The memory is that of this worker: in a serial run, each worker may compute a product of its own.
 	char *mem = tl_scratch(x->pool, worker, bytes + SUF(block_bytes)(x));
 	x->block = mem + bytes;
@@ -340,7 +361,8 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 			x->kc = least(x->K - x->k0, x->kb);
 			if (x->pack) x->packed = (char *)((const REAL *)x->pack + x->n0 * x->K + x->k0 * x->nr);
 			if (parallel) {
-				if (!x->pack) spread(x, np, 4, SUF(pack_job), x);
+				x->turn++;
+				if (!x->pack && !x->own) spread(x, np, 4, SUF(pack_job), x);
 				spread(x, nt, x->packs ? 1 : nt / (TASKS * want) + 1, SUF(block_job), x);
 			} else {
 				if (!x->pack) SUF(pack_job)(x, worker, 0, np);
