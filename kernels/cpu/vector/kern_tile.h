@@ -220,6 +220,12 @@ TLK_EXPANDER(1, uint8_t) TLK_EXPANDER(4, uint32_t) TLK_EXPANDER(8, uint64_t)
 // follow each other in the state, so that a row has one sum however it is cut into tiles of whole blocks.
 #define TLK_FOLD 1024
 #define TLK_EIGHT(T) __attribute__((vector_size(8 * sizeof(T)), aligned(sizeof(T)), may_alias))
+
+// Folds of rows read TLK_FAR bytes ahead of what they add: the hardware's prefetcher stops at the end of a page, and keeps
+// too few lines on their way for the bandwidth of a server.
+#define TLK_FAR 2048
+#define TLK_STREAM(p, bytes) for (size_t o_ = 0; o_ < (bytes); o_ += 64) __builtin_prefetch((const char *)(p) + TLK_FAR + o_)
+
 #define TLK_ROWSUM(name, T, A, OP) \
 	typedef T name##_v TLK_EIGHT(T); \
 	typedef A name##_w TLK_EIGHT(A); \
@@ -231,6 +237,7 @@ TLK_EXPANDER(1, uint8_t) TLK_EXPANDER(4, uint32_t) TLK_EXPANDER(8, uint64_t)
 			name##_v w = p[0], x = p[1], y = p[2], z = p[3]; \
 			for (i += 32; i < e; i += 32) { \
 				p = (const name##_v *)(v + i); \
+				TLK_STREAM(p, 4 * sizeof *p); \
 				w = w OP p[0], x = x OP p[1], y = y OP p[2], z = z OP p[3]; \
 			} \
 			name##_w q = __builtin_convertvector((w OP y)OP(x OP z), name##_w); \
@@ -410,12 +417,14 @@ TLK_ARG coldot_f64 TLK_P { TLK_COLDOT_ROW(coldot_f64, double, c->acc[q->aux].st)
 		__typeof__((T)0 < (T)0) bad[WIDE]; \
 		int64_t i = WIDE; \
 		for (int j = 0; j < WIDE; j++) w[j] = v[j], bad[j] = nan(v[j]); \
-		for (; i + WIDE <= n; i += WIDE) \
+		for (; i + WIDE <= n; i += WIDE) { \
+			TLK_STREAM(v + i, WIDE * sizeof(T)); \
 			for (int j = 0; j < WIDE; j++) { \
 				T x = v[i + j]; \
 				w[j] = x better w[j] ? x : w[j]; \
 				bad[j] |= nan(x); \
 			} \
+		} \
 		int any = 0; \
 		for (int j = 0; j < WIDE; j++) *b = w[j] better *b ? w[j] : *b, any |= bad[j] != 0; \
 		return any ? -1 : i; \
