@@ -34,6 +34,8 @@ HOST_BOUND = 0.8
 #: Most calls, and most seconds of calls, that our side submits at once: the device waits while the first of them are
 #: recorded.
 WINDOW, WINDOW_SECONDS = 32, 0.002
+#: A chain's calls take turns with SETS sets of inputs, and a window has one call of each: no group takes two calls.
+SETS = 4
 FLOAT = 4
 
 Call = Callable[[], Any]
@@ -50,7 +52,7 @@ class Case:
     flops: float = 0
     leaves: int = 0  # the first inputs whose gradients are taken; 0: forward alone
     integers: tuple[int, int] | None = None  # a last input: so many integers below so much
-    chain: bool = False  # several operations, which torch.compile fuses; each call is a window of its own
+    chain: bool = False  # several operations, which torch.compile fuses
 
     def inputs(self, lib: Any, device: str) -> list[Any]:
         """Make the tensors of one side."""
@@ -73,13 +75,15 @@ class Side:
 
     def __init__(self, case: Case, lib: Any, device: str, finish: Callable[[], None], compiled: bool = False) -> None:
         self.case, self.lib, self.finish = case, lib, finish
-        self.inputs = case.inputs(lib, device)
+        self.sets = [case.inputs(lib, device) for _ in range(SETS if case.chain else 1)]
         self.f = lib.compile(case.f) if compiled else case.f
 
     def call(self) -> list[Any]:
         """Record one call; give its results, or the gradients of the leaves."""
-        y = self.f(self.lib, *self.inputs)
-        leaves = self.inputs[: self.case.leaves]
+        inputs = self.sets[0]
+        self.sets = [*self.sets[1:], inputs]
+        y = self.f(self.lib, *inputs)
+        leaves = inputs[: self.case.leaves]
         if not leaves:
             return [y]
         return list(self.lib.autograd.grad(y, leaves, None if y.dim() == 0 else self.lib.ones_like(y)))
@@ -141,7 +145,7 @@ def measure_case(case: Case, rounds: int, compiled: bool) -> Row:
     theirs.batch(2)
     fastest = max(theirs.sample(10), case.least(), 2e-6)
     n = int(max(4, min(BATCH_SECONDS / fastest, BATCH_BYTES / kept, MOST_CALLS)))
-    mine.window = 1 if case.chain else int(min(WINDOW, max(1, WINDOW_SECONDS / fastest)))
+    mine.window = SETS if case.chain else int(min(WINDOW, max(1, WINDOW_SECONDS / fastest)))
     n -= n % mine.window if n > mine.window else 0  # whole windows: all are one plan
     settle(lambda: mine.batch(n))  # plans are built, buffers pooled
     for _ in range(3):
