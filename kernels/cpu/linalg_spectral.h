@@ -54,17 +54,14 @@ typedef struct {
 // Updates rows, and multiplies them with the next reflector x.
 static void SUF(tridiagonal_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	const SUF(step) *s = arg;
-	const tl_isa_table *t = tl_isa_tables(s->p->isa);
 	(void)worker;
-	for (int64_t i = begin * STEP; i < end * STEP && i < s->r; i++) {
-		REAL *b = s->a + i * s->n, f[2];
-		if (s->last) {
-			f[0] = -s->last[i + 1], f[1] = -s->w[i + 1];
-			t->SUF(addrows)(s->r, 1, f, 1, s->w + 1, 0, b);
-			t->SUF(addrows)(s->r, 1, f + 1, 1, s->last + 1, 0, b);
-		}
-		t->SUF(dot)(1, s->r, b, 1, s->x, s->r, s->out + i, 1);
-		s->out[i] *= s->tau;
+	for (int64_t i0 = begin * STEP; i0 < end * STEP && i0 < s->r; i0 += STEP) {
+		const int64_t rows = s->r - i0 < STEP ? s->r - i0 : STEP;
+		const REAL *x = s->last ? s->last + 1 : NULL, *y = s->w + 1;
+		REAL u[STEP], v[STEP], *out = s->out + i0;
+		for (int64_t i = 0; i < rows && x; i++) u[i] = -x[i0 + i], v[i] = -y[i0 + i];
+		functions_of(s->p->isa)->FUNCTIONS.reduce(rows, s->r, s->a + i0 * s->n, s->n, u, y, v, x, s->x, out);
+		for (int64_t i = 0; i < rows; i++) out[i] *= s->tau;
 	}
 }
 
@@ -189,7 +186,7 @@ static void SUF(svd)(la_place *p, REAL *a, int64_t m, int64_t n, REAL *u, int64_
 	SUF(reflect)(p, left, rows, n, tau, basis, width, width, more);
 	SUF(columns)(vr, order, -1, n, a, n);
 	if (n > 1) SUF(reflect)(p, right, n - 1, n - 1, tau + n, a + n, n, n, more);
-	SUF(turn)(a, n, n, n, vt, n);
+	SUF(turn)(p, a, n, n, n, vt, n);
 	for (int64_t i = 0; i < n; i++) s[i] = (REAL)ldexp(d[order[n - 1 - i]], shift);
 	if (!tall) return;
 	SUF(product)(p, p->worker, p->parallel, 0, m, n, n, u, q, 1, tmp, n, 1, left, n);
@@ -204,10 +201,10 @@ static void SUF(svd_of)(const factor *x, la_place *p, REAL *a, int full, REAL *u
 		return;
 	}
 	REAL *v = room, *ut = v + n * q, *t = ut + m * m; // the transpose has m >= n; its U and V change places
-	SUF(turn)(a, n, m, n, t, m);
+	SUF(turn)(p, a, n, m, n, t, m);
 	SUF(svd)(p, t, n, m, v, q, s, ut, t + m * n);
-	SUF(turn)(v, q, n, q, vt, n);
-	SUF(turn)(ut, m, m, m, u, m);
+	SUF(turn)(p, v, q, n, q, vt, n);
+	SUF(turn)(p, ut, m, m, m, u, m);
 }
 
 static int SUF(all_finite)(const REAL *a, int64_t count) {

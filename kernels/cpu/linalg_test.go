@@ -211,6 +211,32 @@ func closeTo(t *testing.T, d ir.DType, want, got []byte, tol float64, signs bool
 	}
 }
 
+// toIdentity makes the identity of an n x n matrix.
+func toIdentity(b []byte, d ir.DType, n int64) {
+	for i := range n * n {
+		loopir.StoreBits(d, b, i, ir.EncodeFloat(d, float64(b2i(i%(n+1) == 0))))
+	}
+}
+
+// TestPivotIsTheFirstOfEquals looks for the largest magnitude at each place of a column, with an equal one later.
+func TestPivotIsTheFirstOfEquals(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	const rows, later, batch = 90, 7, 80
+	for _, dtype := range []ir.DType{ir.F64, ir.F32} {
+		c := newFactor(r, launch.Factor{Op: launch.FactorLU, Type: dtype}, batch, rows, 1, 0, 0)
+		for i := range int64(batch) {
+			loopir.StoreBits(dtype, c.in[0], i*rows+i, ir.EncodeFloat(dtype, -50))
+			loopir.StoreBits(dtype, c.in[0], i*rows+i+later, ir.EncodeFloat(dtype, 50))
+		}
+		each(t, func(t *testing.T, d *cpu.Device) {
+			got, _, _ := c.onDevice(t, d)
+			for i := range int64(batch) {
+				require.EqualValues(t, i+1, int32(loopir.LoadBits(ir.I32, got[1], i)), "matrix %d", i)
+			}
+		})
+	}
+}
+
 // TestFactors compares each factorisation with the plain one, below and above the block size, and above the size from
 // which threads share one matrix at a time.
 func TestFactors(t *testing.T) {
@@ -247,6 +273,9 @@ func TestFactors(t *testing.T) {
 		}
 		large(launch.FactorSolve, 0, 170, 170, 20, 4)
 		large(launch.FactorSolve, 0, 100, 100, 200, 4)
+		inverse := newFactor(rand.New(rand.NewPCG(13, 14)), launch.Factor{Op: launch.FactorSolve, Type: d}, 1, 150, 150, 150, 4)
+		toIdentity(inverse.in[1], d, 150)
+		cases = append(cases, inverse)
 		large(launch.FactorCholesky, 0, 170, 170, 0, 600)
 		if !testing.Short() {
 			large(launch.FactorCholesky, 0, 530, 530, 0, 2000) // wide panels
