@@ -38,7 +38,8 @@ enum {
 	SMALL = 32,             // rows of a triangular system that is solved by substitution
 	CHUNK = 256,            // columns of a right-hand side that stay in L1 during a substitution
 	COLUMNS = 64,           // columns of an update that a thread takes at least
-	STEP = 16,              // rows of a reduction's step that a thread takes at least
+	STEP = 16,              // rows that a thread takes at least
+	AREAS = 8,              // parts of a reduction's step
 	SHARED = 128,           // rows from which a step is shared
 	PIECE = 1 << 14,        // elements of a copy that a thread takes
 	// A float matrix up to this size is computed in double: then the result carries one rounding, at less than the cost
@@ -55,15 +56,17 @@ static const tl_factor_table *functions_of(int isa) {
 	return &tl_factor_base;
 }
 
-// Columns of a panel of LU, and the distance of its packed columns, in elements: an odd number of cache lines or of
-// pairs of them, so that columns do not meet in one set of L1.
+// Columns of a panel of LU.
 static int64_t lu_width(int64_t least) { return least >= 1024 ? WIDEST : least > 256 ? WIDE : NARROW; }
-static int64_t lu_pitch(int64_t rows) { return ((rows + 15) / 16 | 1) * 16; }
+
+// The distance of padded rows of n elements: an odd number of cache lines or of pairs of them, so that rows do not meet
+// in one set of L1.
+static int64_t pitch_of(int64_t n) { return ((n + 15) / 16 | 1) * 16; }
 
 // Numbers of scratch of LU: two panels.
 static int64_t lu_room(int64_t m, int64_t n) {
 	const int64_t least = m < n ? m : n, width = lu_width(least);
-	return 2 * lu_pitch(m) * (width < least ? width : least);
+	return 2 * pitch_of(m) * (width < least ? width : least);
 }
 
 // Numbers of scratch of a QR factorisation, and the first q columns of Q.
@@ -118,6 +121,7 @@ static inline double angle(double y, double z, double *c, double *s) {
 #define FUNCTIONS f64
 #define TYPE TLK_F64
 #define EPSILON DBL_EPSILON
+#define MOST DBL_MAX
 #define SQUARE_LEAST 1e-280
 #define SQUARE_MOST 1e280
 #include "linalg_real.h"
@@ -131,6 +135,7 @@ static inline double angle(double y, double z, double *c, double *s) {
 #undef FUNCTIONS
 #undef TYPE
 #undef EPSILON
+#undef MOST
 #undef SQUARE_LEAST
 #undef SQUARE_MOST
 
@@ -139,6 +144,7 @@ static inline double angle(double y, double z, double *c, double *s) {
 #define FUNCTIONS f32
 #define TYPE TLK_F32
 #define EPSILON FLT_EPSILON
+#define MOST FLT_MAX
 #define SQUARE_LEAST 1e-30f
 #define SQUARE_MOST 1e30f
 #include "linalg_real.h"
@@ -193,7 +199,9 @@ static int in_float(const factor *x) {
 
 // Numbers of scratch of eigenvalues and of singular values; a double takes the room of `wide` numbers.
 static int64_t eigh_room(int64_t n, int64_t wide) {
-	return wide * (n * n + 2 * n + 1 + tree_room(n)) + 3 * n + qr_room(n, n, n);
+	// The reduction's padded matrix and vectors, and then the way back.
+	const int64_t reduction = ((n + 3) / 4 * 4 + AREAS + 3) * pitch_of(n) + 16, back = qr_room(n, n, n);
+	return wide * (n * n + 2 * n + 1 + tree_room(n)) + n * n + n + (back > reduction ? back : reduction);
 }
 
 static int64_t svd_room(int64_t m, int64_t n, int64_t q, int64_t wide) {

@@ -26,6 +26,18 @@ static void SUF(lu_strip)(const tl_isa_table *t, const REAL *c, int64_t ld, int6
 	t->SUF(addrows)(end - b1, b1 - b0, f, 1, c + b0 * ld + b1, ld, y + b1);
 }
 
+// Applies the first h columns of a packed panel to the others. No part of lu_panel, whose calls would each hold neg.
+static __attribute__((noinline)) void SUF(lu_half)(la_place *p, int worker, REAL *c, int64_t ld, int64_t rows,
+	int64_t nb, int64_t h) {
+	REAL neg[WIDEST * WIDEST / 4]; // -U
+	for (int64_t i = h; i < nb; i++) {
+		for (int64_t b0 = 0; b0 < h; b0 += STRIP)
+			SUF(lu_strip)(tl_isa_tables(p->isa), c, ld, b0, b0 + STRIP, c + i * ld, h);
+		SUF(negate)(c + i * ld, h, neg + (i - h) * h);
+	}
+	SUF(product)(p, worker, 0, 1, nb - h, rows - h, h, neg, h, 1, c + h, ld, 1, c + h * ld + h, ld);
+}
+
 // Factors a packed panel of nb columns, ld apart, each of `rows` elements, with partial pivoting. Wide panels are
 // halved, so that products make most of it; in narrow ones STRIP columns at a time are applied to those right of them.
 // The first zero pivot, counted from 1, is added to first and stored in *zero if that is 0.
@@ -34,14 +46,9 @@ static void SUF(lu_panel)(la_place *p, int worker, REAL *c, int64_t ld, int64_t 
 	const tl_isa_table *t = tl_isa_tables(p->isa);
 	if (nb > NARROW) {
 		const int64_t h = (nb / 2 + STRIP - 1) / STRIP * STRIP;
-		REAL neg[WIDEST * WIDEST / 4];
 		SUF(lu_panel)(p, worker, c, ld, rows, h, first, pivot, zero);
 		SUF(exchange)(c + h * ld, ld, nb - h, 0, h, first, pivot);
-		for (int64_t i = h; i < nb; i++) {
-			for (int64_t b0 = 0; b0 < h; b0 += STRIP) SUF(lu_strip)(t, c, ld, b0, b0 + STRIP, c + i * ld, h);
-			SUF(negate)(c + i * ld, h, neg + (i - h) * h);
-		}
-		SUF(product)(p, worker, 0, 1, nb - h, rows - h, h, neg, h, 1, c + h, ld, 1, c + h * ld + h, ld);
+		SUF(lu_half)(p, worker, c, ld, rows, nb, h);
 		SUF(lu_panel)(p, worker, c + h * ld + h, ld, rows - h, nb - h, first + h, pivot + h, zero);
 		SUF(exchange)(c, ld, h, h, nb, first, pivot);
 		return;
@@ -78,7 +85,7 @@ typedef struct {
 
 // Factors the panel of nb columns at j0, and packs its -L.
 static void SUF(lu_take)(const SUF(lu_step) *s, int worker, int64_t j0, int64_t nb, REAL *to) {
-	const int64_t rows = s->m - j0, ld = lu_pitch(rows);
+	const int64_t rows = s->m - j0, ld = pitch_of(rows);
 	REAL *d = s->a + j0 * s->n + j0;
 	SUF(turn)(s->p, d, s->n, rows, nb, to, ld);
 	SUF(lu_panel)(s->p, worker, to, ld, rows, nb, j0, s->pivot + j0, s->zero);
@@ -89,7 +96,7 @@ static void SUF(lu_take)(const SUF(lu_step) *s, int worker, int64_t j0, int64_t 
 // Item 0 is the next panel, so that one thread factors it while the others work on the rest.
 static void SUF(lu_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	const SUF(lu_step) *s = arg;
-	const int64_t nb = s->nb, rows = s->m - s->j0, ld = lu_pitch(rows), behind = s->j0 + nb + s->next;
+	const int64_t nb = s->nb, rows = s->m - s->j0, ld = pitch_of(rows), behind = s->j0 + nb + s->next;
 	for (int64_t i = begin; i < end; i++) {
 		const int64_t from = i ? behind + (i - 1) * s->width : s->j0 + nb, to = i ? from + s->width : behind;
 		const int64_t w = (to < s->n ? to : s->n) - from;

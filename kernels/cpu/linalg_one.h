@@ -57,6 +57,16 @@ static int SUF(identity)(const factor *x, int which, int64_t i, int64_t n) {
 	return 1;
 }
 
+// Makes the negative of a matrix.
+typedef struct { const REAL *from; REAL *to; int64_t count; } SUF(negation);
+
+static void SUF(negate_job)(void *arg, int worker, int64_t begin, int64_t end) {
+	const SUF(negation) *s = arg;
+	const int64_t i0 = begin * PIECE, i1 = end * PIECE < s->count ? end * PIECE : s->count;
+	(void)worker;
+	SUF(negate)(s->from + i0, i1 - i0, s->to + i0);
+}
+
 // Rows of an inverse, whose columns change places: column to[c] of the result is column c.
 typedef struct { const REAL *from; REAL *to; int64_t n; const int64_t *place; } SUF(places);
 
@@ -94,7 +104,8 @@ static void SUF(solve_of)(factor *x, la_place *at, int64_t i, REAL *a, REAL *roo
 	SUF(read)(x, at, 1, i, n * k, 0, to);
 	for (int64_t r = 0; r < n && !inverse; r++)
 		if (pivot[r] != r + 1) SUF(swap_rows)(at, b + r * k, b + (pivot[r] - 1) * k, k);
-	SUF(negate)(lu, n * n, neg);
+	SUF(negation) minus = {lu, neg, n * n};
+	SUF(share)(at, (n * n + PIECE - 1) / PIECE, 1, SUF(negate_job), &minus);
 	SUF(systems)(at, neg, n, UNIT | (inverse ? IDENTITY : 0), UPPER, to, k);
 	if (inverse) { // of P A: the columns go where P took the rows from
 		int64_t *place = (int64_t *)(((uintptr_t)neg + 7) & ~(uintptr_t)7);

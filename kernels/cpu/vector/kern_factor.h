@@ -11,8 +11,6 @@ typedef int64_t tl_places64 __attribute__((vector_size(TLK_VL * 4), aligned(8), 
 typedef float tl_four32 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef double tl_four64 __attribute__((vector_size(32), aligned(8), may_alias));
 
-enum { AHEAD = 256 }; // bytes that rows of a reduction are fetched ahead
-
 #define TL_FACTOR(s, T, V, I, MAGNITUDE, FOUR, L) \
 	static int64_t largest##s(const T *x, int64_t n) { \
 		V most[2]; \
@@ -86,53 +84,81 @@ enum { AHEAD = 256 }; // bytes that rows of a reduction are fetched ahead
 			for (int l = 0; l < w; l++) sum[l] += sum[l + w]; \
 		return sum[0]; \
 	} \
-	INLINE void reduce_rows##s(const int rows, const int update, int64_t n, T *b, int64_t ld, const T *u, const T *x, \
-		const T *v, const T *y, const T *z, T *out) { \
-		V sum[4]; \
-		int64_t j = 0; \
-		_Pragma("GCC unroll 4") for (int i = 0; i < rows; i++) sum[i] = (V){0}; \
-		for (; j + L <= n; j += L) { \
-			const V zj = *(const V *)(z + j), xj = update ? *(const V *)(x + j) : zj, yj = update ? *(const V *)(y + j) : zj; \
-			_Pragma("GCC unroll 4") for (int i = 0; i < rows; i++) { \
-				V q = *(const V *)(b + i * ld + j); \
-				__builtin_prefetch(b + i * ld + j + AHEAD / sizeof(T)); \
-				if (update) { \
-					q += u[i] * xj; \
-					q += v[i] * yj; \
-					*(V *)(b + i * ld + j) = q; \
-				} \
-				sum[i] += q * zj; \
-			} \
-		} \
-		_Pragma("GCC unroll 4") for (int i = 0; i < rows; i++) { \
-			T rest = lanes##s(sum[i]); \
-			for (int64_t k = j; k < n; k++) { \
-				T q = b[i * ld + k]; \
-				if (update) { \
-					q += u[i] * x[k]; \
-					q += v[i] * y[k]; \
-					b[i * ld + k] = q; \
-				} \
-				rest += q * z[k]; \
-			} \
-			out[i] = rest; \
-		} \
-	} \
-	static void reduce##s(int64_t rows, int64_t n, T *b, int64_t ld, const T *u, const T *x, const T *v, const T *y, \
+	/* Four rows, up to the diagonal. Vectors that meet it take part by their lanes on its left. */ \
+	INLINE void reduce_four##s(const int update, int64_t i0, int64_t first, T *a, int64_t ld, const T *x, const T *y, \
 		const T *z, T *out) { \
-		for (; rows > 0; rows -= 4, b += 4 * ld, u += 4, v += 4, out += 4) { \
-			if (rows >= 4 && y) reduce_rows##s(4, 1, n, b, ld, u, x, v, y, z, out); \
-			else if (rows >= 4) reduce_rows##s(4, 0, n, b, ld, u, x, v, y, z, out); \
-			else for (int64_t i = 0; i < rows; i++) \
-				if (y) reduce_rows##s(1, 1, n, b + i * ld, ld, u + i, x, v + i, y, z, out + i); \
-				else reduce_rows##s(1, 0, n, b + i * ld, ld, u + i, x, v + i, y, z, out + i); \
+		T *b = a + i0 * ld; \
+		V dot[4]; \
+		I place = {0}; \
+		_Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) dot[i] = (V){0}; \
+		int64_t c = first; \
+		for (; c + L <= i0; c += L) { \
+			const V zc = *(const V *)(z + c), xc = update ? *(const V *)(x + c) : zc, yc = update ? *(const V *)(y + c) : zc; \
+			V sum = *(const V *)(out + c); \
+			_Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) { \
+				V q = *(const V *)(b + i * ld + c); \
+				if (update) { \
+					q -= x[i0 + i] * yc; \
+					q -= y[i0 + i] * xc; \
+					*(V *)(b + i * ld + c) = q; \
+				} \
+				dot[i] += q * zc; \
+				sum += q * z[i0 + i]; \
+			} \
+			*(V *)(out + c) = sum; \
 		} \
+		for (; c < i0 + 4; c += L) { \
+			const V zc = *(const V *)(z + c), xc = update ? *(const V *)(x + c) : zc, yc = update ? *(const V *)(y + c) : zc; \
+			V sum = *(const V *)(out + c); \
+			for (int l = 0; l < L; l++) place[l] = c + l - i0; \
+			_Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) { \
+				V q = *(const V *)(b + i * ld + c); \
+				if (update) { \
+					q -= x[i0 + i] * yc; \
+					q -= y[i0 + i] * xc; \
+					*(V *)(b + i * ld + c) = q; \
+				} \
+				dot[i] += (V)((I)q & (place <= i)) * zc; \
+				sum += (V)((I)q & (place < i)) * z[i0 + i]; \
+			} \
+			*(V *)(out + c) = sum; \
+		} \
+		_Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) out[i0 + i] += lanes##s(dot[i]); \
+	} \
+	static void reduce##s(int64_t from, int64_t to, int64_t first, T *a, int64_t ld, const T *x, const T *y, const T *z, \
+		T *out) { \
+		for (int64_t i = from; i < to; i += 4) \
+			if (y) reduce_four##s(1, i, first, a, ld, x, y, z, out); \
+			else reduce_four##s(0, i, first, a, ld, x, y, z, out); \
 	}
 
 TL_FACTOR(32, float, tl_v32, tl_places32, INT32_MAX, tl_four32, TLK_VL)
 TL_FACTOR(64, double, tl_v64, tl_places64, INT64_MAX, tl_four64, (TLK_VL / 2))
 
+static void poles(const double *square, const double *x, double at, int64_t n, double *sum, double *slope) {
+	enum { L = TLK_VL / 2, ROWS = 16 / TLK_VL };
+	tl_v64 a[ROWS], b[ROWS];
+	int64_t j = 0;
+	for (int r = 0; r < ROWS; r++) a[r] = b[r] = (tl_v64){0};
+	for (; j + L * ROWS <= n; j += L * ROWS)
+		for (int r = 0; r < ROWS; r++) {
+			const tl_v64 q = 1 / (*(const tl_v64 *)(x + j + r * L) - at), t = *(const tl_v64 *)(square + j + r * L) * q;
+			a[r] += t;
+			b[r] += t * q;
+		}
+	for (int r = 1; r < ROWS; r++) a[0] += a[r], b[0] += b[r];
+	double s = lanes64(a[0]), d = lanes64(b[0]);
+	for (; j < n; j++) {
+		const double q = 1 / (x[j] - at), t = square[j] * q;
+		s += t;
+		d += t * q;
+	}
+	*sum += s;
+	*slope += d;
+}
+
 const tl_factor_table TLK_FACTOR_TABLE = {
 	.f32 = {largest32, swap32, turn32, reduce32},
 	.f64 = {largest64, swap64, turn64, reduce64},
+	.poles = poles,
 };
