@@ -31,16 +31,16 @@ static inline double apart(const tree *t, int64_t j, int64_t i) { // pole j less
 	return t->squared ? difference * (t->pole[j] + t->pole[i]) : difference;
 }
 
-// Returns the root between two poles, at 0 and at `far`, of c + square0 / -x + square1 / (far - x). c stands for the other
-// poles near the middle.
+// Returns the root between two poles, at 0 and at `far`, of c + square0 / -x + square1 / (far - x). c stands for the
+// other poles near the middle.
 static double two_poles(double c, double square0, double square1, double far) {
 	const double a = c * far + square0 + square1, b = square0 * far, root = sqrt(fabs(a * a - 4 * b * c));
 	return a > 0 ? 2 * b / (a + root) : (a - root) / (2 * c);
 }
 
 // Finds root i, between poles i and i+1, relative to the nearer one: x receives the distances of the poles from that.
-// The first guess keeps the two poles and what the others give in the middle. Steps are those of Li's middle way (Solving
-// Secular Equations Stably and Efficiently, 1994), kept in a bracket.
+// The first guess keeps the two poles and what the others give in the middle. Steps are those of Li's middle way
+// (Solving Secular Equations Stably and Efficiently, 1994), kept in a bracket.
 static void secular_root(tree *t, int64_t i, double *x) {
 	const tl_factor_table *f = functions_of(t->p->isa);
 	const int64_t k = t->k, last = i == k - 1;

@@ -1,10 +1,10 @@
 // The steps of LU, Cholesky, triangular systems and QR in one type: operands and results. linalg.c includes this file
 // after linalg_lu.h.
 
-// A copy of an input, or of its negative.
+// A copy of an input.
 typedef struct {
 	const factor *x;
-	int which, negative;
+	int which;
 	int64_t from, count;
 	REAL *to;
 } SUF(reading);
@@ -15,22 +15,37 @@ static void SUF(read_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	const REAL *own = (const REAL *)r->x->buf[r->which] + r->from;
 	const float *narrow = (const float *)r->x->buf[r->which] + r->from;
 	(void)worker;
-	if (r->x->f->type != TYPE) for (int64_t i = i0; i < i1; i++) r->to[i] = r->negative ? -narrow[i] : narrow[i];
-	else if (r->negative) SUF(negate)(own + i0, i1 - i0, r->to + i0);
+	if (r->x->f->type != TYPE) for (int64_t i = i0; i < i1; i++) r->to[i] = narrow[i];
 	else memcpy(r->to + i0, own + i0, (size_t)(i1 - i0) * sizeof(REAL));
 }
 
-// Reads matrix i, of count elements, of an input, or its negative. Nothing stops a copy.
-static void SUF(read)(const factor *x, const la_place *at, int which, int64_t i, int64_t count, int negative, REAL *to) {
-	SUF(reading) r = {x, which, negative, x->par[4 + which] + i * count, count, to};
-	const int64_t pieces = (count + PIECE - 1) / PIECE;
-	if (at->parallel) tl_parallel_whole(at->pool, pieces, 1, SUF(read_job), &r);
-	else SUF(read_job)(&r, at->worker, 0, pieces);
+// Makes the negative of rows of a triangle.
+static void SUF(triangle_job)(void *arg, int worker, int64_t begin, int64_t end) {
+	const SUF(reading) *r = arg;
+	const int64_t n = r->x->n, upper = r->x->f->option & UPPER;
+	(void)worker;
+	for (int64_t i = begin * STEP; i < end * STEP && i < n; i++) {
+		const int64_t c = i * n + (upper ? i : 0), count = upper ? n - i : i + 1;
+		const float *narrow = (const float *)r->x->buf[r->which] + r->from + c;
+		if (r->x->f->type == TYPE) SUF(negate)((const REAL *)r->x->buf[r->which] + r->from + c, count, r->to + c);
+		else for (int64_t j = 0; j < count; j++) r->to[c + j] = -narrow[j];
+	}
+}
+
+static void SUF(copy)(const la_place *at, int64_t pieces, tl_job job, SUF(reading) *r) {
+	if (at->parallel) tl_parallel_whole(at->pool, pieces, 1, job, r);
+	else job(r, at->worker, 0, pieces);
+}
+
+// Reads matrix i, of count elements, of an input. Nothing stops a copy.
+static void SUF(read)(const factor *x, const la_place *at, int which, int64_t i, int64_t count, REAL *to) {
+	SUF(reading) r = {x, which, x->par[4 + which] + i * count, count, to};
+	SUF(copy)(at, (count + PIECE - 1) / PIECE, SUF(read_job), &r);
 }
 
 static void SUF(in)(const factor *x, int which, int64_t i, int64_t count, REAL *to) {
 	const la_place alone = {0};
-	SUF(read)(x, &alone, which, i, count, 0, to);
+	SUF(read)(x, &alone, which, i, count, to);
 }
 
 // Returns where a result is computed: in its place, or in scratch if it is of another type.
@@ -84,8 +99,9 @@ static void SUF(places_job)(void *arg, int worker, int64_t begin, int64_t end) {
 static void SUF(triangular_of)(factor *x, la_place *at, int64_t i, REAL *a, REAL *room) {
 	const int64_t n = x->n, k = x->k;
 	REAL *b = SUF(result)(x, 0, i, n * k, room);
-	SUF(read)(x, at, 0, i, n * n, 1, a);
-	SUF(read)(x, at, 1, i, n * k, 0, b);
+	SUF(reading) triangle = {x, 0, x->par[4] + i * n * n, n * n, a};
+	SUF(copy)(at, (n + STEP - 1) / STEP, SUF(triangle_job), &triangle);
+	SUF(read)(x, at, 1, i, n * k, b);
 	SUF(systems)(at, a, n, x->f->option, -1, b, k);
 	SUF(out)(x, 0, i, n * k, b);
 }
@@ -94,14 +110,14 @@ static void SUF(solve_of)(factor *x, la_place *at, int64_t i, REAL *a, REAL *roo
 	const int64_t n = x->n, k = x->k;
 	int32_t *pivot = ints(x, 2, i * n);
 	REAL *lu = SUF(result)(x, 1, i, n * n, a), *b = SUF(result)(x, 0, i, n * k, room), *neg = room + n * k;
-	SUF(read)(x, at, 0, i, n * n, 0, lu);
+	SUF(read)(x, at, 0, i, n * n, lu);
 	const int64_t zero = SUF(lu)(at, lu, n, n, pivot, neg);
 	if (tl_cut(at->pool)) return; // the rest of the pivots is unset
 	*ints(x, 3, i) = (int32_t)zero;
 	report(x, i, zero);
 	const int inverse = n == k && n > SMALL && SUF(identity)(x, 1, i, n);
 	REAL *to = inverse ? room : b;
-	SUF(read)(x, at, 1, i, n * k, 0, to);
+	SUF(read)(x, at, 1, i, n * k, to);
 	for (int64_t r = 0; r < n && !inverse; r++)
 		if (pivot[r] != r + 1) SUF(swap_rows)(at, b + r * k, b + (pivot[r] - 1) * k, k);
 	SUF(negation) minus = {lu, neg, n * n};
@@ -122,7 +138,7 @@ static void SUF(factor_one)(factor *x, la_place *at, int64_t i, REAL *a) {
 	REAL *room = a + m * n;
 	if (x->f->op == CHOLESKY || x->f->op == LU) {
 		a = SUF(result)(x, 0, i, m * n, a);
-		SUF(read)(x, at, 0, i, m * n, 0, a);
+		SUF(read)(x, at, 0, i, m * n, a);
 	}
 	switch (x->f->op) {
 	case CHOLESKY:
@@ -136,7 +152,7 @@ static void SUF(factor_one)(factor *x, la_place *at, int64_t i, REAL *a) {
 		report(x, i, bad);
 		break;
 	case QR:
-		SUF(read)(x, at, 0, i, m * n, 0, a);
+		SUF(read)(x, at, 0, i, m * n, a);
 		SUF(qr)(at, a, m, n, room, q, room + m * q);
 		SUF(out)(x, 0, i, m * q, room);
 		for (int64_t r = 0; r < m; r++) memset(a + r * n, 0, (size_t)(r < n ? r : n) * sizeof(REAL));

@@ -43,7 +43,7 @@ static int SUF(rescale)(REAL *a, int64_t n) {
 	return shift;
 }
 
-// A step of a reduction: what is left is rows and columns from `from` on. x and y make the update that is still due.
+// A step of a reduction: rows and columns from `from` on are left. x and y make the update that is still due.
 typedef struct {
 	la_place *p;
 	REAL *a, *parts; // parts: a vector of ld for each part
@@ -51,8 +51,8 @@ typedef struct {
 	int64_t n, ld, from, areas;
 } SUF(step);
 
-// Updates parts of the rows, of nearly equal areas, and multiplies them with the next reflector z. Each has a sum of its
-// own, so that bits do not depend on the threads.
+// Updates parts of the rows, of nearly equal areas, and multiplies them with the next reflector z. Each has a sum of
+// its own, so that bits do not depend on the threads.
 static void SUF(tridiagonal_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	const SUF(step) *s = arg;
 	const int64_t low = s->from / 4 * 4, high = (s->n + 3) / 4 * 4, first = s->from / 16 * 16;
@@ -69,8 +69,8 @@ static void SUF(tridiagonal_job)(void *arg, int worker, int64_t begin, int64_t e
 	}
 }
 
-// Householder reduction of the padded symmetric matrix a to tridiagonal form (Golub and Van Loan, section 8.3): d is the
-// diagonal, e the one beside it. Reflector j of n-1 is row j of v, n-1 long, one at place j. The update of a row is
+// Householder reduction of the padded symmetric matrix a to tridiagonal form (Golub and Van Loan, section 8.3): d is
+// the diagonal, e the one beside it. Reflector j of n-1 is row j of v, n-1 long, one at place j. The update of a row is
 // followed by its product with the next reflector: each step reads the lower triangle once. room holds AREAS + 3
 // vectors.
 static void SUF(tridiagonal)(la_place *p, REAL *a, int64_t n, double *d, double *e, REAL *v, REAL *tau, REAL *room) {

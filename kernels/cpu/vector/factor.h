@@ -5,9 +5,10 @@
 
 // largest: the place of the element of largest magnitude, the first of equals; NaN counts only at place 0, and then as
 // the largest. swap: exchanges two runs. turn: the transpose of m rows of n elements, to[j * tm + i] = a[i * am + j].
-// reduce: of a symmetric a, rows [from, to) up to the diagonal: a -= x y' + y x', unless y is NULL; then out += these rows
-// of a, and the columns that mirror them, times z. from and to are multiples of 4. Columns before `first`, a multiple of
-// 16, stay out. Vectors and rows of a have room up to a multiple of 16, where vectors are 0; a changes above the diagonal.
+// reduce: of a symmetric a, rows [from, to) up to the diagonal: a -= x y' + y x', unless y is NULL; then out += these
+// rows of a, and the columns that mirror them, times z. from and to are multiples of 4. Columns before `first`, a
+// multiple of 16, stay out. Vectors and rows of a have room up to a multiple of 16, where vectors are 0; a changes
+// above the diagonal.
 #define TL_FACTOR_FUNCTIONS(s, T) \
 	typedef struct { \
 		int64_t (*largest)(const T *x, int64_t n); \

@@ -1,7 +1,8 @@
 // Factorisations with AVX-512.
 #include <stdint.h>
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"))), \
+	apply_to = function)
 #else
 #pragma GCC optimize("O3", "no-math-errno", "no-trapping-math")
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,prefer-vector-width=512,tune=skylake-avx512")
