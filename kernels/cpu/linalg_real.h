@@ -71,9 +71,9 @@ typedef struct {
 static void SUF(system_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	SUF(system) *s = arg;
 	int64_t j0 = begin * COLUMNS, j1 = end * COLUMNS < s->k ? end * COLUMNS : s->k;
-	if (s->first & IDENTITY) // the solution is zero above the diagonal
+	if (s->first & IDENTITY) // the solution is zero above the diagonal: each item has a system of its own
 		for (int64_t j = j0, w; j < j1; j += w) {
-			w = j1 - j < 2 * COLUMNS ? j1 - j : 2 * COLUMNS;
+			w = j1 - j < COLUMNS ? j1 - j : COLUMNS;
 			SUF(solve)(s->p, worker, s->neg + j * (s->n + 1), s->n, 1, s->n - j, s->first, s->b + j * (s->k + 1), s->k, w);
 		}
 	else SUF(solve)(s->p, worker, s->neg, s->n, 1, s->n, s->first, s->b + j0, s->k, j1 - j0);

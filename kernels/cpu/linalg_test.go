@@ -192,6 +192,24 @@ func TestFactorsStoppedAnywhereGiveTheSameBits(t *testing.T) {
 	})
 }
 
+// TestFactorsHaveTheSameBitsOnAnyThreads: of sizes whose work threads share.
+func TestFactorsHaveTheSameBitsOnAnyThreads(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 16))
+	var cases []*factorCase
+	for _, d := range []ir.DType{ir.F64, ir.F32} {
+		for _, o := range []launch.FactorOp{launch.FactorLU, launch.FactorSolve, launch.FactorEigh, launch.FactorTriangular} {
+			cases = append(cases, newFactor(r, launch.Factor{Op: o, Type: d}, 1, 290, 290, 290, 40))
+		}
+		toIdentity(cases[len(cases)-3].in[1], d, 290) // an inverse
+	}
+	one, four := newDevice(t, cpu.Options{Threads: 1}), newDevice(t, cpu.Options{Threads: 4})
+	for _, c := range cases {
+		want, _, _ := c.onDevice(t, one)
+		got, _, _ := c.onDevice(t, four)
+		require.Equal(t, want, got, "%v of %v", c.f.Op, c.f.Type)
+	}
+}
+
 // closeTo compares elements relative to the largest one; signs do not count where they are free.
 func closeTo(t *testing.T, d ir.DType, want, got []byte, tol float64, signs bool) {
 	t.Helper()
