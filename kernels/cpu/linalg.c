@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "vector/cpu.h"
+#include "vector/factor.h"
 
 // Where a factorisation runs. If parallel is set, the threads share its work.
 typedef struct {
@@ -23,22 +24,50 @@ enum { CHOLESKY, LU, LU_PERMUTATION, SOLVE, TRIANGULAR, QR, EIGH, SVD, PINV, EXP
 // Bits of option.
 enum { UPPER = 1, UNIT = 2, FULL = 1, HERMITIAN = 1, PAIRS = 4 };
 
+// A triangular system whose right-hand side is the identity; beside UNIT.
+enum { IDENTITY = 8 };
+
 // Sizes of blocks, in elements. Those of a panel: more columns move work from products into vector operations; fewer
 // make products narrow.
 enum {
-	NARROW = 32, WIDE = 64, // columns of a panel of LU and Cholesky
+	NARROW = 32, WIDE = 64, // columns of a panel of Cholesky, and of a part of a panel of LU
 	WIDE_FROM = 512,        // size of a matrix from which panels are wide
+	WIDEST = 128,           // columns of a panel of LU, at most
 	PANEL = 32,             // columns of a panel of QR
 	STRIP = 8,              // columns of a panel of LU that are applied at once
 	SMALL = 32,             // rows of a triangular system that is solved by substitution
 	CHUNK = 256,            // columns of a right-hand side that stay in L1 during a substitution
 	COLUMNS = 64,           // columns of an update that a thread takes at least
-	STEP = 16,              // rows of a reduction's step that a thread takes at least
+	STEP = 16,              // rows that a thread takes at least
+	AREAS = 8,              // parts of a reduction's step
 	SHARED = 128,           // rows from which a step is shared
+	PIECE = 1 << 14,        // elements of a copy that a thread takes
 	// A float matrix up to this size is computed in double: then the result carries one rounding, at less than the cost
 	// of a larger block.
 	EXACT = 64,
 };
+
+static const tl_factor_table *functions_of(int isa) {
+#if defined(__x86_64__)
+	if (isa >= TLK_ISA_AVX512) return &tl_factor_avx512;
+	if (isa >= TLK_ISA_AVX2) return &tl_factor_avx2;
+#endif
+	(void)isa;
+	return &tl_factor_base;
+}
+
+// Columns of a panel of LU.
+static int64_t lu_width(int64_t least) { return least >= 1024 ? WIDEST : least > 256 ? WIDE : NARROW; }
+
+// The distance of padded rows of n elements: an odd number of cache lines or of pairs of them, so that rows do not meet
+// in one set of L1.
+static int64_t pitch_of(int64_t n) { return ((n + 15) / 16 | 1) * 16; }
+
+// Numbers of scratch of LU: two panels.
+static int64_t lu_room(int64_t m, int64_t n) {
+	const int64_t least = m < n ? m : n, width = lu_width(least);
+	return 2 * pitch_of(m) * (width < least ? width : least);
+}
 
 // Numbers of scratch of a QR factorisation, and the first q columns of Q.
 static int64_t qr_room(int64_t m, int64_t n, int64_t q) {
@@ -89,28 +118,38 @@ static inline double angle(double y, double z, double *c, double *s) {
 
 #define REAL double
 #define SUF(x) x##64
+#define FUNCTIONS f64
 #define TYPE TLK_F64
 #define EPSILON DBL_EPSILON
+#define MOST DBL_MAX
 #define SQUARE_LEAST 1e-280
 #define SQUARE_MOST 1e280
 #include "linalg_real.h"
+#include "linalg_lu.h"
+#include "linalg_one.h"
 #include "linalg_band.h"
 #include "linalg_divide.h"
 #include "linalg_spectral.h"
 #undef REAL
 #undef SUF
+#undef FUNCTIONS
 #undef TYPE
 #undef EPSILON
+#undef MOST
 #undef SQUARE_LEAST
 #undef SQUARE_MOST
 
 #define REAL float
 #define SUF(x) x##32
+#define FUNCTIONS f32
 #define TYPE TLK_F32
 #define EPSILON FLT_EPSILON
+#define MOST FLT_MAX
 #define SQUARE_LEAST 1e-30f
 #define SQUARE_MOST 1e30f
 #include "linalg_real.h"
+#include "linalg_lu.h"
+#include "linalg_one.h"
 #include "linalg_spectral.h"
 
 #include "linalg_ldl.h"
@@ -160,7 +199,9 @@ static int in_float(const factor *x) {
 
 // Numbers of scratch of eigenvalues and of singular values; a double takes the room of `wide` numbers.
 static int64_t eigh_room(int64_t n, int64_t wide) {
-	return wide * (n * n + 2 * n + 1 + tree_room(n)) + 3 * n + qr_room(n, n, n);
+	// The reduction's padded matrix and vectors, and then the way back.
+	const int64_t reduction = ((n + 3) / 4 * 4 + AREAS + 3) * pitch_of(n) + 16, back = qr_room(n, n, n);
+	return wide * (n * n + 2 * n + 1 + tree_room(n)) + n * n + n + (back > reduction ? back : reduction);
 }
 
 static int64_t svd_room(int64_t m, int64_t n, int64_t q, int64_t wide) {
@@ -174,8 +215,8 @@ static int64_t room_of(const factor *x) {
 	int64_t decomposition = svd_room(big, x->least, big, wide) + big * big + x->least * x->least + m * n;
 	switch (x->f->op) {
 	case CHOLESKY: return 2 * n * WIDE;
-	case LU: return m * WIDE;
-	case SOLVE: return n * k + n * (n > WIDE ? n : WIDE);
+	case LU: return lu_room(m, n);
+	case SOLVE: return n * k + 2 * n + 1 + (n * n > lu_room(n, n) ? n * n : lu_room(n, n));
 	case TRIANGULAR: return n * k;
 	case QR: return m * q + qr_room(m, n, q);
 	case EIGH: return n + eigh_room(n, wide);

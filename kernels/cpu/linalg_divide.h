@@ -6,7 +6,7 @@
 // or a diagonal matrix with a full first row. Its values are the roots of
 //     1 + sum of z[j]^2 / (p[j] - x)
 // where p is the diagonal, or its squares. New vectors are combinations of the halves' vectors: two products.
-enum { LEAF = 32, LANES = 8 }; // LEAF: size that rotations diagonalise
+enum { LEAF = 32 }; // size that rotations diagonalise
 
 #define TINY 1e-140 // what is neglected in any matrix: none is small, and squares must not underflow
 
@@ -31,27 +31,18 @@ static inline double apart(const tree *t, int64_t j, int64_t i) { // pole j less
 	return t->squared ? difference * (t->pole[j] + t->pole[i]) : difference;
 }
 
-// Adds the terms z^2 / (x - at) and z^2 / (x - at)^2.
-static void terms(const double *square, const double *x, double at, int64_t n, double *sum, double *slope) {
-	double a[LANES] = {0}, b[LANES] = {0};
-	int64_t j = 0;
-	for (; j + LANES <= n; j += LANES)
-		for (int l = 0; l < LANES; l++) {
-			const double q = 1 / (x[j + l] - at), r = square[j + l] * q;
-			a[l] += r;
-			b[l] += r * q;
-		}
-	for (; j < n; j++) {
-		const double q = 1 / (x[j] - at), r = square[j] * q;
-		a[0] += r;
-		b[0] += r * q;
-	}
-	for (int l = 0; l < LANES; l++) *sum += a[l], *slope += b[l];
+// Returns the root between two poles, at 0 and at `far`, of c + square0 / -x + square1 / (far - x). c stands for the
+// other poles near the middle.
+static double two_poles(double c, double square0, double square1, double far) {
+	const double a = c * far + square0 + square1, b = square0 * far, root = sqrt(fabs(a * a - 4 * b * c));
+	return a > 0 ? 2 * b / (a + root) : (a - root) / (2 * c);
 }
 
 // Finds root i, between poles i and i+1, relative to the nearer one: x receives the distances of the poles from that.
-// Steps are those of Li's middle way (Solving Secular Equations Stably and Efficiently, 1994), kept in a bracket.
+// The first guess keeps the two poles and what the others give in the middle. Steps are those of Li's middle way
+// (Solving Secular Equations Stably and Efficiently, 1994), kept in a bracket.
 static void secular_root(tree *t, int64_t i, double *x) {
+	const tl_factor_table *f = functions_of(t->p->isa);
 	const int64_t k = t->k, last = i == k - 1;
 	double width = 0, low = 0, high, tau, sum = 1, slope = 0;
 	if (last) for (int64_t j = 0; j < k; j++) width += t->square[j];
@@ -60,26 +51,31 @@ static void secular_root(tree *t, int64_t i, double *x) {
 	tau = width / 2, high = last ? width : tau;
 	t->origin[i] = i;
 	if (!last) {
-		terms(t->square, x, tau, k, &sum, &slope);
+		f->poles(t->square, x, tau, k, &sum, &slope);
+		const double c = sum + (t->square[i] - t->square[i + 1]) / tau;
 		if (sum < 0) {
 			for (int64_t j = 0; j < k; j++) x[j] = apart(t, j, i + 1);
 			t->origin[i] = i + 1;
-			tau = low = -tau, high = 0;
+			low = -tau, high = 0;
+			tau = two_poles(c, t->square[i + 1], t->square[i], x[i]);
+		} else {
+			tau = two_poles(c, t->square[i], t->square[i + 1], x[i + 1]);
 		}
+		if (!(tau > low && tau < high)) tau = (low + high) / 2;
 	}
 	const double next = last ? width : x[i + 1];
 	for (int step = 0; step < 200; step++) {
 		double psi = 0, dpsi = 0, phi = 0, dphi = 0;
-		terms(t->square, x, tau, i + 1, &psi, &dpsi);
-		terms(t->square + i + 1, x + i + 1, tau, k - i - 1, &phi, &dphi);
-		const double f = 1 + psi + phi;
-		if (fabs(f) <= DBL_EPSILON * (1 + 8 * (phi - psi) + fabs(tau) * (dpsi + dphi))) break;
-		if (f < 0) low = tau; else high = tau;
-		const double one = x[i] - tau, two = next - tau, c = f - one * dpsi - two * dphi;
-		const double a = (one + two) * f - one * two * (dpsi + dphi), b = one * two * f;
+		f->poles(t->square, x, tau, i + 1, &psi, &dpsi);
+		f->poles(t->square + i + 1, x + i + 1, tau, k - i - 1, &phi, &dphi);
+		const double y = 1 + psi + phi;
+		if (fabs(y) <= DBL_EPSILON * (1 + 8 * (phi - psi) + fabs(tau) * (dpsi + dphi))) break;
+		if (y < 0) low = tau; else high = tau;
+		const double one = x[i] - tau, two = next - tau, c = y - one * dpsi - two * dphi;
+		const double a = (one + two) * y - one * two * (dpsi + dphi), b = one * two * y;
 		const double root = sqrt(fabs(a * a - 4 * b * c));
 		double eta = c == 0 ? b / a : a <= 0 ? (a - root) / (2 * c) : 2 * b / (a + root);
-		if (!(f * eta < 0)) eta = -f / (dpsi + dphi);
+		if (!(y * eta < 0)) eta = -y / (dpsi + dphi);
 		double to = tau + eta;
 		if (!(to > low && to < high)) to = (low + high) / 2;
 		if (to == tau || to == low || to == high) break;

@@ -16,12 +16,8 @@ static void SUF(product)(la_place *p, int worker, int parallel, int add, int64_t
 }
 
 // Writes the transpose of m rows of n elements: to[j*tm + i] = a[i*am + j].
-static void SUF(turn)(const REAL *a, int64_t am, int64_t m, int64_t n, REAL *to, int64_t tm) {
-	for (int64_t i0 = 0; i0 < m; i0 += 16) {
-		int64_t i1 = i0 + 16 < m ? i0 + 16 : m;
-		for (int64_t j = 0; j < n; j++)
-			for (int64_t i = i0; i < i1; i++) to[j * tm + i] = a[i * am + j];
-	}
+static void SUF(turn)(la_place *p, const REAL *a, int64_t am, int64_t m, int64_t n, REAL *to, int64_t tm) {
+	functions_of(p->isa)->FUNCTIONS.turn(a, am, m, n, to, tm);
 }
 
 static void SUF(negate)(const REAL *a, int64_t n, REAL *to) {
@@ -75,7 +71,12 @@ typedef struct {
 static void SUF(system_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	SUF(system) *s = arg;
 	int64_t j0 = begin * COLUMNS, j1 = end * COLUMNS < s->k ? end * COLUMNS : s->k;
-	SUF(solve)(s->p, worker, s->neg, s->n, 1, s->n, s->first, s->b + j0, s->k, j1 - j0);
+	if (s->first & IDENTITY) // the solution is zero above the diagonal: each item has a system of its own
+		for (int64_t j = j0, w; j < j1; j += w) {
+			w = j1 - j < COLUMNS ? j1 - j : COLUMNS;
+			SUF(solve)(s->p, worker, s->neg + j * (s->n + 1), s->n, 1, s->n - j, s->first, s->b + j * (s->k + 1), s->k, w);
+		}
+	else SUF(solve)(s->p, worker, s->neg, s->n, 1, s->n, s->first, s->b + j0, s->k, j1 - j0);
 	if (s->second >= 0) SUF(solve)(s->p, worker, s->neg, s->n, 1, s->n, s->second, s->b + j0, s->k, j1 - j0);
 }
 
@@ -92,113 +93,6 @@ static void SUF(systems)(la_place *p, const REAL *neg, int64_t n, int first, int
 	SUF(share)(p, items, each > 1 ? each : 1, SUF(system_job), &s);
 }
 
-// Returns the place of the element of largest magnitude, the first of equals.
-static int64_t SUF(largest)(const REAL *x, int64_t n) {
-	REAL most[16], best = -1;
-	int64_t i = 0;
-	if (isnan(x[0])) return 0;
-	for (int l = 0; l < 16; l++) most[l] = -1;
-	for (; i + 16 <= n; i += 16)
-		for (int l = 0; l < 16; l++) {
-			REAL v = x[i + l] < 0 ? -x[i + l] : x[i + l];
-			most[l] = v > most[l] ? v : most[l];
-		}
-	for (int l = 0; l < 16; l++) best = most[l] > best ? most[l] : best;
-	for (; i < n; i++) {
-		REAL v = x[i] < 0 ? -x[i] : x[i];
-		best = v > best ? v : best;
-	}
-	for (i = 0; i < n; i++)
-		if (x[i] == best || x[i] == -best) return i;
-	return 0;
-}
-
-// An update of the columns right of a panel of LU.
-typedef struct {
-	la_place *p;
-	REAL *a; // the row at the panel's top
-	int64_t lda, rows, nb, from, to, width;
-	const REAL *neg; // the panel's -L: column c at c*rows
-	const int32_t *pivot;
-	int64_t top;
-} SUF(lu_update);
-
-static void SUF(swap_rows)(REAL *a, REAL *b, int64_t n) {
-	for (int64_t i = 0; i < n; i++) {
-		REAL t = a[i];
-		a[i] = b[i];
-		b[i] = t;
-	}
-}
-
-static void SUF(lu_job)(void *arg, int worker, int64_t begin, int64_t end) {
-	const SUF(lu_update) *u = arg;
-	int64_t j0 = u->from + begin * u->width, j1 = u->from + end * u->width < u->to ? u->from + end * u->width : u->to;
-	for (int64_t r = 0; r < u->nb; r++) {
-		int64_t other = u->pivot[r] - 1 - u->top;
-		if (other != r) SUF(swap_rows)(u->a + r * u->lda + j0, u->a + other * u->lda + j0, j1 - j0);
-	}
-	SUF(solve)(u->p, worker, u->neg, 1, u->rows, u->nb, UNIT, u->a + j0, u->lda, j1 - j0);
-	SUF(product)(u->p, worker, 0, 1, u->rows - u->nb, j1 - j0, u->nb, u->neg + u->nb, 1, u->rows, u->a + j0, u->lda, 1,
-		u->a + u->nb * u->lda + j0, u->lda);
-}
-
-// Factors a packed panel of nb columns, each of `rows` elements, with partial pivoting. STRIP columns at a time are
-// applied to those right of them. The first zero pivot, counted from 1, is added to first and stored in *zero if that
-// is 0.
-static void SUF(lu_panel)(la_place *p, REAL *c, int64_t rows, int64_t nb, int64_t first, int32_t *pivot,
-	int64_t *zero) {
-	const tl_isa_table *t = tl_isa_tables(p->isa);
-	for (int64_t b0 = 0; b0 < nb; b0 += STRIP) {
-		int64_t b1 = b0 + STRIP < nb ? b0 + STRIP : nb;
-		for (int64_t j = b0; j < b1; j++) {
-			REAL *x = c + j * rows, f;
-			int64_t top = j + SUF(largest)(x + j, rows - j);
-			pivot[j] = (int32_t)(first + top + 1);
-			for (int64_t i = 0; top != j && i < nb; i++) SUF(swap_rows)(c + i * rows + j, c + i * rows + top, 1);
-			if (x[j] == 0) {
-				if (!*zero) *zero = first + j + 1;
-				continue;
-			}
-			for (int64_t i = j + 1; i < rows; i++) x[i] /= x[j];
-			for (int64_t i = j + 1; i < b1; i++) {
-				f = -c[i * rows + j];
-				t->SUF(addrows)(rows - j - 1, 1, &f, 1, x + j + 1, rows, c + i * rows + j + 1);
-			}
-		}
-		for (int64_t i = b1; i < nb; i++) {
-			REAL f[STRIP], *y = c + i * rows;
-			for (int64_t j = b0; j < b1; j++) { // the triangular system of the strip
-				for (int64_t d = b0; d < j; d++) y[j] += f[d - b0] * c[d * rows + j];
-				f[j - b0] = -y[j];
-			}
-			t->SUF(addrows)(rows - b1, b1 - b0, f, 1, c + b0 * rows + b1, rows, y + b1);
-		}
-	}
-}
-
-// P A = L U with partial pivoting, in place, right-looking. Pivots count from 1, as in LAPACK's getrf. Returns the
-// number of the first zero pivot, or 0. room holds a panel.
-static int64_t SUF(lu)(la_place *p, REAL *a, int64_t m, int64_t n, int32_t *pivot, REAL *room) {
-	int64_t zero = 0, least = m < n ? m : n, width = least > WIDE_FROM ? WIDE : NARROW;
-	for (int64_t j0 = 0; j0 < least && !tl_stop_asked(p->pool); j0 += width) {
-		int64_t nb = least - j0 < width ? least - j0 : width, rows = m - j0;
-		REAL *d = a + j0 * n + j0;
-		SUF(turn)(d, n, rows, nb, room, rows);
-		SUF(lu_panel)(p, room, rows, nb, j0, pivot + j0, &zero);
-		SUF(turn)(room, rows, nb, rows, d, n);
-		for (int64_t r = 0; r < nb; r++) {
-			int64_t other = pivot[j0 + r] - 1;
-			if (other != j0 + r) SUF(swap_rows)(a + (j0 + r) * n, a + other * n, j0);
-		}
-		SUF(negate)(room, rows * nb, room);
-		SUF(lu_update) u = {p, a + j0 * n, n, rows, nb, j0 + nb, n, COLUMNS, room, pivot + j0, j0};
-		int64_t items = (n - j0 - nb + COLUMNS - 1) / COLUMNS, each = items / (2 * tl_pool_threads(p->pool));
-		SUF(share)(p, items, each > 1 ? each : 1, SUF(lu_job), &u);
-	}
-	return zero;
-}
-
 // A step of Cholesky's factorisation: rows from j1 on.
 typedef struct {
 	la_place *p;
@@ -213,7 +107,7 @@ static void SUF(chol_rows)(void *arg, int worker, int64_t begin, int64_t end) {
 	int64_t i0 = s->nb + begin * COLUMNS, i1 = s->nb + end * COLUMNS < s->ld ? s->nb + end * COLUMNS : s->ld;
 	REAL *from = s->a + (s->j0 + i0) * s->n + s->j0;
 	(void)worker;
-	SUF(turn)(from, s->n, i1 - i0, s->nb, s->c + i0, s->ld);
+	SUF(turn)(s->p, from, s->n, i1 - i0, s->nb, s->c + i0, s->ld);
 	for (int64_t i = i0; i < i1; i += CHUNK) {
 		int64_t w = i1 - i < CHUNK ? i1 - i : CHUNK;
 		for (int64_t j = 0; j < s->nb; j++) {
@@ -223,7 +117,7 @@ static void SUF(chol_rows)(void *arg, int worker, int64_t begin, int64_t end) {
 			for (int64_t q = 0; q < w; q++) y[q] /= d;
 		}
 	}
-	SUF(turn)(s->c + i0, s->ld, s->nb, i1 - i0, from, s->n);
+	SUF(turn)(s->p, s->c + i0, s->ld, s->nb, i1 - i0, from, s->n);
 	for (int64_t i = i0; i < i1; i++) SUF(negate)(s->a + (s->j0 + i) * s->n + s->j0, s->nb, s->neg + i * s->nb);
 }
 
@@ -246,7 +140,7 @@ static int64_t SUF(cholesky)(la_place *p, REAL *a, int64_t n, REAL *room) {
 	for (int64_t j0 = 0; j0 < n && !bad && !tl_stop_asked(p->pool); j0 += width) {
 		int64_t nb = n - j0 < width ? n - j0 : width, ld = n - j0;
 		SUF(chol_step) s = {p, a, room, room + ld * nb, n, j0, nb, ld};
-		SUF(turn)(a + j0 * n + j0, n, nb, nb, s.c, ld);
+		SUF(turn)(p, a + j0 * n + j0, n, nb, nb, s.c, ld);
 		for (int64_t j = 0; j < nb; j++) {
 			REAL f[WIDE], *y = s.c + j * ld;
 			for (int64_t c = 0; c < j; c++) f[c] = -s.c[c * ld + j];
@@ -258,7 +152,7 @@ static int64_t SUF(cholesky)(la_place *p, REAL *a, int64_t n, REAL *room) {
 			y[j] = (REAL)sqrt(y[j]);
 			for (int64_t i = j + 1; i < nb; i++) y[i] /= y[j];
 		}
-		SUF(turn)(s.c, ld, nb, nb, a + j0 * n + j0, n);
+		SUF(turn)(p, s.c, ld, nb, nb, a + j0 * n + j0, n);
 		if (bad) break;
 		int64_t tasks = (ld - nb + COLUMNS - 1) / COLUMNS;
 		SUF(share)(p, tasks, 1, SUF(chol_rows), &s);
@@ -384,9 +278,9 @@ static void SUF(qr)(la_place *p, REAL *a, int64_t m, int64_t n, REAL *to, int64_
 	for (int64_t j0 = 0; j0 < least && !tl_stop_asked(p->pool); j0 += PANEL) {
 		int64_t nb = least - j0 < PANEL ? least - j0 : PANEL, rows = m - j0;
 		REAL *d = a + j0 * n + j0, *c = v + j0 * m + j0;
-		SUF(turn)(d, n, rows, nb, c, m);
+		SUF(turn)(p, d, n, rows, nb, c, m);
 		SUF(qr_panel)(p, c, m, rows, nb, t + j0 * PANEL);
-		SUF(turn)(c, m, nb, nb, d, n);
+		SUF(turn)(p, c, m, nb, nb, d, n);
 		for (int64_t j = 0; j < nb; j++) {
 			memset(c + j * m, 0, (size_t)j * sizeof(REAL));
 			c[j * m + j] = 1;
@@ -397,70 +291,4 @@ static void SUF(qr)(la_place *p, REAL *a, int64_t m, int64_t n, REAL *to, int64_
 	}
 	r.a = to, r.lda = q;
 	SUF(form_q)(&r, q);
-}
-
-// Reads matrix i, of count elements, of an input.
-static void SUF(in)(const factor *x, int which, int64_t i, int64_t count, REAL *to) {
-	int64_t at = x->par[4 + which] + i * count;
-	if (x->f->type == TYPE) memcpy(to, (const REAL *)x->buf[which] + at, (size_t)count * sizeof(REAL));
-	else for (int64_t c = 0; c < count; c++) to[c] = ((const float *)x->buf[which])[at + c];
-}
-
-static void SUF(out)(const factor *x, int which, int64_t i, int64_t count, const REAL *from) {
-	char *b = x->buf[x->f->nin + which];
-	if (x->f->type == TYPE) memcpy((REAL *)b + i * count, from, (size_t)count * sizeof(REAL));
-	else for (int64_t c = 0; c < count; c++) ((float *)b)[i * count + c] = (float)from[c];
-}
-
-static void SUF(systems_of)(factor *x, la_place *at, int64_t i, REAL *a, REAL *b, REAL *neg) {
-	int64_t n = x->n, k = x->k;
-	SUF(in)(x, 0, i, n * n, a);
-	SUF(in)(x, 1, i, n * k, b);
-	if (x->f->op == TRIANGULAR) {
-		SUF(negate)(a, n * n, a);
-		SUF(systems)(at, a, n, x->f->option, -1, b, k);
-		SUF(out)(x, 0, i, n * k, b);
-		return;
-	}
-	int32_t *pivot = ints(x, 2, i * n);
-	int64_t zero = SUF(lu)(at, a, n, n, pivot, neg);
-	if (tl_cut(at->pool)) return; // the rest of the pivots is unset
-	*ints(x, 3, i) = (int32_t)zero;
-	report(x, i, zero);
-	for (int64_t r = 0; r < n; r++)
-		if (pivot[r] != r + 1) SUF(swap_rows)(b + r * k, b + (pivot[r] - 1) * k, k);
-	SUF(negate)(a, n * n, neg);
-	SUF(systems)(at, neg, n, UNIT, UPPER, b, k);
-	SUF(out)(x, 0, i, n * k, b);
-	SUF(out)(x, 1, i, n * n, a);
-}
-
-static void SUF(factor_one)(factor *x, la_place *at, int64_t i, REAL *a) {
-	int64_t m = x->m, n = x->n, k = x->least, q = x->f->option & FULL ? m : k, bad;
-	REAL *room = a + m * n;
-	switch (x->f->op) {
-	case CHOLESKY:
-		SUF(in)(x, 0, i, n * n, a);
-		bad = SUF(cholesky)(at, a, n, room);
-		*ints(x, 1, i) = (int32_t)bad;
-		report(x, i, bad);
-		break;
-	case LU:
-		SUF(in)(x, 0, i, m * n, a);
-		bad = SUF(lu)(at, a, m, n, ints(x, 1, i * k), room);
-		*ints(x, 2, i) = (int32_t)bad;
-		report(x, i, bad);
-		break;
-	case QR:
-		SUF(in)(x, 0, i, m * n, a);
-		SUF(qr)(at, a, m, n, room, q, room + m * q);
-		SUF(out)(x, 0, i, m * q, room);
-		for (int64_t r = 0; r < m; r++) memset(a + r * n, 0, (size_t)(r < n ? r : n) * sizeof(REAL));
-		SUF(out)(x, 1, i, q * n, a);
-		return;
-	default:
-		SUF(systems_of)(x, at, i, a, room, room + n * x->k);
-		return;
-	}
-	SUF(out)(x, 0, i, m * n, a);
 }

@@ -43,65 +43,66 @@ static int SUF(rescale)(REAL *a, int64_t n) {
 	return shift;
 }
 
-// A step of a reduction: the r rows and columns of what is left of a. last and w make the update that is still due.
+// A step of a reduction: rows and columns from `from` on are left. x and y make the update that is still due.
 typedef struct {
 	la_place *p;
-	REAL *a, tau, *out;
-	const REAL *w, *last, *x;
-	int64_t n, r;
+	REAL *a, *parts; // parts: a vector of ld for each part
+	const REAL *x, *y, *z;
+	int64_t n, ld, from, areas;
 } SUF(step);
 
-// Updates rows, and multiplies them with the next reflector x.
+// Updates parts of the rows, of nearly equal areas, and multiplies them with the next reflector z. Each has a sum of
+// its own, so that bits do not depend on the threads.
 static void SUF(tridiagonal_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	const SUF(step) *s = arg;
-	const tl_isa_table *t = tl_isa_tables(s->p->isa);
+	const int64_t low = s->from / 4 * 4, high = (s->n + 3) / 4 * 4, first = s->from / 16 * 16;
 	(void)worker;
-	for (int64_t i = begin * STEP; i < end * STEP && i < s->r; i++) {
-		REAL *b = s->a + i * s->n, f[2];
-		if (s->last) {
-			f[0] = -s->last[i + 1], f[1] = -s->w[i + 1];
-			t->SUF(addrows)(s->r, 1, f, 1, s->w + 1, 0, b);
-			t->SUF(addrows)(s->r, 1, f + 1, 1, s->last + 1, 0, b);
+	for (int64_t i = begin; i < end; i++) {
+		int64_t bound[2];
+		for (int h = 0; h < 2; h++) {
+			bound[h] = low + (int64_t)((double)(high - low) * sqrt((double)(i + h) / (double)s->areas)) / 4 * 4;
+			if (i + h == s->areas) bound[h] = high;
 		}
-		t->SUF(dot)(1, s->r, b, 1, s->x, s->r, s->out + i, 1);
-		s->out[i] *= s->tau;
+		REAL *out = s->parts + i * s->ld;
+		memset(out + first, 0, (size_t)(s->ld - first) * sizeof(REAL));
+		functions_of(s->p->isa)->FUNCTIONS.reduce(bound[0], bound[1], first, s->a, s->ld, s->x, s->y, s->z, out);
 	}
 }
 
-// Householder reduction of a symmetric matrix to tridiagonal form (Golub and Van Loan, section 8.3): d is the diagonal,
-// e the one beside it. Reflector j of n-1 is row j of v, n-1 long, one at place j. The update of a row is followed by
-// its product with the next reflector: each step reads the matrix once. room holds 2n.
+// Householder reduction of the padded symmetric matrix a to tridiagonal form (Golub and Van Loan, section 8.3): d is
+// the diagonal, e the one beside it. Reflector j of n-1 is row j of v, n-1 long, one at place j. The update of a row is
+// followed by its product with the next reflector: each step reads the lower triangle once. room holds AREAS + 3
+// vectors.
 static void SUF(tridiagonal)(la_place *p, REAL *a, int64_t n, double *d, double *e, REAL *v, REAL *tau, REAL *room) {
 	const tl_isa_table *t = tl_isa_tables(p->isa);
-	REAL *w = room, *next = room + n, f[2];
-	for (int64_t j = 0; j < n && !tl_stop_asked(p->pool); j++) {
-		const REAL *last = v + (j - 1) * (n - 1) + j - 1; // the last reflector, not yet applied; w is its product
-		REAL *row = a + j * n + j;
-		int64_t r = n - j - 1;
-		if (j > 0) {
-			f[0] = -last[0], f[1] = -w[0];
-			t->SUF(addrows)(r + 1, 1, f, 1, w, 0, row);
-			t->SUF(addrows)(r + 1, 1, f + 1, 1, last, 0, row);
-		}
-		d[j] = row[0];
+	const int64_t ld = pitch_of(n);
+	REAL *x = room, *y = x + ld, *z = y + ld, *parts = z + ld, *turn;
+	const REAL one = 1;
+	memset(room, 0, (size_t)(3 * ld) * sizeof(REAL));
+	for (int64_t j = 0; j < n && !tl_stop_asked(p->pool); j++, turn = x, x = z, z = turn) {
+		const int64_t r = n - j - 1;
+		for (int64_t i = j; i < n; i++) z[i] = a[i * ld + j] - x[i] * y[j] - y[i] * x[j]; // x and y are 0 at first
+		d[j] = z[j];
 		if (r == 0) break;
-		REAL *x = v + j * (n - 1) + j, beta, half;
-		memset(x - j, 0, (size_t)j * sizeof(REAL));
-		memcpy(x, row + 1, (size_t)r * sizeof(REAL));
-		beta = x[0];
-		tau[j] = SUF(reflector)(t, &beta, x + 1, r - 1);
+		REAL *u = v + j * (n - 1), *w = z + j + 1, beta = w[0], half;
+		tau[j] = SUF(reflector)(t, &beta, w + 1, r - 1);
 		e[j] = beta;
-		x[0] = 1;
-		SUF(step) step = {.p = p, .a = a + (j + 1) * (n + 1), .tau = tau[j], .w = w, .out = next,
-			.last = j > 0 ? last : NULL, .x = x, .n = n, .r = r};
+		w[0] = 1;
+		memset(z, 0, (size_t)(j + 1) * sizeof(REAL));
+		memset(u, 0, (size_t)j * sizeof(REAL));
+		memcpy(u + j, w, (size_t)r * sizeof(REAL));
 		// One share for each thread, so that most rows stay in the caches of the thread that they were with.
-		int64_t items = (r + STEP - 1) / STEP, threads = tl_pool_threads(p->pool);
-		if (r > SHARED) SUF(share)(p, items, (items + threads - 1) / threads, SUF(tridiagonal_job), &step);
-		else SUF(tridiagonal_job)(&step, p->worker, 0, items);
-		t->SUF(dot)(1, r, next, 1, x, r, &half, 1);
+		const int64_t threads = tl_pool_threads(p->pool), areas = r > SHARED ? AREAS : 1;
+		SUF(step) step = {.p = p, .a = a, .parts = parts, .x = x, .y = j > 0 ? y : NULL, .z = z, .n = n, .ld = ld,
+			.from = j + 1, .areas = areas};
+		if (areas > 1) SUF(share)(p, areas, (areas + threads - 1) / threads, SUF(tridiagonal_job), &step);
+		else SUF(tridiagonal_job)(&step, p->worker, 0, 1);
+		t->SUF(axpy)(r, areas, &one, 0, parts + j + 1, ld, y + j + 1);
+		for (int64_t i = j + 1; i < n; i++) y[i] *= tau[j];
+		t->SUF(dot)(1, r, y + j + 1, 1, w, r, &half, 1);
 		half *= -tau[j] / 2;
-		t->SUF(addrows)(r, 1, &half, 1, x, 0, next);
-		memcpy(w, next, (size_t)r * sizeof(REAL));
+		t->SUF(addrows)(r, 1, &half, 1, w, 0, y + j + 1);
+		y[j] = 0;
 	}
 	e[n - 1] = 0;
 }
@@ -113,14 +114,21 @@ static double *SUF(doubles)(REAL *room, int64_t count, REAL **rest) {
 	return d;
 }
 
-// A = V diag(w) V' of a symmetric a, of which both triangles are read; a becomes V. w ascends. room holds eigh_room.
+// A = V diag(w) V' of a symmetric a, of which the lower triangle is read; a becomes V. w ascends. room holds eigh_room.
 static void SUF(eigh)(la_place *p, REAL *a, int64_t n, REAL *w, REAL *room) {
 	if (n == 0) return;
 	REAL *v, *tau, *more;
 	double *d = SUF(doubles)(room, 2 * n + n * n + tree_room(n), &v), *e = d + n, *rows = e + n;
-	int shift = SUF(rescale)(a, n * n);
 	tau = v + n * n, more = tau + n;
-	SUF(tridiagonal)(p, a, n, d, e, v, tau, more);
+	const int64_t ld = pitch_of(n), height = (n + 3) / 4 * 4;
+	REAL *padded = (REAL *)(((uintptr_t)more + 63) & ~(uintptr_t)63);
+	for (int64_t i = 0; i < height; i++) {
+		const int64_t c = i < n ? i + 1 : 0;
+		memcpy(padded + i * ld, a + i * n, (size_t)c * sizeof(REAL));
+		memset(padded + i * ld + c, 0, (size_t)(ld - c) * sizeof(REAL));
+	}
+	const int shift = SUF(rescale)(padded, height * ld);
+	SUF(tridiagonal)(p, padded, n, d, e, v, tau, padded + height * ld);
 	const int64_t *order = diagonal(p, d, e, n, EPSILON, NULL, rows, rows + n * n);
 	if (!order) return;
 	SUF(columns)(rows, order, 1, n, a, n);
@@ -189,7 +197,7 @@ static void SUF(svd)(la_place *p, REAL *a, int64_t m, int64_t n, REAL *u, int64_
 	SUF(reflect)(p, left, rows, n, tau, basis, width, width, more);
 	SUF(columns)(vr, order, -1, n, a, n);
 	if (n > 1) SUF(reflect)(p, right, n - 1, n - 1, tau + n, a + n, n, n, more);
-	SUF(turn)(a, n, n, n, vt, n);
+	SUF(turn)(p, a, n, n, n, vt, n);
 	for (int64_t i = 0; i < n; i++) s[i] = (REAL)ldexp(d[order[n - 1 - i]], shift);
 	if (!tall) return;
 	SUF(product)(p, p->worker, p->parallel, 0, m, n, n, u, q, 1, tmp, n, 1, left, n);
@@ -204,16 +212,16 @@ static void SUF(svd_of)(const factor *x, la_place *p, REAL *a, int full, REAL *u
 		return;
 	}
 	REAL *v = room, *ut = v + n * q, *t = ut + m * m; // the transpose has m >= n; its U and V change places
-	SUF(turn)(a, n, m, n, t, m);
+	SUF(turn)(p, a, n, m, n, t, m);
 	SUF(svd)(p, t, n, m, v, q, s, ut, t + m * n);
-	SUF(turn)(v, q, n, q, vt, n);
-	SUF(turn)(ut, m, m, m, u, m);
+	SUF(turn)(p, v, q, n, q, vt, n);
+	SUF(turn)(p, ut, m, m, m, u, m);
 }
 
 static int SUF(all_finite)(const REAL *a, int64_t count) {
-	for (int64_t i = 0; i < count; i++)
-		if (!isfinite(a[i])) return 0;
-	return 1;
+	int32_t others = 0;
+	for (int64_t i = 0; i < count; i++) others += !(fabs(a[i]) <= MOST);
+	return !others;
 }
 
 // Makes a symmetric matrix from one of its triangles.
@@ -235,9 +243,10 @@ static void SUF(in_finite)(factor *x, int64_t i, REAL *a) {
 static void SUF(spectral_one)(factor *x, la_place *at, int64_t i, REAL *a) {
 	int64_t m = x->m, n = x->n, k = x->least;
 	REAL *room = a + m * n;
+	if (x->f->op == EIGH) a = SUF(result)(x, 1, i, n * n, a);
 	SUF(in_finite)(x, i, a);
 	if (x->f->op == EIGH) {
-		SUF(mirror)(a, n, x->f->option & UPPER);
+		if (x->f->option & UPPER) SUF(mirror)(a, n, 1);
 		SUF(eigh)(at, a, n, room, room + n);
 		SUF(out)(x, 0, i, n, room);
 		SUF(out)(x, 1, i, n * n, a);

@@ -192,6 +192,24 @@ func TestFactorsStoppedAnywhereGiveTheSameBits(t *testing.T) {
 	})
 }
 
+// TestFactorsHaveTheSameBitsOnAnyThreads: of sizes whose work threads share.
+func TestFactorsHaveTheSameBitsOnAnyThreads(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 16))
+	var cases []*factorCase
+	for _, d := range []ir.DType{ir.F64, ir.F32} {
+		for _, o := range []launch.FactorOp{launch.FactorLU, launch.FactorSolve, launch.FactorEigh, launch.FactorTriangular} {
+			cases = append(cases, newFactor(r, launch.Factor{Op: o, Type: d}, 1, 200, 200, 200, 40))
+		}
+		toIdentity(cases[len(cases)-3].in[1], d, 200) // an inverse
+	}
+	one, four := newDevice(t, cpu.Options{Threads: 1}), newDevice(t, cpu.Options{Threads: 4})
+	for _, c := range cases {
+		want, _, _ := c.onDevice(t, one)
+		got, _, _ := c.onDevice(t, four)
+		require.Equal(t, want, got, "%v of %v", c.f.Op, c.f.Type)
+	}
+}
+
 // closeTo compares elements relative to the largest one; signs do not count where they are free.
 func closeTo(t *testing.T, d ir.DType, want, got []byte, tol float64, signs bool) {
 	t.Helper()
@@ -208,6 +226,32 @@ func closeTo(t *testing.T, d ir.DType, want, got []byte, tol float64, signs bool
 	}
 	for i := range n {
 		require.InDelta(t, at(want, i), at(got, i), tol*(top+1e-300), "element %d of %d", i, n)
+	}
+}
+
+// toIdentity makes the identity of an n x n matrix.
+func toIdentity(b []byte, d ir.DType, n int64) {
+	for i := range n * n {
+		loopir.StoreBits(d, b, i, ir.EncodeFloat(d, float64(b2i(i%(n+1) == 0))))
+	}
+}
+
+// TestPivotIsTheFirstOfEquals looks for the largest magnitude at each place of a column, with an equal one later.
+func TestPivotIsTheFirstOfEquals(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	const rows, later, batch = 90, 7, 80
+	for _, dtype := range []ir.DType{ir.F64, ir.F32} {
+		c := newFactor(r, launch.Factor{Op: launch.FactorLU, Type: dtype}, batch, rows, 1, 0, 0)
+		for i := range int64(batch) {
+			loopir.StoreBits(dtype, c.in[0], i*rows+i, ir.EncodeFloat(dtype, -50))
+			loopir.StoreBits(dtype, c.in[0], i*rows+i+later, ir.EncodeFloat(dtype, 50))
+		}
+		each(t, func(t *testing.T, d *cpu.Device) {
+			got, _, _ := c.onDevice(t, d)
+			for i := range int64(batch) {
+				require.EqualValues(t, i+1, int32(loopir.LoadBits(ir.I32, got[1], i)), "matrix %d", i)
+			}
+		})
 	}
 }
 
@@ -247,6 +291,10 @@ func TestFactors(t *testing.T) {
 		}
 		large(launch.FactorSolve, 0, 170, 170, 20, 4)
 		large(launch.FactorSolve, 0, 100, 100, 200, 4)
+		own := rand.New(rand.NewPCG(13, 14)) // the other matrices stay as they are
+		inverse := newFactor(own, launch.Factor{Op: launch.FactorSolve, Type: d}, 1, 150, 150, 150, 4)
+		toIdentity(inverse.in[1], d, 150)
+		cases = append(cases, inverse)
 		large(launch.FactorCholesky, 0, 170, 170, 0, 600)
 		if !testing.Short() {
 			large(launch.FactorCholesky, 0, 530, 530, 0, 2000) // wide panels

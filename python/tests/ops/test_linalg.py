@@ -106,6 +106,15 @@ def test_status_instead_of_errors() -> None:
     assert linalg.lu_factor_ex(torchlette.diag(torchlette.tensor([1.0, 0.0, 2.0]))).info.item() == 2
 
 
+@pytest.mark.parametrize("size", [(1100, 1040), (1030, 1190)])
+def test_lu_of_the_widest_panels(size: tuple[int, int]) -> None:
+    """From 1,024 rows and columns on, panels have 128 columns, which are halved twice."""
+    x = np.random.default_rng(4).standard_normal(size)
+    got, want = torchlette.linalg.lu_factor(torchlette.tensor(x)), torch.linalg.lu_factor(torch.tensor(x))
+    assert np.array_equal(got[1].numpy(), want[1].numpy())
+    assert np.abs(got[0].numpy() - want[0].numpy()).max() < 1e-8
+
+
 @pytest.mark.parametrize("kind", ["indefinite", "no diagonal", "small integers"])
 def test_symmetric_indefinite_factors_and_pivots_are_lapacks(kind: str, device: str) -> None:
     """Blocks of one and of two rows occur; the third kind has ties and singular matrices."""
