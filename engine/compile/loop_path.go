@@ -42,10 +42,48 @@ func DeviceLoop(l *op.Loop, dev ir.DeviceID, caps Caps) (path, reason string) {
 	if why == "" {
 		return "A", ""
 	}
-	if _, reason = k.newUnrolling(dev, mostUnrolled); reason != "" {
-		return "", reason
+	p := k.newPaths(dev, mostUnrolled)
+	switch {
+	case p.group != nil:
+		return "B", why
+	case p.unrolled == nil:
+		return "", p.whyC
+	case p.whyB != "" && p.whyB != why:
+		return "C", why + "; a workgroup does not hold the loop: " + p.whyB
 	}
 	return "C", why
+}
+
+// paths are the forms of a loop that has none for path A, and what keeps it from each.
+type paths struct {
+	group      *grouping  // path B: the one that the loop takes
+	unrolled   *unrolling // path C, where it is possible
+	whyB, whyC string
+}
+
+// newPaths looks for the paths of a loop, on path C with at most so many steps.
+func (k *loopLowering) newPaths(dev ir.DeviceID, most int64) (p paths) {
+	u, why := k.newBody(dev)
+	if why != "" {
+		return paths{whyB: why, whyC: why}
+	}
+	if p.whyC = u.unrolls(most); p.whyC == "" {
+		p.unrolled = u
+	}
+	g, why := u.newGrouping(dev)
+	switch {
+	case why != "":
+		p.whyB = why
+	case p.unrolled == nil:
+		p.group = g
+	case k.l.Length < oftenRun:
+		p.whyB = "the loop is short"
+	case !g.pays():
+		p.whyB = "an iteration has work for the whole device"
+	default:
+		p.group = g
+	}
+	return p
 }
 
 // dispatch returns the resident form of a loop that one dispatch of a device runs, or what keeps it from one.
@@ -122,11 +160,14 @@ func (k *loopLowering) onDevice(dev ir.DeviceID) (*lower.Result, error) {
 		return k.iterate(form), nil
 	}
 	const more = 4 // where passes are switched off
-	u, why := k.newUnrolling(dev, more*mostUnrolled)
-	if why != "" {
-		return nil, ir.Errorf(ir.ErrNotImplemented, "a loop on a GPU: %s", why)
+	p := k.newPaths(dev, more*mostUnrolled)
+	switch {
+	case p.group != nil:
+		return p.group.lower(), nil
+	case p.unrolled != nil:
+		return p.unrolled.lower(), nil
 	}
-	return u.lower(), nil
+	return nil, ir.Errorf(ir.ErrNotImplemented, "a loop on a GPU: %s", p.whyC)
 }
 
 // iterate makes the launch of a loop that one dispatch runs.

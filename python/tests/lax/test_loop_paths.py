@@ -143,11 +143,11 @@ def test_the_report_says_what_keeps_a_body_from_registers(body: Callable[[Any], 
 
 def test_loops_without_a_form_for_a_gpu_run_on_the_cpu() -> None:
     x = facade.ones(30, 30, device="wgpu")
-    for length, f, reason in (  # a product applies the map to its result
-        (5000, lambda v: v @ v * 0.02, "the loop has 5000 iterations of 1 kernels, want at most 4096 in all"),
-        (3, lambda v: facade.linalg.eigh(v)[1], "a GPU does not unroll: eigh"),
+    for length, f, v, reason in (  # a product applies the map to its result
+        (5000, lambda v: v @ v * 0.02, facade.ones(99, 99, device="wgpu"), "5000 iterations of 1 kernels, want at most"),
+        (3, lambda v: facade.linalg.eigh(v)[1], x, "a GPU does not unroll: eigh"),
     ):
-        found = lax.loop_report(lambda: lax.fori_loop(0, length, lambda i, v: f(v), x))()  # noqa: B023
+        found = lax.loop_report(lambda: lax.fori_loop(0, length, lambda i, v: f(v), v))()  # noqa: B023
         assert (found[0].path, found[0].device) == ("C", "cpu")
         assert reason in found[0].reason
     ends = lax.while_loop(lambda v: v.sum() < 1000, lambda v: v * 2, x)
@@ -200,6 +200,36 @@ def test_a_gpu_runs_the_kernels_of_each_iteration(body: Callable[..., Any], reve
         kept.reverse()
     want = torch.autograd.grad(loss(y, torch.stack(kept)), leaves)
     for got, right in zip((last, ys, *mine), (y, torch.stack(kept), *want), strict=True):
+        torch.testing.assert_close(torch.tensor(got.tolist()), right.detach())
+
+
+def test_a_workgroup_of_a_gpu_holds_carries_of_products() -> None:
+    """All iterations are one dispatch, and so are those of the gradient."""
+    n, length = 20, 9
+    data = [torch.rand(n, n) * 0.3, torch.rand(length, n) * 0.1, torch.rand(n, n) * 0.1, torch.rand(n)]
+
+    def step(mod: Any, c: Any, total: Any, x: Any, w: Any) -> tuple[Any, Any, Any]:
+        c = mod.tanh(c @ w + x) * mod.softmax(c, 1)
+        return c, total + c.sum(0), c[:, 1]
+
+    def ours(x: Any, xs: Any, w: Any, total: Any) -> Any:
+        def body(carry: Any, v: Any) -> Any:
+            c, total, y = step(facade, *carry, v, w)
+            return (c, total), y
+
+        (last, total), ys = lax.scan(body, (x, total), xs, accept_path="B")
+        return last, total, ys
+
+    args = [facade.tensor(t.tolist(), device="wgpu", requires_grad=True) for t in data]
+    outs = ours(*args)
+    mine = facade.autograd.grad(sum((o * o).mean() for o in outs), args)
+    leaves = [t.requires_grad_() for t in data]
+    c, total, ys = leaves[0], leaves[3], []
+    for i in range(length):
+        c, total, y = step(torch, c, total, leaves[1][i], leaves[2])
+        ys.append(y)
+    want = torch.autograd.grad(sum((o * o).mean() for o in (c, total, torch.stack(ys))), leaves)
+    for got, right in zip((*outs, *mine), (c, total, torch.stack(ys), *want), strict=True):
         torch.testing.assert_close(torch.tensor(got.tolist()), right.detach())
 
 
