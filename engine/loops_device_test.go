@@ -124,6 +124,42 @@ func TestAWorkgroupHoldsLoopsOfProducts(t *testing.T) {
 	}
 }
 
+// TestAConditionEndsALoopOnADevice: a loop with a condition whose values stay in registers is dispatches of the device,
+// each of which goes on where the one before has ended; other loops with a condition run on the CPU.
+func TestAConditionEndsALoopOnADevice(t *testing.T) {
+	r, put := twoDevices(t)
+	less := func(x T, most float64) T { return r.do("lt", x, most) }
+	run := func(begins float32, most int64, body func(x []T) []T) []T {
+		from := put(1, []int64{}, begins)
+		carries := []T{less(from, 20), from, put(1, []int64{3}, 1, 2, 3)}
+		outs, err := r.loop(body, LoopCall{Length: most, While: true}, carries, nil, nil)
+		require.Nil(t, err)
+		return outs
+	}
+	doubles := func(x []T) []T {
+		n := r.do("add", x[1], 1.0)
+		return []T{less(n, 20), n, r.do("add", x[2], x[1])}
+	}
+	for _, c := range []struct {
+		begins float32
+		most   int64
+		want   []float32
+	}{{17, 1 << 40, []float32{1 + 54, 2 + 54, 3 + 54}}, {20, 1 << 40, []float32{1, 2, 3}}, {17, 1, []float32{18, 19, 20}}} {
+		outs := run(c.begins, c.most, doubles)
+		path, on, reason := r.path()
+		assert.Equal(t, []string{"A", "wgpu:0", ""}, []string{path, on, reason})
+		assert.Equal(t, c.want, r.read(outs[2]))
+	}
+	outs := run(17, 1<<40, func(x []T) []T {
+		n := r.do("add", x[1], 1.0)
+		return []T{less(n, 20), n, r.do("flip", x[2], []int64{0})}
+	})
+	_, on, reason := r.path()
+	assert.Equal(t, "cpu", on)
+	assert.Contains(t, reason, "a GPU ends a loop by a condition where its values stay in registers")
+	assert.Equal(t, []float32{3, 2, 1}, r.read(outs[2]))
+}
+
 // An unrolled loop draws the numbers of the CPU's loop, and so do the operators after it.
 func TestUnrolledIterationsDrawAsPlacesDo(t *testing.T) {
 	var got [2][][]float32

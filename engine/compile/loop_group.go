@@ -149,6 +149,10 @@ func (g *grouping) add(op launch.Op, bufs []int, params []uint64) {
 		st.Slots = append(st.Slots, v)
 	}
 	c := op.Cost(params, &g.caps.Storage)
+	if p, ok := op.(*launch.Gemm); ok && p.BUnit != 'n' && !st.ByElement() {
+		const conflicts = 2 // neighbouring threads read columns that share banks of memory
+		c.Flops *= conflicts
+	}
 	g.work += stepWork + (c.Flops+c.Bytes/4)/groupThreads
 	g.op.Steps = append(g.op.Steps, st)
 }

@@ -155,6 +155,38 @@ def test_loops_without_a_form_for_a_gpu_run_on_the_cpu() -> None:
     assert ends.sum().item() == 1800
 
 
+def test_a_gpu_ends_loops_of_registers_by_their_condition() -> None:
+    """Nothing travels: the condition is a carry of the kernel."""
+    x, most = facade.arange(5.0, device="wgpu"), facade.tensor(4, device="wgpu")
+
+    def counted(x: Any, most: Any) -> Any:
+        return lax.fori_loop(0, most, lambda i, v: v * 0.5 + i, x)
+
+    def grows(x: Any, most: Any) -> Any:
+        return lax.while_loop(lambda c: c[0] < most, lambda c: (c[0] + 1, c[1] * 2), (most * 0, x), accept_path="A")[1]
+
+    def chosen(x: Any, most: Any) -> Any:
+        return lax.cond(most > 3, lambda v: facade.sin(v) * 2, lambda v: v - most, x)
+
+    want = torch.arange(5.0)
+    halves = want
+    for i in range(4):
+        halves = halves * 0.5 + i
+    for f, result in ((counted, halves), (grows, want * 16), (chosen, torch.sin(want) * 2)):
+        found = lax.loop_report(f)(x, most)
+        assert found
+        assert {(p.path, p.device, p.reason) for p in found} == {("A", "wgpu:0", "")}
+        got = f(x, most)
+        assert got.device.type == "wgpu"
+        torch.testing.assert_close(torch.tensor(got.tolist()), result)
+    none = counted(x, facade.tensor(0, device="wgpu"))
+    assert none.tolist() == want.tolist()
+    for most, grad in ((4, 2 * torch.cos(want)), (3, torch.ones(5))):
+        y = x.clone().requires_grad_()
+        chosen(y, facade.tensor(most, device="wgpu")).sum().backward()
+        torch.testing.assert_close(torch.tensor(y.grad.tolist()), grad)
+
+
 def linear(mod: Any, c: Any, x: Any, w: Any) -> Any:
     return mod.tanh(c @ w + x), c[:, :2]
 
