@@ -144,7 +144,9 @@ func TestAConditionEndsALoopOnADevice(t *testing.T) {
 		begins float32
 		most   int64
 		want   []float32
-	}{{17, 1 << 40, []float32{1 + 54, 2 + 54, 3 + 54}}, {20, 1 << 40, []float32{1, 2, 3}}, {17, 1, []float32{18, 19, 20}}} {
+	}{
+		{17, 1 << 40, []float32{1 + 54, 2 + 54, 3 + 54}}, {20, 1 << 40, []float32{1, 2, 3}}, {17, 1, []float32{18, 19, 20}},
+	} {
 		outs := run(c.begins, c.most, doubles)
 		path, on, reason := r.path()
 		assert.Equal(t, []string{"A", "wgpu:0", ""}, []string{path, on, reason})

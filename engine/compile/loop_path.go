@@ -227,8 +227,8 @@ func (k *loopLowering) iterate(form *launch.Resident) *lower.Result {
 	return res
 }
 
-// inRound is the local buffer that stands for buffer b of the loop in a round. Carries are written to the loop's results
-// and to temporaries in turn, to the results in the last round.
+// inRound is the local buffer that stands for buffer b of the loop in a round. Rounds write carries to the results and
+// to temporaries in turn, the last one to the results.
 func (k *loopLowering) inRound(res *lower.Result, b, r, rounds int) int {
 	carry, from := b, r-1 // the round that wrote it
 	if b >= k.op.Operands {

@@ -144,7 +144,7 @@ def test_the_report_says_what_keeps_a_body_from_registers(body: Callable[[Any], 
 def test_loops_without_a_form_for_a_gpu_run_on_the_cpu() -> None:
     x = facade.ones(30, 30, device="wgpu")
     for length, f, v, reason in (  # a product applies the map to its result
-        (5000, lambda v: v @ v * 0.02, facade.ones(99, 99, device="wgpu"), "5000 iterations of 1 kernels, want at most"),
+        (5000, lambda v: v @ v * 0.02, facade.ones(99, 99, device="wgpu"), "5000 iterations of 1 kernels, want at"),
         (3, lambda v: facade.linalg.eigh(v)[1], x, "a GPU does not unroll: eigh"),
     ):
         found = lax.loop_report(lambda: lax.fori_loop(0, length, lambda i, v: f(v), v))()  # noqa: B023
