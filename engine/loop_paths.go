@@ -27,7 +27,7 @@ type recordedLoop struct {
 // LoopPath describes how a recorded loop runs.
 type LoopPath struct {
 	Number int    `json:"number"`
-	Path   string `json:"path"`   // "A": values stay in registers; "C": the steps of each iteration
+	Path   string `json:"path"`   // "A": values stay in registers; "B": in a workgroup; "C": the steps of each iteration
 	Device string `json:"device"` // where it runs
 	Length int64  `json:"length"`
 	Reason string `json:"reason"` // what keeps it from path A, or from its operands' device

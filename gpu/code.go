@@ -73,6 +73,8 @@ func (d *Device) generate(op launch.Op) (code, move, error) {
 		return factorCode{d: d, f: op}, nil, nil
 	case *launch.Iterate:
 		return iterateCode{d: d, op: op}, nil, nil
+	case *launch.GroupLoop:
+		return groupCode{d: d, op: op}, nil, nil
 	case launch.Copy:
 		return nil, copyRecord, nil
 	case launch.Fill:

@@ -8,18 +8,6 @@ import (
 	"github.com/torchlette/torchlette/kernels/gpuir"
 )
 
-// access is an access of a step to a range of bytes of a slot.
-type access struct {
-	step   int
-	lo, hi int64
-	write  bool
-}
-
-// conflicts reports that the order of two accesses of one slot matters.
-func (t *access) conflicts(o *access) bool {
-	return (t.write || o.write) && t.lo < o.hi && o.lo < t.hi
-}
-
 // scheduler orders the steps of a program and finds those that share a dispatch. The first step not yet placed leads a
 // dispatch. Steps of its variant that depend on nothing unplaced join it.
 //
@@ -31,7 +19,7 @@ type scheduler struct {
 	waits  []int   // how many unplaced steps a step depends on
 	next   [][]int // steps that depend on a step
 	placed []bool
-	ready  map[[2]variantKey][]int // steps that may join a dispatch, by their variants
+	ready  map[[2]variantKey][]int // steps that may join a dispatch, by their variants, in order
 	wave   int
 	waves  int   // number of waves so far that launch something
 	filled int   // the last of these waves
@@ -106,24 +94,14 @@ func (s *scheduler) dispatch(members []int) {
 
 // depend finds the steps whose order must be kept.
 func (s *scheduler) depend(slots int) {
-	accessed := make([][]access, slots+scratchMemories) // scratch memory comes after the slots
+	accessed := make([]accesses, slots+scratchMemories) // scratch memory comes after the slots
 	checked := -1
 	for i := range s.steps {
 		st := &s.steps[i]
 		before := map[int]bool{}
 		note := func(slot int, t access) {
 			t.step = i
-			kept := accessed[slot][:0]
-			for _, o := range accessed[slot] {
-				if o.step != i && o.conflicts(&t) {
-					before[o.step] = true
-					if t.write && t.lo <= o.lo && o.hi <= t.hi {
-						continue // whoever would wait for o waits for this step
-					}
-				}
-				kept = append(kept, o)
-			}
-			accessed[slot] = append(kept, t)
+			accessed[slot].note(t, func(o int) { before[o] = true })
 		}
 		for b, slot := range st.Bufs {
 			note(slot, st.access(b, s.d))
@@ -165,13 +143,17 @@ func (s *scheduler) enter(i int) {
 	if !st.code.merges(st.groups) {
 		return
 	}
-	s.ready[st.variants] = append(s.ready[st.variants], i)
+	list := s.ready[st.variants]
+	at, _ := slices.BinarySearch(list, i)
+	s.ready[st.variants] = slices.Insert(list, at, i)
 }
 
 func (s *scheduler) place(i int) {
 	s.placed[i] = true
 	key := s.steps[i].variants
-	s.ready[key] = slices.DeleteFunc(s.ready[key], func(j int) bool { return j == i })
+	if at, found := slices.BinarySearch(s.ready[key], i); found {
+		s.ready[key] = slices.Delete(s.ready[key], at, at+1)
+	}
 	for _, j := range s.next[i] {
 		s.after[j] = s.wave
 		if s.waits[j]--; s.waits[j] == 0 {
@@ -183,14 +165,14 @@ func (s *scheduler) place(i int) {
 // gather lists the members of the dispatch that step i leads: a power of two, so that a kernel has few merged variants.
 func (s *scheduler) gather(i int) []int {
 	list := s.ready[s.steps[i].variants]
-	if !slices.Contains(list, i) || len(list) == 1 {
+	at, found := slices.BinarySearch(list, i)
+	if !found || len(list) == 1 {
 		return []int{i}
 	}
-	slices.Sort(list)
 	b := batch{s: s, first: i, written: map[int]bool{}, read: map[int]bool{}, most: s.most(i)}
-	for _, j := range list {
-		if j >= i { // steps before i wait for a barrier
-			b.add(j)
+	for _, j := range list[at:] { // steps before i wait for a barrier
+		if b.add(j); len(b.members) == b.most {
+			break
 		}
 	}
 	n := 1

@@ -16,6 +16,15 @@ const (
 	dispatchWork  = 1 << 28
 )
 
+// conditionalRounds is the most dispatches of a loop that a condition ends. Those after its end do nothing.
+const conditionalRounds = 8
+
+// conditional says why a GPU does not run a loop with a condition.
+const conditional = "a GPU ends a loop by a condition where its values stay in registers: "
+
+// perDispatch is the most iterations of one dispatch.
+func perDispatch(form *launch.Resident) int64 { return dispatchWork / int64(len(form.Exprs)+1) }
+
 // Caps describes devices.
 type Caps = func(ir.DeviceID) *device.Caps
 
@@ -31,9 +40,6 @@ func ResidentReason(l *op.Loop, caps Caps) string {
 // DeviceLoop says which path a loop takes on a device other than the CPU, "" for none, and what keeps it from path A or
 // from the device.
 func DeviceLoop(l *op.Loop, dev ir.DeviceID, caps Caps) (path, reason string) {
-	if l.While {
-		return "", "a GPU does not end a loop by a condition"
-	}
 	k, err := planned(l, caps)
 	if err != nil {
 		return "", err.Error()
@@ -42,10 +48,51 @@ func DeviceLoop(l *op.Loop, dev ir.DeviceID, caps Caps) (path, reason string) {
 	if why == "" {
 		return "A", ""
 	}
-	if _, reason = k.newUnrolling(dev, mostUnrolled); reason != "" {
-		return "", reason
+	if l.While {
+		return "", conditional + why
+	}
+	p := k.newPaths(dev, mostUnrolled)
+	switch {
+	case p.group != nil:
+		return "B", why
+	case p.unrolled == nil:
+		return "", p.whyC
+	case p.whyB != "" && p.whyB != why:
+		return "C", why + "; a workgroup does not hold the loop: " + p.whyB
 	}
 	return "C", why
+}
+
+// paths are the forms of a loop that has none for path A, and what keeps it from each.
+type paths struct {
+	group      *grouping  // path B: the one that the loop takes
+	unrolled   *unrolling // path C, where it is possible
+	whyB, whyC string
+}
+
+// newPaths looks for the paths of a loop, on path C with at most so many steps.
+func (k *loopLowering) newPaths(dev ir.DeviceID, most int64) (p paths) {
+	u, why := k.newBody(dev)
+	if why != "" {
+		return paths{whyB: why, whyC: why}
+	}
+	if p.whyC = u.unrolls(most); p.whyC == "" {
+		p.unrolled = u
+	}
+	g, why := u.newGrouping(dev)
+	switch {
+	case why != "":
+		p.whyB = why
+	case p.unrolled == nil:
+		p.group = g
+	case k.l.Length < oftenRun:
+		p.whyB = "the loop is short"
+	case !g.pays():
+		p.whyB = "an iteration has work for the whole device"
+	default:
+		p.group = g
+	}
+	return p
 }
 
 // dispatch returns the resident form of a loop that one dispatch of a device runs, or what keeps it from one.
@@ -57,7 +104,7 @@ func (k *loopLowering) dispatch(dev ir.DeviceID) (form *launch.Resident, reason 
 		return nil, why
 	case len(form.Exprs) > dispatchExprs:
 		return nil, "the body computes too many elements in each iteration"
-	case k.l.Length > dispatchWork/int64(len(form.Exprs)+1):
+	case !k.l.While && k.l.Length > perDispatch(form):
 		return nil, "the loop is too long for one dispatch"
 	}
 	used := map[int]bool{}
@@ -115,27 +162,33 @@ func planned(l *op.Loop, caps Caps) (*loopLowering, error) {
 // onDevice makes the launches of a loop on a GPU: one dispatch, or the steps of all iterations. Recording has found
 // that it has one of these forms; a loop in a body may have none.
 func (k *loopLowering) onDevice(dev ir.DeviceID) (*lower.Result, error) {
-	if k.l.While {
-		return nil, ir.Errorf(ir.ErrNotImplemented, "a GPU does not end a loop by a condition")
-	}
-	if form, why := k.dispatch(dev); why == "" {
+	form, why := k.dispatch(dev)
+	if why == "" {
 		return k.iterate(form), nil
 	}
-	const more = 4 // where passes are switched off
-	u, why := k.newUnrolling(dev, more*mostUnrolled)
-	if why != "" {
-		return nil, ir.Errorf(ir.ErrNotImplemented, "a loop on a GPU: %s", why)
+	if k.l.While {
+		return nil, ir.Errorf(ir.ErrNotImplemented, "a loop on a GPU: %s%s", conditional, why)
 	}
-	return u.lower(), nil
+	const more = 4 // where passes are switched off
+	p := k.newPaths(dev, more*mostUnrolled)
+	switch {
+	case p.group != nil:
+		return p.group.lower(), nil
+	case p.unrolled != nil:
+		return p.unrolled.lower(), nil
+	}
+	return nil, ir.Errorf(ir.ErrNotImplemented, "a loop on a GPU: %s", p.whyC)
 }
 
-// iterate makes the launch of a loop that one dispatch runs.
+// iterate makes the launches of a loop whose values stay in registers: one, or with a condition as many as may take
+// a second each. Each of these goes on from the carries that the one before has left.
 func (k *loopLowering) iterate(form *launch.Resident) *lower.Result {
 	it := &launch.Iterate{Form: form, Operands: k.op.Operands, Reverse: k.l.Reverse}
-	st := device.Step{Op: it, Params: []device.Param{device.Const(form.Lanes), device.Const(k.l.Length)}}
-	for i := range it.Operands {
-		st.Params = append(st.Params, device.OffsetOf(i))
+	each, rounds := k.l.Length, 1
+	if most := perDispatch(form); k.l.Length > most {
+		each, rounds = most, int(min((k.l.Length+most-1)/most, conditionalRounds))
 	}
+	var bufs []int // by buffer of the launch: that of the loop
 	numbers := map[int]int{}
 	for i := range form.Ports {
 		p := &form.Ports[i]
@@ -147,10 +200,49 @@ func (k *loopLowering) iterate(form *launch.Resident) *lower.Result {
 			if p.Buf < k.op.Operands {
 				use.Access = loopir.Read
 			}
-			it.Bufs = append(it.Bufs, use)
-			st.Bufs = append(st.Bufs, k.bufs[p.Buf])
+			it.Bufs, bufs = append(it.Bufs, use), append(bufs, p.Buf)
 		}
 		p.Buf = n
 	}
-	return &lower.Result{Launches: []device.Step{st}}
+	res := &lower.Result{}
+	last := *it
+	last.Ends = each*int64(rounds) < k.l.Length
+	for r := range rounds {
+		st := device.Step{Op: it, Params: []device.Param{device.Const(form.Lanes), device.Const(each)}}
+		if r == rounds-1 {
+			st.Op = &last
+		}
+		for i := range it.Operands {
+			if i < k.l.Carries && r > 0 {
+				st.Params = append(st.Params, device.Const(0))
+			} else {
+				st.Params = append(st.Params, device.OffsetOf(i))
+			}
+		}
+		for _, b := range bufs {
+			st.Bufs = append(st.Bufs, k.inRound(res, b, r, rounds))
+		}
+		res.Launches = append(res.Launches, st)
+	}
+	return res
+}
+
+// inRound is the local buffer that stands for buffer b of the loop in a round. Rounds write carries to the results and
+// to temporaries in turn, the last one to the results.
+func (k *loopLowering) inRound(res *lower.Result, b, r, rounds int) int {
+	carry, from := b, r-1 // the round that wrote it
+	if b >= k.op.Operands {
+		carry, from = b-k.op.Operands, r
+	}
+	if carry >= k.l.Carries || from < 0 {
+		return k.bufs[b]
+	}
+	if (rounds-1-from)%2 == 0 {
+		return k.bufs[k.result(carry)]
+	}
+	for len(res.Temps) < k.l.Carries {
+		o := &k.n.Out[len(res.Temps)]
+		res.Temps = append(res.Temps, lower.Temp{DType: o.DType, Numel: o.Layout.Numel})
+	}
+	return k.n.Bufs + carry
 }

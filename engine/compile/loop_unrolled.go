@@ -32,23 +32,26 @@ type unrolling struct {
 	copies         map[ir.DType]*loopir.Kernel
 }
 
-// newUnrolling plans the body for a device, and says what keeps the device from running the loop so, in at most so many
-// steps; "": nothing.
-func (k *loopLowering) newUnrolling(dev ir.DeviceID, most int64) (u *unrolling, reason string) {
+// newBody plans the body for a device, and says what keeps the device from running it; "": nothing.
+func (k *loopLowering) newBody(dev ir.DeviceID) (u *unrolling, reason string) {
 	plan, err := k.planBody(dev)
 	if err != nil {
 		return nil, err.Error()
 	}
-	u = &unrolling{loopLowering: k, plan: plan, body: plan.Program, copies: map[ir.DType]*loopir.Kernel{}}
-	if n := u.perIteration(); k.l.Length > most/int64(max(n, 1)) {
-		return nil, fmt.Sprintf("the loop has %d iterations of %d kernels, want at most %d in all", k.l.Length, n, most)
+	return &unrolling{loopLowering: k, plan: plan, body: plan.Program, copies: map[ir.DType]*loopir.Kernel{}}, ""
+}
+
+// unrolls says what keeps the device from running the loop as at most so many steps; "": nothing.
+func (u *unrolling) unrolls(most int64) (reason string) {
+	if n := u.perIteration(); u.l.Length > most/int64(max(n, 1)) {
+		return fmt.Sprintf("the loop has %d iterations of %d kernels, want at most %d in all", u.l.Length, n, most)
 	}
 	for i := range u.steps() {
 		if why := u.refuses(&u.steps()[i]); why != "" {
-			return nil, why
+			return why
 		}
 	}
-	return u, ""
+	return ""
 }
 
 // steps returns the steps of the body's plan.
@@ -71,8 +74,8 @@ func (u *unrolling) perIteration() int {
 // refuses says what keeps a step of the body's plan from being one of the plan around it; "": nothing.
 func (u *unrolling) refuses(s *device.Step) string {
 	switch s.Op.(type) {
-	case *loopir.Kernel, *launch.Gemm, *launch.Attention, *launch.Sort, *launch.FactorBlock, *launch.Iterate, launch.Copy,
-		launch.Fill:
+	case *loopir.Kernel, *launch.Gemm, *launch.Attention, *launch.Sort, *launch.FactorBlock, *launch.Iterate,
+		*launch.GroupLoop, launch.Copy, launch.Fill:
 	default:
 		return "the body has a step that a GPU does not unroll: " + s.Op.Label()
 	}

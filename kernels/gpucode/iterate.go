@@ -24,7 +24,7 @@ func ChooseIterate(caps Caps) IterateOptions {
 // FromIterate makes the program of a loop whose values stay in registers: each thread runs all iterations of a lane.
 func FromIterate(op *launch.Iterate, o IterateOptions) (*gpuir.Program, error) {
 	f := op.Form
-	k := &loopir.Kernel{Name: "loop", Outer: 1, Params: op.Parameters(), Bufs: op.Bufs, Exprs: f.Exprs}
+	k := &loopir.Kernel{Name: "loop", Outer: 1, Params: op.Parameters(), Bufs: op.Bufs, Exprs: f.Exprs, Checks: op.Ends}
 	for i := range f.Ports {
 		if f.Ports[i].Type == ir.F64 {
 			return nil, fmt.Errorf("gpucode: loop: float64 is not supported")
@@ -59,7 +59,13 @@ func (w *iterateGen) lane() {
 	for i, c := range f.Carries {
 		vars[i], w.given[c.In] = w.variable(w.at(c.In, nil))
 	}
-	w.loop(gpuir.NInt(0), w.param(launch.IterateLength), gpuir.NInt(1), func(t *gpuir.Node) {
+	end, endVar := w.param(launch.IterateLength), -1
+	going := func() *gpuir.Node { return w.given[f.Condition] }
+	stop := func() *gpuir.Node { return gpuir.N(loopir.OpSelect, ir.I32, going(), end, gpuir.NInt(0)) }
+	if f.Condition >= 0 {
+		endVar, end = w.variable(stop())
+	}
+	w.loop(gpuir.NInt(0), end, gpuir.NInt(1), func(t *gpuir.Node) {
 		place := t
 		if w.op.Reverse {
 			place = w.let(gpuir.NSub(gpuir.NSub(w.param(launch.IterateLength), gpuir.NInt(1)), t))
@@ -70,7 +76,13 @@ func (w *iterateGen) lane() {
 			}
 		}
 		w.step(place, vars)
+		if f.Condition >= 0 {
+			w.assign(endVar, stop())
+		}
 	})
+	if op := w.op; op.Ends {
+		w.emit(gpuir.Stmt{Op: gpuir.SFault, A: going(), B: gpuir.NInt(0)})
+	}
 	for _, c := range f.Carries {
 		w.put(c.Out, nil, w.given[c.In])
 	}

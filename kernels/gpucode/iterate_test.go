@@ -1,6 +1,7 @@
 package gpucode
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -88,4 +89,72 @@ func TestLoopsIterateAsInterpreted(t *testing.T) {
 	}
 	_, err := FromIterate(turning(ir.F64, 1, false), ChooseIterate(Caps{}))
 	require.ErrorContains(t, err, "float64")
+}
+
+// ending is a loop over lanes that count up to a limit, which all share, by a number of their own. The condition is a
+// carry.
+func ending(lanes int64, ends bool) *launch.Iterate {
+	b := loopir.NewBuilder("loop", 1, 0)
+	f := &launch.Resident{Lanes: lanes, Condition: 0}
+	types := []ir.DType{ir.Bool, ir.I32, ir.F32}
+	var in []int
+	for i, t := range types {
+		p := launch.Port{Buf: i, Operand: i, Type: t, Carry: true}
+		if t == ir.F32 {
+			p.Lane = 1
+		}
+		f.Ports = append(f.Ports, p)
+		in = append(in, b.Load(b.Linear(b.Buf(t, loopir.Read), -1)))
+	}
+	count := b.Add(in[1], b.Int(ir.I32, 1))
+	next := []int{b.Lt(count, b.Int(ir.I32, 5)), count, b.Add(in[2], b.Cast(ir.F32, b.Index(0)))}
+	for i, t := range types {
+		p := f.Ports[i]
+		p.Buf, p.Operand, p.Carry = 3+i, -1, false
+		b.Linear(b.Buf(t, loopir.Write), -1)
+		f.Ports = append(f.Ports, p)
+		f.Carries = append(f.Carries, launch.ResidentCarry{Number: i, In: i, Next: next[i], Out: 3 + i, Kept: -1})
+	}
+	f.Exprs = append(f.Exprs, b.Exprs()...)
+	f.Compact()
+	op := &launch.Iterate{Form: f, Operands: 3, Ends: ends}
+	for i := range 6 {
+		op.Bufs = append(op.Bufs, loopir.Buf{Type: types[i%3], Access: loopir.Write})
+		if i < 3 {
+			op.Bufs[i].Access = loopir.Read
+		}
+	}
+	return op
+}
+
+// TestAConditionEndsTheIterationsOfEachLane: a program ends where the condition is false, also before the first
+// iteration, and reports a fault where it is true after the last one.
+func TestAConditionEndsTheIterationsOfEachLane(t *testing.T) {
+	for _, c := range []struct {
+		begins byte
+		most   uint64
+		want   float32
+		fails  bool
+	}{{1, 9, 5, false}, {0, 9, 0, false}, {1, 3, 3, true}, {1, 5, 5, false}} {
+		const lanes = 70
+		for _, ends := range []bool{false, true} {
+			op := ending(lanes, ends)
+			params := []uint64{lanes, c.most, 0, 0, 0}
+			memory := func() [][]byte {
+				return [][]byte{{c.begins}, make([]byte, 4), make([]byte, 4*lanes), make([]byte, 1), make([]byte, 4),
+					make([]byte, 4*lanes)}
+			}
+			got, want := memory(), memory()
+			fault, err := op.Interpret(params, want)
+			require.NoError(t, err)
+			require.Equal(t, c.fails && ends, fault.Failed)
+			p, err := FromIterate(op, ChooseIterate(Caps{}))
+			require.NoError(t, err)
+			fault, err = gpuir.Interpret(p, params, got)
+			require.NoError(t, err)
+			require.Equal(t, c.fails && ends, fault.Failed)
+			require.Equal(t, want, got)
+			require.Equal(t, uint64(math.Float32bits(c.want*2)), loopir.LoadBits(ir.F32, got[5], 2))
+		}
+	}
 }

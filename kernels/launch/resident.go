@@ -82,13 +82,15 @@ func (r *Resident) Compact() {
 }
 
 // Iterate runs a resident form: Length iterations for each lane. Parameters: lanes, iterations, and the offset in
-// elements of each of the first Operands buffers. Iteration t works at place t; in reverse at place Length-1-t. It has
-// no condition.
+// elements of each of the first Operands buffers. Iteration t works at place t; in reverse at place Length-1-t. A lane
+// ends early where the form's condition is false.
 type Iterate struct {
 	Form     *Resident
 	Bufs     []loopir.Buf
 	Operands int
 	Reverse  bool
+	// Ends: it is a fault that the condition is still true after the last iteration.
+	Ends bool
 }
 
 // Numbers of Iterate's parameters; the offsets follow.
@@ -115,7 +117,7 @@ func (i *Iterate) Parameters() []loopir.Param {
 // Key implements Op.
 func (i *Iterate) Key() string {
 	f := i.Form
-	return fmt.Sprint("iterate", i.Bufs, i.Operands, i.Reverse, f.Exprs, f.Ports, f.Carries, f.Stores)
+	return fmt.Sprint("iterate", i.Bufs, i.Operands, i.Reverse, i.Ends, f.Condition, f.Exprs, f.Ports, f.Carries, f.Stores)
 }
 
 // Cost implements Op.
@@ -133,20 +135,22 @@ func (i *Iterate) Cost(params []uint64, width *loopir.Widths) (c loopir.Cost) {
 }
 
 // Interpret implements Op.
-func (i *Iterate) Interpret(params []uint64, bufs [][]byte) (loopir.Fault, error) {
+func (i *Iterate) Interpret(params []uint64, bufs [][]byte) (fault loopir.Fault, err error) {
 	if err := CheckArguments(i, params, bufs); err != nil {
 		return loopir.Fault{}, err
 	}
 	for lane := range int64(params[IterateLanes]) {
-		if err := i.lane(lane, params, bufs); err != nil {
+		ended, err := i.lane(lane, params, bufs)
+		if err != nil {
 			return loopir.Fault{}, fmt.Errorf("loop: lane %d: %w", lane, err)
 		}
+		fault.Failed = fault.Failed || i.Ends && !ended
 	}
-	return loopir.Fault{}, nil
+	return fault, nil
 }
 
-// lane runs all iterations of a lane.
-func (i *Iterate) lane(lane int64, params []uint64, bufs [][]byte) error {
+// lane runs all iterations of a lane, and reports that its condition is false after them.
+func (i *Iterate) lane(lane int64, params []uint64, bufs [][]byte) (ended bool, err error) {
 	f, length := i.Form, int64(params[IterateLength])
 	at := func(port int, place int64) (*Port, int64, error) {
 		p := &f.Ports[port]
@@ -171,31 +175,31 @@ func (i *Iterate) lane(lane int64, params []uint64, bufs [][]byte) error {
 		return err
 	}
 	carry := map[int]uint64{} // by port
-	var err error
 	for _, c := range f.Carries {
 		if carry[c.In], err = load(c.In, 0); err != nil {
-			return err
+			return false, err
 		}
 	}
+	ends := func() bool { return f.Condition >= 0 && carry[f.Condition] == 0 }
 	vals := make([]uint64, len(f.Exprs))
-	for t := range length {
+	for t := int64(0); t < length && !ends(); t++ {
 		place := t
 		if i.Reverse {
 			place = length - 1 - t
 		}
 		if err := f.eval(vals, lane, carry, func(port int) (uint64, error) { return load(port, place) }); err != nil {
-			return err
+			return false, err
 		}
 		if err := f.finish(vals, carry, func(port int, v uint64) error { return store(port, place, v) }); err != nil {
-			return err
+			return false, err
 		}
 	}
 	for _, c := range f.Carries {
 		if err := store(c.Out, 0, carry[c.In]); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return ends(), nil
 }
 
 // finish stores what one iteration has computed, and changes the carries.

@@ -94,3 +94,10 @@ func TestTheGradientOfALoopTakesTheOperandsThatItsBodyReads(t *testing.T) {
 		assert.Equal(t, c.want, onlyRead(vals, c.read))
 	}
 }
+
+// A fault of no step of the body is that of a condition which stays true.
+func TestALoopThatDoesNotEndOnADeviceIsAnError(t *testing.T) {
+	e := loopFault((&op.Loop{While: true}).Attr(), 5)
+	assert.Equal(t, ir.ErrRuntime, e.Code)
+	assert.Contains(t, e.Msg, "whose condition was still true")
+}

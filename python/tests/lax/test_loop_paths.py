@@ -143,16 +143,48 @@ def test_the_report_says_what_keeps_a_body_from_registers(body: Callable[[Any], 
 
 def test_loops_without_a_form_for_a_gpu_run_on_the_cpu() -> None:
     x = facade.ones(30, 30, device="wgpu")
-    for length, f, reason in (  # a product applies the map to its result
-        (5000, lambda v: v @ v * 0.02, "the loop has 5000 iterations of 1 kernels, want at most 4096 in all"),
-        (3, lambda v: facade.linalg.eigh(v)[1], "a GPU does not unroll: eigh"),
+    for length, f, v, reason in (  # a product applies the map to its result
+        (5000, lambda v: v @ v * 0.02, facade.ones(99, 99, device="wgpu"), "5000 iterations of 1 kernels, want at"),
+        (3, lambda v: facade.linalg.eigh(v)[1], x, "a GPU does not unroll: eigh"),
     ):
-        found = lax.loop_report(lambda: lax.fori_loop(0, length, lambda i, v: f(v), x))()  # noqa: B023
+        found = lax.loop_report(lambda: lax.fori_loop(0, length, lambda i, v: f(v), v))()  # noqa: B023
         assert (found[0].path, found[0].device) == ("C", "cpu")
         assert reason in found[0].reason
     ends = lax.while_loop(lambda v: v.sum() < 1000, lambda v: v * 2, x)
     assert ends.device.type == "wgpu"
     assert ends.sum().item() == 1800
+
+
+def test_a_gpu_ends_loops_of_registers_by_their_condition() -> None:
+    """Nothing travels: the condition is a carry of the kernel."""
+    x, most = facade.arange(5.0, device="wgpu"), facade.tensor(4, device="wgpu")
+
+    def counted(x: Any, most: Any) -> Any:
+        return lax.fori_loop(0, most, lambda i, v: v * 0.5 + i, x)
+
+    def grows(x: Any, most: Any) -> Any:
+        return lax.while_loop(lambda c: c[0] < most, lambda c: (c[0] + 1, c[1] * 2), (most * 0, x), accept_path="A")[1]
+
+    def chosen(x: Any, most: Any) -> Any:
+        return lax.cond(most > 3, lambda v: facade.sin(v) * 2, lambda v: v - most, x)
+
+    want = torch.arange(5.0)
+    halves = want
+    for i in range(4):
+        halves = halves * 0.5 + i
+    for f, result in ((counted, halves), (grows, want * 16), (chosen, torch.sin(want) * 2)):
+        found = lax.loop_report(f)(x, most)
+        assert found
+        assert {(p.path, p.device, p.reason) for p in found} == {("A", "wgpu:0", "")}
+        got = f(x, most)
+        assert got.device.type == "wgpu"
+        torch.testing.assert_close(torch.tensor(got.tolist()), result)
+    none = counted(x, facade.tensor(0, device="wgpu"))
+    assert none.tolist() == want.tolist()
+    for most, grad in ((4, 2 * torch.cos(want)), (3, torch.ones(5))):
+        y = x.clone().requires_grad_()
+        chosen(y, facade.tensor(most, device="wgpu")).sum().backward()
+        torch.testing.assert_close(torch.tensor(y.grad.tolist()), grad)
 
 
 def linear(mod: Any, c: Any, x: Any, w: Any) -> Any:
@@ -200,6 +232,36 @@ def test_a_gpu_runs_the_kernels_of_each_iteration(body: Callable[..., Any], reve
         kept.reverse()
     want = torch.autograd.grad(loss(y, torch.stack(kept)), leaves)
     for got, right in zip((last, ys, *mine), (y, torch.stack(kept), *want), strict=True):
+        torch.testing.assert_close(torch.tensor(got.tolist()), right.detach())
+
+
+def test_a_workgroup_of_a_gpu_holds_carries_of_products() -> None:
+    """All iterations are one dispatch, and so are those of the gradient."""
+    n, length = 20, 9
+    data = [torch.rand(n, n) * 0.3, torch.rand(length, n) * 0.1, torch.rand(n, n) * 0.1, torch.rand(n)]
+
+    def step(mod: Any, c: Any, total: Any, x: Any, w: Any) -> tuple[Any, Any, Any]:
+        c = mod.tanh(c @ w + x) * mod.softmax(c, 1)
+        return c, total + c.sum(0), c[:, 1]
+
+    def ours(x: Any, xs: Any, w: Any, total: Any) -> Any:
+        def body(carry: Any, v: Any) -> Any:
+            c, total, y = step(facade, *carry, v, w)
+            return (c, total), y
+
+        (last, total), ys = lax.scan(body, (x, total), xs, accept_path="B")
+        return last, total, ys
+
+    args = [facade.tensor(t.tolist(), device="wgpu", requires_grad=True) for t in data]
+    outs = ours(*args)
+    mine = facade.autograd.grad(sum((o * o).mean() for o in outs), args)
+    leaves = [t.requires_grad_() for t in data]
+    c, total, ys = leaves[0], leaves[3], []
+    for i in range(length):
+        c, total, y = step(torch, c, total, leaves[1][i], leaves[2])
+        ys.append(y)
+    want = torch.autograd.grad(sum((o * o).mean() for o in (c, total, torch.stack(ys))), leaves)
+    for got, right in zip((*outs, *mine), (c, total, torch.stack(ys), *want), strict=True):
         torch.testing.assert_close(torch.tensor(got.tolist()), right.detach())
 
 

@@ -19,8 +19,8 @@ class LoopPath:
     """How one loop runs.
 
     Attributes:
-        path: "A": one kernel runs all iterations, and carries stay in registers. "C": each iteration runs the launches
-            of the body; all iterations are one launch.
+        path: "A": one kernel runs all iterations, and carries stay in registers. "B": a workgroup of a GPU runs all
+            iterations, and carries stay in its memory. "C": each iteration runs the launches of the body.
         device: The device that runs the loop.
         length: The number of iterations; for a loop that a condition ends, a bound of it.
         reason: What keeps the loop from path A, or from the device of its operands; "": nothing.
