@@ -57,6 +57,15 @@ def softmax_backward(grad: Tensor, output: Tensor, dim: int, dtype: _C.dtype) ->
 
 def chunk_cat(tensors: Sequence[Tensor], dim: int, chunks: int, *, out: Tensor | None = None) -> Tensor:
     """Each tensor's rest from ``dim`` on in ``chunks`` rows, with zeros at the end, beside those of the others."""
+    if not tensors or not all(t.numel() for t in tensors):
+        raise RuntimeError(f"_chunk_cat expects non-empty {'tensors' if tensors else 'input tensor list'}")
+    if chunks < 1:
+        raise RuntimeError(f"_chunk_cat expects positive num_chunks, got {chunks}")
+    dims = {t.dim() for t in tensors}
+    if not (0 if len(dims) > 1 else -min(dims)) <= dim < min(dims):
+        raise RuntimeError(
+            f"_chunk_cat expects dim < ndim for all input tensors, got dim {dim} for {sorted(dims)} dims"
+        )
     dim = dim % tensors[0].dim()
     rows = []
     for t in tensors:
