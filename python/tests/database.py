@@ -280,6 +280,10 @@ def determined(op: OpInfo, result: Any) -> Any:
     """
     if op.name == "linalg.eigh":
         return result[0], result[1].abs()
+    if op.name == "linalg.eig":
+        return _sorted_values(result[0]), result[1].abs().sum()
+    if op.name in ("pca_lowrank", "svd_lowrank"):
+        return result[0].abs(), result[1], result[2].abs()
     if op.name == "linalg.eigvals":  # their order is free
         return _sorted_values(result)
     if op.name in ("linalg.svd", "svd"):
