@@ -153,7 +153,7 @@ def _answer(func: Any, overriding: Sequence[Any], args: Any, kwargs: Any) -> Any
         # The class's method, even where an object has an attribute of that name.
         method = argument.__torch_function__
         if method is _C._disabled_torch_function_impl:  # asked for its __torch_dispatch__
-            method = Tensor.__torch_function__
+            method = Tensor.__torch_function__  # type: ignore[attr-defined]
         result = method(func, kinds, args, kwargs)
         if result is not NotImplemented:
             return result

@@ -67,13 +67,13 @@ def make_wrapper_subclass(
     made = Tensor._make_subclass(cls, empty, requires_grad)
     made.__dict__["_wrapper_device"] = _C.device(device if device is not None else "cpu")
     if not isinstance(vars(cls).get("device"), property):
-        cls.device = property(_device)  # type: ignore[attr-defined]
+        type.__setattr__(cls, "device", property(_device))
     return made
 
 
 def _device(self: Tensor) -> Any:
     given = self.__dict__.get("_wrapper_device")
-    return Tensor.device.__get__(self) if given is None else given  # type: ignore[attr-defined]
+    return Tensor.device.__get__(self) if given is None else given
 
 
 def wraps(cls: type) -> bool:
