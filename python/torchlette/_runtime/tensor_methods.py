@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gc
 import weakref
 from collections.abc import Callable
 from types import TracebackType
@@ -11,6 +10,7 @@ from types import TracebackType
 from torchlette import _C
 from torchlette._ops import indexing
 from torchlette._runtime import refused
+from torchlette._runtime.bases import base_of
 from torchlette._runtime.errors import DtypeError
 from torchlette._runtime.repr import tensor_format, tensor_repr
 from torchlette.io.dlpack import ArrayMethod, array_namespace, dlpack, dlpack_device, to_device
@@ -143,37 +143,6 @@ def _detach_(self: Tensor) -> Tensor:
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
     self._replace(self.detach())
     return self
-
-
-#: The objects that ``_base`` gave, by the number of their storage.
-_BASES: weakref.WeakValueDictionary[int, Tensor] = weakref.WeakValueDictionary()
-
-
-def _base(self: Tensor) -> Tensor | None:
-    """The tensor that a view is of; None for a tensor that is no view.
-
-    Here views do not keep that tensor alive: once it is gone, the storage as a vector. The first call for a storage
-    looks through the objects of the process.
-    """
-    if not self._is_view():
-        return None
-    meta = self._meta()
-    found = _BASES.get(meta["base"])
-    if found is None or found._meta()["base"] != meta["base"]:
-        found = _viewed(self, meta["base"])
-    if found is None:
-        found = self.detach().as_strided((meta["storage"],), (1,), 0)
-        found._door = self._door
-    _BASES[meta["base"]] = found
-    return found
-
-
-def _viewed(view: Tensor, base: int) -> Tensor | None:
-    """The living tensor over a storage that is no view; of several, one that requires a gradient as the view does."""
-    objects = (o for o in gc.get_objects() if issubclass(type(o), Tensor) and o is not view)
-    living = [o for o in objects if not o._is_view() and o._meta()["base"] == base]
-    living.sort(key=lambda o: o.requires_grad != view.requires_grad)
-    return living[0] if living else None
 
 
 # Copies and conversions ------------------------------------------------------------------
@@ -605,7 +574,7 @@ def install() -> None:
     Tensor.__complex__ = _complex
     Tensor.output_nr = property(_output_nr)
     Tensor.grad_fn = property(_grad_fn)
-    Tensor._base = property(_base)
+    Tensor._base = property(base_of)
     # NumPy then leaves mixed operators to the tensor's methods, which decide what they accept.
     Tensor.__array_priority__ = 1000
 
