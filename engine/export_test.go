@@ -103,3 +103,16 @@ func TestMemoryThatCannotBeWrittenIsLeft(t *testing.T) {
 	}
 	assert.Equal(t, 2, r.e.Owners(make([]uint64, 3)))
 }
+
+// Memory of complex elements becomes a view of pairs of numbers, which operators know.
+func TestComplexMemoryIsAViewOfPairs(t *testing.T) {
+	r, _ := newCPURig(t, func(int) float32 { return 0 })
+	memory := []float32{1, 2, 9, 9, 3, 4}
+	m := &Memory{DType: ir.C64, Shape: []int64{2}, Stride: []int64{2}, P: unsafe.Pointer(&memory[0]), Owner: 5}
+	var o Out
+	_, err := r.e.FromMemory(m, 0, &o)
+	require.Nil(t, err)
+	x := T(o.Handle)
+	assert.Equal(t, []float32{1, 3}, r.read(r.do("real", x)))
+	assert.Equal(t, []float32{4, 24}, r.read(r.do("imag", r.do("mul", x, x))))
+}

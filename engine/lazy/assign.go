@@ -37,6 +37,11 @@ func (s *Session) AssignOut(d *op.Def, hd uint64, v op.Val, in []op.Val) *ir.Err
 	if err := d.CheckCast(v.DType(), to.DType()); err != nil {
 		return err
 	}
+	if d.OutApart {
+		if err := op.CheckApart(&to, in); err != nil {
+			return err
+		}
+	}
 	v = prim.Cast(s, v, to.DType())
 	if !ir.SameShape(v.Shape(), to.Shape()) {
 		v = prim.Owned(s, v)

@@ -203,6 +203,8 @@ type Def struct {
 	Out bool
 	// ExactOut: what out= or the in-place form writes to must have the result's dtype.
 	ExactOut bool
+	// OutApart: out= shares no element with an operand, not even as the same view.
+	OutApart bool
 	// PassThrough names the number parameters that Eval passes to primitives unread, such as step sizes of optimizers.
 	// Calls that differ in these numbers only share a cached trace.
 	PassThrough []string

@@ -60,8 +60,31 @@ func CheckOverlap(self *Val, in []Val, t int) *ir.Error {
 		} else if v.Offset+l.Span <= self.Offset || self.Offset+sl.Span <= v.Offset {
 			continue
 		}
-		return ir.Errorf(ir.ErrRuntime, "unsupported operation: some elements of the input tensor and the written-to tensor "+
-			"refer to a single memory location. Please clone() the tensor before performing the operation.")
+		return overlaps()
 	}
 	return nil
+}
+
+// CheckApart refuses an out= tensor that overlaps itself, or is a view of an operand's memory with meeting ranges.
+func CheckApart(out *Val, in []Val) *ir.Error {
+	o := out.L().Whole()
+	if o.Overlap {
+		return ir.Errorf(ir.ErrRuntime, "unsupported operation: more than one element of the written-to tensor refers to a "+
+			"single memory location. Please clone() the tensor before performing the operation.")
+	}
+	for i := range in {
+		v := &in[i]
+		if !v.IsTensor() || v.Base != out.Base || out.Base == 0 {
+			continue
+		}
+		if l := v.L().Whole(); v.SameView(out) || v.Offset < out.Offset+o.Span && out.Offset < v.Offset+l.Span {
+			return overlaps()
+		}
+	}
+	return nil
+}
+
+func overlaps() *ir.Error {
+	return ir.Errorf(ir.ErrRuntime, "unsupported operation: some elements of the input tensor and the written-to tensor "+
+		"refer to a single memory location. Please clone() the tensor before performing the operation.")
 }

@@ -64,3 +64,33 @@ func TestCheckInPlace(t *testing.T) {
 		})
 	}
 }
+
+// An out= tensor that must lie apart shares no element with an operand, also where both are one view.
+func TestCheckApart(t *testing.T) {
+	flat := func(b uint32, offset, n int64) op.Val {
+		return view(b, 8, ir.F32, ir.CPU, offset, []int64{n}, []int64{1})
+	}
+	out := flat(1, 2, 2)
+	for name, c := range map[string]struct {
+		in     op.Val
+		refuse bool
+	}{
+		"the same view":     {flat(1, 2, 2), true},
+		"some elements":     {flat(1, 3, 3), true},
+		"all of the memory": {flat(1, 0, 8), true},
+		"before it":         {flat(1, 0, 2), false},
+		"behind it":         {flat(1, 4, 2), false},
+		"another base":      {flat(2, 2, 2), false},
+		"no tensor":         {op.Val{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := op.CheckApart(&out, []op.Val{c.in})
+			if !c.refuse {
+				require.Nil(t, err)
+				return
+			}
+			require.NotNil(t, err)
+			require.Contains(t, err.Msg, "a single memory location")
+		})
+	}
+}

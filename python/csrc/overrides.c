@@ -50,8 +50,9 @@ static bool answers(PyObject *o) {
         if (known[at].reference == NULL) {
             PyErr_Clear();
         }
+        bool dispatches = PyObject_HasAttrString((PyObject *)type, "__torch_dispatch__");
         known[at].type = known[at].reference != NULL ? type : NULL;
-        known[at].answers = f != NULL && f != disabled_impl && !PyType_Check(o) && !is_pytorchs(o);
+        known[at].answers = f != NULL && (f != disabled_impl || dispatches) && !PyType_Check(o) && !is_pytorchs(o);
         Py_XDECREF(f);
     }
     return known[at].answers;

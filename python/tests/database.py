@@ -8,6 +8,7 @@ rewrites a wrapper of theirs to look names up in ours; ``convert`` maps a sample
 from __future__ import annotations
 
 import functools
+import re
 import types
 import warnings
 from collections.abc import Callable, Iterator
@@ -279,6 +280,10 @@ def determined(op: OpInfo, result: Any) -> Any:
     """
     if op.name == "linalg.eigh":
         return result[0], result[1].abs()
+    if op.name == "linalg.eig":
+        return _sorted_values(result[0]), result[1].abs().sum()
+    if op.name in ("pca_lowrank", "svd_lowrank"):
+        return result[0].abs(), result[1], result[2].abs()
     if op.name == "linalg.eigvals":  # their order is free
         return _sorted_values(result)
     if op.name in ("linalg.svd", "svd"):
@@ -394,3 +399,44 @@ def _outputs(op: OpInfo, sample: Sample, result: Any) -> Any:
     if process is None or isinstance(result, tuple):
         return result
     return process(result) if isinstance(result, torch.Tensor) and process.__name__ != "<lambda>" else result
+
+
+# Bad calls -------------------------------------------------------------------------------
+
+CLASSES = (NotImplementedError, IndexError, TypeError, ValueError, RuntimeError, AttributeError)
+
+
+@dataclass
+class Outcome:
+    """The outcome of one bad call."""
+
+    place: str
+    want: BaseException
+    got: BaseException | None
+    text_matches: bool = False
+
+    @property
+    def right(self) -> bool:
+        """Whether our class is PyTorch's, or derives from it."""
+        kind = next(c for c in CLASSES if isinstance(self.want, c))
+        return isinstance(self.got, kind)
+
+
+def bad_call(op: OpInfo, error_input: Any, number: int = 0) -> Outcome | None:
+    """Make a bad call in both libraries; None when PyTorch takes it after all."""
+    sample = error_input.sample_input
+    try:
+        call(op.op, sample, lambda x: x, "function")
+    except CLASSES as error:
+        want = error
+    else:
+        return None
+    outcome = Outcome(f"{label(op)} {number}", want, None)
+    try:
+        for result in tensors(call(counterpart(op), sample, Converter("cpu"), "function")):
+            result.tolist()
+    except Exception as error:
+        outcome.got = error
+        pattern = error_input.error_regex
+        outcome.text_matches = bool(pattern) and re.search(pattern, str(error)) is not None
+    return outcome

@@ -120,9 +120,9 @@ _LAZY_NAMES = {
         "_check_value _check_with _shape_as_tensor",
         "_compat.loss_names": "binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss hinge_embedding_loss "
         "kl_div margin_ranking_loss poisson_nll_loss triplet_margin_loss",
-        "_compat.native_names": "binomial conv_tbc feature_dropout grid_sampler grid_sampler_2d grid_sampler_3d "
-        "instance_norm is_conj is_inference is_neg native_batch_norm native_channel_shuffle native_dropout "
-        "native_group_norm native_layer_norm",
+        "_compat.native_names": "binomial conv_tbc embedding_bag feature_dropout grid_sampler grid_sampler_2d "
+        "grid_sampler_3d instance_norm is_conj is_inference is_neg native_batch_norm native_channel_shuffle "
+        "native_dropout native_group_norm native_layer_norm",
         "_ops.einsum": "einsum",
         "_ops.hashing": "hash_tensor",
         "_ops.histogram": "gradient histogram histogramdd unravel_index",

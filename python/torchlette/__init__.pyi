@@ -559,6 +559,7 @@ from torchlette._compat.loss_names import poisson_nll_loss as poisson_nll_loss
 from torchlette._compat.loss_names import triplet_margin_loss as triplet_margin_loss
 from torchlette._compat.native_names import binomial as binomial
 from torchlette._compat.native_names import conv_tbc as conv_tbc
+from torchlette._compat.native_names import embedding_bag as embedding_bag
 from torchlette._compat.native_names import feature_dropout as feature_dropout
 from torchlette._compat.native_names import grid_sampler as grid_sampler
 from torchlette._compat.native_names import grid_sampler_2d as grid_sampler_2d

@@ -310,7 +310,8 @@ def norm(
     x = input.to(dtype or input.dtype)
     order = 2.0 if ord is None else ord
     filled = _filled(x, mask, math.inf if order < 0 else 0)
-    return linalg.vector_norm(filled, order, _dims(dim, x.dim()), keepdim).to(x.dtype)
+    found = linalg.vector_norm(filled, order, _dims(dim, x.dim()), keepdim)
+    return found if x.is_complex() else found.to(x.dtype)
 
 
 def var(
@@ -336,10 +337,12 @@ def var(
             all count.
     """
     taken = _corrected(unbiased, correction)
-    x = input.to(dtype or (input.dtype if input.dtype.is_floating_point else _C.get_default_dtype()))
+    inexact = input.is_floating_point() or input.is_complex()
+    x = input.to(dtype or (input.dtype if inexact else _C.get_default_dtype()))
     dims = _dims(dim, x.dim())
     center = _filled(x, mask, 0).sum(dims, keepdim=True) / _counted(x, dims, True, mask)
-    squares = _filled((x - center).square(), mask, 0).sum(dims, keepdim=keepdim)
+    apart = x - center
+    squares = _filled(apart * apart.conj(), mask, 0).sum(dims, keepdim=keepdim)
     return (squares / (_counted(x, dims, keepdim, mask) - taken).clamp(min=0)).to(x.dtype)
 
 

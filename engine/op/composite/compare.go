@@ -91,6 +91,7 @@ func maskedFill(b op.Builder, x, mask, value op.Val) op.Val {
 		fail(ir.ErrRuntime, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).",
 			r)
 	}
+	value.Number = value.IsTensor() && value.DType().IsComplex()
 	value = asType(b, value, x.DType())
 	align(b, ir.InvalidDType, &x, &mask, &value)
 	return prim.Where(b, mask, value, x)

@@ -93,7 +93,7 @@ func argument(b op.Builder, x op.Val) op.Val {
 func registerPairs() {
 	op.Register(op.Def{
 		Sig: "complex(Tensor real, Tensor imag) -> Tensor", Doc: "The complex tensor with these parts.",
-		Where: op.Function, Out: true, Samples: samples("T(3,4), T(4)", "T(), T()"),
+		Where: op.Function, Out: true, ExactOut: true, Samples: samples("T(3,4), T(4)", "T(), T()"),
 		ErrorSamples: samples("T(3), I(3;0,5)", "I(3;0,5), I(3;0,5)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, y := a.Val(), a.Val()

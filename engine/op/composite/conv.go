@@ -72,6 +72,10 @@ func shifted(b op.Builder, y, bias op.Val) op.Val {
 		fail(ir.ErrRuntime, "expected bias to be 1-dimensional with %d elements, but got bias of size %s instead",
 			y.Shape()[1], ir.ShapeString(s))
 	}
+	if bias.DType() != y.DType() {
+		fail(ir.ErrRuntime, "Input type (%s) and bias type (%s) should be the same", typeName(y.DType()),
+			typeName(bias.DType()))
+	}
 	return prim.Add(b, y, byChannel(b, bias, y.Shape()))
 }
 

@@ -33,7 +33,7 @@ func needIndex(name string, i op.Val) {
 func registerGatherOps() {
 	op.Register(op.Def{
 		Sig: "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
-		Doc: "Elements at indices along a dim.", Out: true, ExactOut: true,
+		Doc: "Elements at indices along a dim.", Out: true, ExactOut: true, OutApart: true,
 		Samples: samples("T(5,4), 0, I(3,4;0,5)", "T(5,4), 1, I(5,2;0,4)", "T(5,4), -1, I(2,3;0,4)", "T(), 0, I(;0,1)",
 			"T(5), 0, I(0;0,5)"),
 		ErrorSamples: samples("T(3,4), 0, I(2;0,3)", "T(3,4), 0, T(2,4)", "T(3,4), 0, I(2,5;0,3)", "T(3), 1, I(2;0,3)"),
@@ -42,6 +42,7 @@ func registerGatherOps() {
 	op.Register(op.Def{
 		Sig: "index_select(Tensor self, int dim, Tensor index) -> Tensor", Doc: "Slices at indices of a dim.", Out: true,
 		ExactOut:     true,
+		OutApart:     true,
 		Samples:      samples("T(5,4), 0, I(3;0,5)", "T(5,4), -1, I(6;0,4)", "T(5), 0, I(;0,5)", "T(5,2), 0, I(0;0,5)"),
 		ErrorSamples: samples("T(3), 0, I(1,1;0,3)", "T(3), 0, T(2)", "T(3), 1, I(2;0,3)"),
 		Eval: func(a *op.Args) []op.Val {
@@ -69,7 +70,8 @@ func registerGatherOps() {
 	})
 	op.Register(op.Def{
 		Sig: "take(Tensor self, Tensor index) -> Tensor", Doc: "Elements at indices of the flattened tensor.", Out: true,
-		ExactOut: true, Samples: samples("T(3,4), I(2,2;0,12)", "T(5), I(3;-5,5)", "T(0), I(0;0,1)"),
+		ExactOut: true, OutApart: true,
+		Samples:      samples("T(3,4), I(2,2;0,12)", "T(5), I(3;-5,5)", "T(0), I(0;0,1)"),
 		ErrorSamples: samples("T(3), T(2)", "T(0), I(2;0,1)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, i, b := a.Val(), a.Val(), a.B

@@ -111,7 +111,7 @@ func atLeast(b op.Builder, ts []op.Val, n int) []op.Val {
 func registerJoinOps() {
 	joined := func(name, doc string, aliases []string, params string, eval op.Eval, s []op.Sample, errs ...op.Sample) {
 		op.Register(op.Def{Sig: name + "(Tensor[] tensors" + params + ") -> Tensor", Doc: doc, Aliases: aliases,
-			Where: op.Function, Out: true,
+			Where: op.Function, Out: true, OutApart: true,
 			Eval: eval, Samples: s, ErrorSamples: errs})
 	}
 	joined("cat", "Tensors joined along a dim.", []string{"concat", "concatenate"}, ", int dim=0",

@@ -358,7 +358,9 @@ func covariance(a *op.Args, x, counts, weights op.Val, correction int64) op.Val 
 			fail(ir.ErrRuntime, "cov(): %s: got %s of shape %s, want %s of shape [%d]", []string{"fweights", "aweights"}[i],
 				typeName(v.DType()), ir.ShapeString(v.Shape()), []string{"integers", "floats"}[i], n)
 		}
-		w = prim.Mul(b, w, prim.Reshape(b, cast(b, v, weight), []int64{n}))
+		v = cast(b, v, weight)
+		v = prim.Require(b, prim.Ge(b, v, op.IntVal(0)), v, []prim.Requirement{prim.RequireCounts, prim.RequireImportance}[i])
+		w = prim.Mul(b, w, prim.Reshape(b, v, []int64{n}))
 	}
 	total := prim.Sum(b, w, []int64{0})
 	mean := reduceDims(b, prim.Sum, prim.Mul(b, x, expand(b, w, x.Shape())), cols, true)

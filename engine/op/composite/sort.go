@@ -92,8 +92,8 @@ func choose(b op.Builder, x, order, place op.Val, d int, keepdim bool) (value, i
 func ranked(name, params, doc string, s, errs []op.Sample, pick func(a *op.Args, x op.Val) func(b op.Builder, values,
 	order op.Val, d int) op.Val) {
 	op.Register(op.Def{
-		Sig: name + params + " -> (Tensor values, Tensor indices)", Doc: doc, Out: true, Samples: s, ErrorSamples: errs,
-		Eval: func(a *op.Args) []op.Val {
+		Sig: name + params + " -> (Tensor values, Tensor indices)", Doc: doc, Out: true, OutApart: true, Samples: s,
+		ErrorSamples: errs, Eval: func(a *op.Args) []op.Val {
 			x, b := a.Val(), a.B
 			place := pick(a, x)
 			d := ir.WrapDim(a.Int(), len(x.Shape()))

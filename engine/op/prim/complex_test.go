@@ -145,3 +145,33 @@ func TestWhatHasNoComplexRuleSaysSo(t *testing.T) {
 		assert.PanicsWithError(t, "\""+name+"_cpu\" not implemented for 'ComplexDouble'", f, name)
 	}
 }
+
+// At infinities the functions have the values of annex G, as Go's have. The formulas of the parts alone give NaN there.
+func TestComplexFunctionsAtInfinitiesAreThoseOfGo(t *testing.T) {
+	inf := math.Inf(1)
+	at := []complex128{complex(inf, 0), complex(-inf, 0), complex(inf, 1), complex(-inf, 2)}
+	for name, c := range map[string]struct {
+		f    func(op.Builder, op.Val) op.Val
+		want func(complex128) complex128
+	}{
+		"exp":   {prim.Exp, cmplx.Exp},
+		"tanh":  {prim.Tanh, cmplx.Tanh},
+		"asin":  {fn(op.FnAsin), cmplx.Asin},
+		"acos":  {fn(op.FnAcos), cmplx.Acos},
+		"acosh": {fn(op.FnAcosh), cmplx.Acosh},
+		"atanh": {fn(op.FnAtanh), cmplx.Atanh},
+	} {
+		e := optest.New()
+		got := elements(e, c.f(e, complexTensor(e, []int64{4}, at...)))
+		for i, z := range at {
+			want := c.want(z)
+			for _, part := range [][2]float64{{real(want), real(got[i])}, {imag(want), imag(got[i])}} {
+				if math.IsInf(part[0], 0) {
+					assert.Equal(t, part[0], part[1], "%s(%v): got %v, want %v", name, z, got[i], want)
+				} else {
+					assert.InDelta(t, part[0], part[1], 1e-9, "%s(%v): got %v, want %v", name, z, got[i], want)
+				}
+			}
+		}
+	}
+}

@@ -5,16 +5,18 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Requirement is what data must be for a draw; it selects the text of the error.
+// Requirement is what data must be; it selects the text of the error.
 type Requirement int64
 
-// Requirements of draws, with PyTorch's texts.
+// Requirements of draws and of cov's weights, with PyTorch's texts.
 const (
 	RequireProbability Requirement = iota
 	RequireDeviation
 	RequireWeights
 	RequireWeightSum
 	RequireRate
+	RequireCounts
+	RequireImportance
 )
 
 var requirements = [...]string{
@@ -23,6 +25,8 @@ var requirements = [...]string{
 	RequireWeights:     "probability tensor contains either `inf`, `nan` or element < 0",
 	RequireWeightSum:   "invalid multinomial distribution (sum of probabilities <= 0)",
 	RequireRate:        "invalid Poisson rate, expected rate to be non-negative",
+	RequireCounts:      "cov(): fweights cannot be negative",
+	RequireImportance:  "cov(): aweights cannot be negative",
 }
 
 var pRequire op.PrimID

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import argparse
 import collections
+import functools
 import multiprocessing
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 os.environ.setdefault("TORCHLETTE_ADAPTER", "software")
@@ -26,6 +28,7 @@ import torchlette
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
 GRADIENTS = ("float32", "complex64")
+KINDS = ("forward", "gradient", "second gradient", "error")
 Count = collections.Counter[str]
 HEAD = """# Counts of PyTorch's operator database
 
@@ -35,40 +38,59 @@ Samples that draw are compared by shape and dtype; gradients that PyTorch refuse
 """
 
 
-def examine(
-    op: Any, device: str, dtypes: tuple[str, ...], limit: int, *, all_forms: bool, strided: bool = False
-) -> tuple[Count, dict[str, str]]:
-    """Run every sample of an entry; return counts and the first failure of each kind."""
-    count: Count = collections.Counter()
-    first: dict[str, str] = {}
+class Options(NamedTuple):
+    """What is run of an entry."""
 
-    def attempt(kind: str, what: str, f: Any) -> None:
+    device: str
+    dtypes: tuple[str, ...]
+    limit: int
+    all_forms: bool = False
+    strided: bool = False
+    gradients: tuple[str, ...] = GRADIENTS
+    second: bool = False
+    errors: bool = False
+
+
+class Examination:
+    """Counts of an entry's samples, and the first failure of each kind."""
+
+    def __init__(self, op: Any, options: Options) -> None:
+        self.op = op
+        self.options = options
+        self.count: Count = collections.Counter()
+        self.first: dict[str, str] = {}
+
+    def attempt(self, kind: str, what: str, f: Callable[[], Any]) -> None:
+        """Count a comparison: it fails by raising, and returns False if there was nothing to compare."""
         try:
             done = f()
         except Exception as error:
             torchlette.reset() if isinstance(error, torchlette.PoisonedEngineError) else None
             text = " ".join(f"{type(error).__name__}: {error}".split())
             if "float64 is not supported on device wgpu" in text:  # GPUs have none: documented, and no failure
-                count[kind + " in float64"] += 1
+                self.count[kind + " in float64"] += 1
                 return
-            first.setdefault(f"{kind} {what}", text[:300])
-            count[kind + " run"] += 1
+            self.first.setdefault(f"{kind} {what}", text[:300])
+            self.count[kind + " run"] += 1
             return
         if done is not False:
-            count[kind + " run"] += 1
-            count[kind + " passed"] += 1
+            self.count[kind + " run"] += 1
+            self.count[kind + " passed"] += 1
 
-    for name in dtypes:
-        dtype = getattr(torch, name)
-        if dtype not in op.dtypes:
-            continue
-        chosen = database.forms(op) if all_forms else ["function"]
+    def samples(self, name: str, *, grad: bool) -> list[Any]:
+        """Return the entry's samples of a dtype; none where PyTorch cannot make them."""
+        dtype, options = getattr(torch, name), self.options
         try:
-            drawn = list(database.samples(op, dtype, grad=False, limit=limit, strided=strided))
+            return list(database.samples(self.op, dtype, grad=grad, limit=options.limit, strided=options.strided))
         except Exception as error:
-            print(f"{database.label(op)}: no samples of {name}: {error}", file=sys.stderr)
-            continue
-        for form in chosen:
+            print(f"{database.label(self.op)}: no samples of {name}: {error}", file=sys.stderr)
+            return []
+
+    def forward(self, name: str) -> None:
+        """Run the chosen forms of a dtype."""
+        op, device = self.op, self.options.device
+        drawn = self.samples(name, grad=False)
+        for form in database.forms(op) if self.options.all_forms else ["function"]:
             if form == "out":
                 continue
             for i, sample in enumerate(drawn):
@@ -79,23 +101,50 @@ def examine(
                     database.call(database.theirs_of(op, form), sample, lambda x: x, form)
                 except Exception:
                     continue  # PyTorch itself refuses
-                attempt(
-                    "forward",
-                    f"{form} {name} #{i}",
-                    lambda s=sample, f=form: database.forward(op, s, device, f, values=not scope.draws(op.name, s)),
-                )
-        if name in GRADIENTS and op.supports_autograd:
-            for i, sample in enumerate(database.samples(op, dtype, grad=True, limit=limit, strided=strided)):
-                if scope.draws(op.name, sample):
-                    continue
-                attempt("gradient", f"{name} #{i}", lambda s=sample: database.gradient(op, s, device))
-    return count, first
+                values = not scope.draws(op.name, sample)
+                run = functools.partial(database.forward, op, sample, device, form, values=values)
+                self.attempt("forward", f"{form} {name} #{i}", run)
+
+    def gradients(self, name: str) -> None:
+        """Run the gradients of a dtype, and those of second order if asked."""
+        op, device = self.op, self.options.device
+        drawn = [s for s in self.samples(name, grad=True) if not scope.draws(op.name, s)]
+        for i, sample in enumerate(drawn):
+            self.attempt("gradient", f"{name} #{i}", functools.partial(database.gradient, op, sample, device))
+        for i, sample in enumerate(drawn if self.options.second and op.supports_gradgrad else ()):
+            run = functools.partial(database.second_gradient, op, sample, device)
+            self.attempt("second gradient", f"{name} #{i}", run)
+
+    def errors(self) -> None:
+        """Run the calls that PyTorch refuses."""
+        for i, case in enumerate(self.op.error_inputs("cpu") if self.op.error_inputs_func is not None else ()):
+            self.attempt("error", f"#{i}", functools.partial(self.error, case))
+
+    def error(self, case: Any) -> bool:
+        """Assert that a call raises PyTorch's class; return whether PyTorch refuses it."""
+        outcome = database.bad_call(self.op, case)
+        assert outcome is None or outcome.right, f"raised {outcome.got!r}, want {outcome.want!r}"
+        return outcome is not None
 
 
-def _one(job: tuple[str, str, tuple[str, ...], int, bool, bool]) -> tuple[str, Count, dict[str, str]]:
-    name, device, dtypes, limit, all_forms, strided = job
+def examine(op: Any, options: Options) -> tuple[Count, dict[str, str]]:
+    """Run every sample of an entry; return counts and the first failure of each kind."""
+    run = Examination(op, options)
+    for name in options.dtypes:
+        if getattr(torch, name) not in op.dtypes:
+            continue
+        run.forward(name)
+        if name in options.gradients and op.supports_autograd:
+            run.gradients(name)
+    if options.errors:
+        run.errors()
+    return run.count, run.first
+
+
+def _one(job: tuple[str, Options]) -> tuple[str, Count, dict[str, str]]:
+    name, options = job
     op = next(o for o in database.op_db if database.label(o) == name)
-    return name, *examine(op, device, dtypes, limit, all_forms=all_forms, strided=strided)
+    return name, *examine(op, options)
 
 
 def _percent(total: Count, kind: str) -> str:
@@ -104,11 +153,15 @@ def _percent(total: Count, kind: str) -> str:
     return f"{passed} of {run} samples ({100 * passed / max(1, run):.2f} %)"
 
 
+def _percents(total: Count) -> list[str]:
+    return [f"* {kind}: {_percent(total, kind)}" for kind in KINDS if total[kind + " run"]]
+
+
 def record(path: str, title: str, total: Count, wrong: dict[str, dict[str, str]]) -> None:
     """Write the counts and the failing entries with their reasons as the section ``title`` of a Markdown file."""
     file = Path(path)
     sections = (file.read_text() if file.exists() else HEAD).split("\n## ")
-    lines = [title, "", *(f"* {kind}: {_percent(total, kind)}" for kind in ("forward", "gradient")), ""]
+    lines = [title, "", *_percents(total), ""]
     if wrong:
         lines += ["| entry | samples | reason |", "|---|---|---|"]
     for label, found in sorted(wrong.items()):
@@ -123,6 +176,10 @@ def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="operators (default: tiers 1 and 2)")
     parser.add_argument("--tier", type=int, choices=(1, 2, 3), action="append")
+    parser.add_argument("--all", action="store_true", help="the whole database, absent names too")
+    parser.add_argument("--gradients", default=",".join(GRADIENTS), help="dtypes whose gradients are run")
+    parser.add_argument("--second", action="store_true", help="gradients of second order of these dtypes too")
+    parser.add_argument("--errors", action="store_true", help="the calls that PyTorch refuses too")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtypes", default=",".join(DTYPES))
     parser.add_argument("--limit", type=int, default=60, help="samples of an entry, dtype and form")
@@ -139,11 +196,19 @@ def main() -> None:
     options = _parsed()
     tiers = {1: scope.TIER_1, 2: scope.TIER_2, 3: scope.TIER_3}
     names = frozenset(options.names) or frozenset().union(*(tiers[t] for t in options.tier or (1, 2)))
-    dtypes = tuple(options.dtypes.split(","))
-    jobs = [
-        (database.label(op), options.device, dtypes, options.limit, options.forms, options.strided)
-        for op in database.entries(names)
-    ]
+    if options.all:
+        names = frozenset(op.name for op in database.op_db)
+    chosen = Options(
+        options.device,
+        tuple(filter(None, options.dtypes.split(","))),
+        options.limit,
+        options.forms,
+        options.strided,
+        tuple(options.gradients.split(",")),
+        options.second,
+        options.errors,
+    )
+    jobs = [(database.label(op), chosen) for op in database.entries(names)]
     total: Count = collections.Counter()
     if options.workers > 1:
         pool = multiprocessing.get_context("spawn").Pool(options.workers)
@@ -158,13 +223,13 @@ def main() -> None:
         state = "ok  " if not first else "FAIL"
         print(
             f"{state} {name:45} "
-            + " ".join(f"{k} {count[k + ' passed']}/{count[k + ' run']}" for k in ("forward", "gradient")),
+            + " ".join(f"{k} {count[k + ' passed']}/{count[k + ' run']}" for k in KINDS if count[k + " run"]),
             flush=True,
         )
         for what, text in list(first.items())[: options.failures]:
             print(f"       {what}: {text}")
     print(f"entries without a failure: {len(jobs) - len(wrong)} of {len(jobs)}")
-    for k in ("forward", "gradient"):
+    for k in KINDS:
         asked = f"; {n} ask a GPU for float64" if (n := total[k + " in float64"]) else ""
         print(f"{k}: {_percent(total, k)}{asked}")
     if options.out:

@@ -32,6 +32,10 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "_to_copy": lambda T, x: T.ops.aten._to_copy.default(x, dtype=T.float64, device=T.device("cpu")),
     "in place": lambda T, x: T.ops.aten.add_.Tensor(x.clone(), x),
     "native_dropout_backward": lambda T, x: T.ops.aten.native_dropout_backward(x, x > 0, 2.0),
+    "max_pool2d_with_indices_backward": lambda T, x: T.ops.aten.max_pool2d_with_indices_backward(
+        T.ones(1, 1, 1, 2), T.ones(1, 1, 2, 4), 2, 2, 0, 1, False, T.tensor([[[[5, 2]]]])
+    ),
+    "max_pool2d": lambda T, x: T.ops.aten.max_pool2d(x.unsqueeze(0), [2, 2], [1, 1]),
     "_chunk_cat": lambda T, x: T.ops.aten._chunk_cat([x, x[:, :2]], 1, 2),
     "_unsafe_masked_index": lambda T, x: T.ops.aten._unsafe_masked_index(
         x[0], T.tensor([[True], [False]]), [T.tensor([1, 9])], 0.5

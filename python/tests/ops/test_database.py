@@ -23,7 +23,7 @@ ENTRIES = {database.label(op): op for op in database.op_db}
 @pytest.mark.parametrize(("device", "label"), CASES, indirect=["device"])
 def test_results_are_pytorchs(device: str, label: str) -> None:
     op = ENTRIES[label]
-    count, failures = report.examine(op, device, DTYPES[device], SAMPLES[device], all_forms=device == "cpu")
+    count, failures = report.examine(op, report.Options(device, DTYPES[device], SAMPLES[device], device == "cpu"))
     wrong = {what: text for what, text in failures.items() if not differences.excuse(label, what)}
     assert not wrong, "\n".join(f"{what}: {text}" for what, text in wrong.items())
     assert sum(count.values()) > 0 or not (set(DTYPES[device]) & {str(d).removeprefix("torch.") for d in op.dtypes}), (

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import oracle
 import pytest
 import torch
@@ -116,3 +119,34 @@ def test_adaptive_max_pools_refuse_empty_channels(dims):
         with pytest.raises(RuntimeError, match="with dimension 1 being empty"):
             pool(lib.ones(2, 0, *[4] * dims), 2)
         assert pool(lib.ones(0, 3, *[4] * dims), 2).shape == (0, 3, *[2] * dims)
+
+
+@pytest.mark.parametrize("padding", [None, 2])
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("mode", [0, 1, 2])
+def test_embedding_bag_has_pytorchs_order_of_arguments(mode: int, last: bool, padding: int | None) -> None:
+    table = np.arange(15, dtype=np.float32).reshape(5, 3) / 7
+
+    def run(t: Any) -> Any:
+        weight = t.tensor(table).requires_grad_()
+        indices, offsets = t.tensor([0, 1, 2, 2, 4]), t.tensor([0, 2, 5] if last else [0, 2])
+        result, bags, sizes, _ = t.embedding_bag(weight, indices, offsets, False, mode, False, None, last, padding)
+        result.square().sum().backward()
+        return result, weight.grad, bags, sizes
+
+    got, want = run(facade), run(torch)
+    for g, w in zip(got[:2], want[:2], strict=True):
+        oracle.assert_equal(g, w)
+    assert got[2].tolist() == [0, 0, 1, 1, 1]
+    if mode == 1 and not last:
+        assert got[3].tolist() == want[3].tolist()
+
+
+def test_norms_take_cudnn_enabled_in_order() -> None:
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+
+    def run(t: Any) -> Any:
+        y = t.tensor(x)
+        return t.group_norm(y, 2, None, None, 1e-5, True), t.layer_norm(y, (4,), None, None, 1e-5, False)
+
+    oracle.assert_equal(run(facade), run(torch))

@@ -271,11 +271,26 @@ def test_views_are_not_detached_in_place() -> None:
             lib.ones(2, 3).t().detach_()
 
 
-def test_views_of_a_storage_share_one_base() -> None:
+def test_the_base_of_a_view_is_the_tensor_that_was_viewed() -> None:
+    for lib in (torch, torchlette.torch):
+        y = lib.ones(2, 3, requires_grad=True)
+        assert y._base is None and y.detach()._is_view() == (y.detach()._base is not None)
+        plain = lib.arange(6.0).clone()
+        assert plain[1:]._base is plain and plain[1:].view(5, 1)._base is plain
+        data = y.data
+        x, z = y[1], y.t()[0].view(-1)
+        assert x._base is y and z._base is y and data is not y
+
+
+def test_views_outlive_their_base() -> None:
     y = torchlette.torch.arange(6.0).reshape(2, 3).clone()
-    assert y._base is None and y.detach()[0]._base is not None
     x, z = y[1], y.t()[0]
-    assert x._base is z._base
-    assert x._base.data_ptr() == y.data_ptr() and x._base.shape == (6,)
+    alias = y.data
+    del y
+    assert x._base is alias
+    del alias
+    y = x._base
+    assert x._base is z._base and y.shape == (6,)
+    y = y.view(2, 3)
     x._base[3] = 9
     assert y[1, 0].item() == 9

@@ -4,6 +4,8 @@ covers the rest."""
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -113,3 +115,16 @@ def test_asarray_shares_or_copies():
     leaf = torchlette.asarray([1.0], requires_grad=True)
     assert leaf.requires_grad and torchlette.asarray(leaf) is leaf
     assert not torchlette.asarray(leaf, requires_grad=False).requires_grad
+
+
+def test_tensors_of_pytorchs_door_have_no_methods_of_the_standard_until_it_is_imported() -> None:
+    program = """
+import torchlette, torchlette.torch as torch
+ours, theirs = torchlette.ones(2), torch.ones(2)
+names = "__array_namespace__", "to_device"
+print([hasattr(x, name) for x in (ours, theirs, torch.Tensor) for name in names])
+import torchlette.array_api as xp
+print([hasattr(x, name) for x in (ours, theirs, torch.Tensor) for name in names], theirs.__array_namespace__() is xp)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [str([True] * 2 + [False] * 4), str([True] * 6) + " True"]

@@ -16,6 +16,7 @@ from torchlette import _C, autograd
 __all__ = [
     "binomial",
     "conv_tbc",
+    "embedding_bag",
     "feature_dropout",
     "grid_sampler",
     "grid_sampler_2d",
@@ -207,6 +208,95 @@ def instance_norm(
     from torchlette.nn.functional import instance_norm as normalize
 
     return normalize(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return ``nn.functional.embedding_bag``; the bag of each index, how many count in each bag, and an empty tensor.
+
+    PyTorch's last three results depend on its kernel; for a maximum its fourth has the indices that were chosen.
+
+    Args:
+        weight: The table, [rows, features].
+        indices: All bags in one vector.
+        offsets: Where each bag begins; they are read.
+        scale_grad_by_freq: Whether gradients are divided by how often a row occurs.
+        mode: 0: sum, 1: mean, 2: maximum.
+        sparse: Accepted; gradients are dense.
+        per_sample_weights: Factor of each index, for sums.
+        include_last_offset: Whether the last offset is the end of the last bag.
+        padding_idx: An index that counts for nothing.
+    """
+    from torchlette.nn.functional import embedding_bag as reduce
+
+    result = reduce(
+        indices,
+        weight,
+        offsets,
+        scale_grad_by_freq=scale_grad_by_freq,
+        mode=("sum", "mean", "max")[mode],
+        sparse=sparse,
+        per_sample_weights=per_sample_weights,
+        include_last_offset=include_last_offset,
+        padding_idx=padding_idx,
+    )
+    bags = (_C.searchsorted(offsets, indices.new_tensor(range(indices.shape[0])), right=True) - 1).clamp(min=0)
+    counted = (
+        _C.ones_like(indices) if padding_idx is None else (indices != padding_idx % weight.shape[0]).to(indices.dtype)
+    )
+    sizes = indices.new_zeros(result.shape[0]).index_add(0, bags.clamp(max=result.shape[0] - 1), counted)
+    return result, bags.to(indices.dtype), sizes, indices.new_empty(0)
+
+
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> Tensor:
+    """Return ``nn.functional.group_norm``.
+
+    Args:
+        input: Values, [batch, channels, sizes...].
+        num_groups: How many groups the channels form.
+        weight: Factors of the channels; None for none.
+        bias: Added to the channels; None for none.
+        eps: Added to the variance.
+        cudnn_enabled: Without effect.
+    """
+    return _C.group_norm(input, num_groups, weight, bias, eps)
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
+) -> Tensor:
+    """Return ``nn.functional.layer_norm``.
+
+    Args:
+        input: Values, [..., normalized_shape...].
+        normalized_shape: The last sizes, over which statistics are taken.
+        weight: Factors; None for none.
+        bias: Added; None for none.
+        eps: Added to the variance.
+        cudnn_enable: Without effect.
+    """
+    return _C.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from torchlette import _C
+from torchlette._compat.wrappers import dispatch, wraps
 from torchlette._runtime.override_levels import EVERYTHING, DisableTorchFunction, DisableTorchFunctionSubclass
 
 __all__ = [
@@ -151,6 +152,8 @@ def _answer(func: Any, overriding: Sequence[Any], args: Any, kwargs: Any) -> Any
     for argument in ordered:
         # The class's method, even where an object has an attribute of that name.
         method = argument.__torch_function__
+        if method is _C._disabled_torch_function_impl:  # asked for its __torch_dispatch__
+            method = Tensor.__torch_function__  # type: ignore[attr-defined]
         result = method(func, kinds, args, kwargs)
         if result is not NotImplemented:
             return result
@@ -248,6 +251,8 @@ def _converted(result: Any, cls: type, args: Any) -> Any:
 
 def default_answer(cls: type, func: Callable[..., Any], types: Iterable[type], args: Any, kwargs: Any) -> Any:
     """Call a function of objects of ``cls``, and return its result as such an object: ``Tensor.__torch_function__``."""
+    if any(map(wraps, types)):
+        return dispatch(tuple(types), func, args, kwargs)
     if not all(issubclass(cls, t) for t in types):
         return NotImplemented
     with DisableTorchFunctionSubclass():

@@ -57,6 +57,15 @@ def softmax_backward(grad: Tensor, output: Tensor, dim: int, dtype: _C.dtype) ->
 
 def chunk_cat(tensors: Sequence[Tensor], dim: int, chunks: int, *, out: Tensor | None = None) -> Tensor:
     """Each tensor's rest from ``dim`` on in ``chunks`` rows, with zeros at the end, beside those of the others."""
+    if not tensors or not all(t.numel() for t in tensors):
+        raise RuntimeError(f"_chunk_cat expects non-empty {'tensors' if tensors else 'input tensor list'}")
+    if chunks < 1:
+        raise RuntimeError(f"_chunk_cat expects positive num_chunks, got {chunks}")
+    dims = {t.dim() for t in tensors}
+    if not (0 if len(dims) > 1 else -min(dims)) <= dim < min(dims):
+        raise RuntimeError(
+            f"_chunk_cat expects dim < ndim for all input tensors, got dim {dim} for {sorted(dims)} dims"
+        )
     dim = dim % tensors[0].dim()
     rows = []
     for t in tensors:
@@ -262,6 +271,14 @@ def max_pool_with_indices(dims: int) -> Call:
         return pool(x, kernel, stride or None, padding, dilation, ceil, return_indices=True)
 
     return call
+
+
+def max_pool_backward(
+    grad: Tensor, x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, indices: Tensor
+) -> Tensor:
+    """The cotangent of the input of a maximum pooling over two dims: each element's goes to the chosen place."""
+    flat = grad.new_zeros([*x.shape[:-2], x.shape[-2] * x.shape[-1]])
+    return flat.scatter_add(-1, indices.flatten(-2), grad.flatten(-2)).reshape(x.shape)
 
 
 def pool(name: str) -> Call:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torchlette import _C
+from torchlette._ops.indexing import _into
 
 __all__ = ["hash_tensor"]
 
@@ -20,7 +21,9 @@ def _words(input: Tensor) -> Tensor:
     return input.to(_C.int64).to(_C.uint64)
 
 
-def hash_tensor(input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = False, *, mode: int = 0) -> Tensor:
+def hash_tensor(
+    input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = False, *, mode: int = 0, out: Tensor | None = None
+) -> Tensor:
     """Return the exclusive or of the elements' bits, as uint64: floats as float64, others as int64.
 
     Args:
@@ -28,6 +31,7 @@ def hash_tensor(input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = Fa
         dim: The dims that are reduced; none given: all.
         keepdim: Whether they stay, with size 1.
         mode: Only 0.
+        out: Gets the result.
 
     Raises:
         IndexError: If a dim is out of range or has no elements.
@@ -62,4 +66,4 @@ def hash_tensor(input: Tensor, dim: int | Sequence[int] = (), keepdim: bool = Fa
             words = _C.cat([folded, words.narrow(d, n - 1, 1)], d) if n % 2 else folded
     kept = [1 if d in dims else n for d, n in enumerate(words.shape)]
     shape = kept if keepdim else [n for d, n in enumerate(words.shape) if d not in dims]
-    return words.reshape(shape if input.dim() else [])
+    return _into(words.reshape(shape if input.dim() else []), out, "hash_tensor")

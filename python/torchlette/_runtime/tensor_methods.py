@@ -10,9 +10,10 @@ from types import TracebackType
 from torchlette import _C
 from torchlette._ops import indexing
 from torchlette._runtime import refused
+from torchlette._runtime.bases import base_of
 from torchlette._runtime.errors import DtypeError
 from torchlette._runtime.repr import tensor_format, tensor_repr
-from torchlette.io.dlpack import array_namespace, dlpack, dlpack_device, to_device
+from torchlette.io.dlpack import ArrayMethod, array_namespace, dlpack, dlpack_device, to_device
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def _as_subclass(self: Tensor, cls: type) -> Tensor:
 def _init_subclass(cls: type, **kwargs: Any) -> None:
     """Let a subclass answer calls of its objects, unless it leaves them alone as Parameter does."""
     super(Tensor, cls).__init_subclass__(**kwargs)
-    if cls.__torch_function__ is not _C._disabled_torch_function_impl:  # type: ignore[attr-defined]
+    alone = cls.__torch_function__ is _C._disabled_torch_function_impl  # type: ignore[attr-defined]
+    if not alone or hasattr(cls, "__torch_dispatch__"):
         from torchlette._compat.overrides import enable
 
         enable()
@@ -141,27 +143,6 @@ def _detach_(self: Tensor) -> Tensor:
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
     self._replace(self.detach())
     return self
-
-
-#: The objects that ``_base`` gave, by the number of their storage.
-_BASES: weakref.WeakValueDictionary[int, Tensor] = weakref.WeakValueDictionary()
-
-
-def _base(self: Tensor) -> Tensor | None:
-    """The storage that a view is of, as a vector; None for a tensor that is no view.
-
-    Views of one storage give the same object while it lives. PyTorch gives the tensor that was viewed first, with its
-    shape; here views do not keep that tensor alive.
-    """
-    if not self._is_view():
-        return None
-    meta = self._meta()
-    found = _BASES.get(meta["base"])
-    if found is None:
-        found = self.detach().as_strided((meta["storage"],), (1,), 0)
-        found._door = self._door
-        _BASES[meta["base"]] = found
-    return found
 
 
 # Copies and conversions ------------------------------------------------------------------
@@ -521,6 +502,13 @@ def _module_load(self: _C.Tensor, other: _C.Tensor, assign: bool = False) -> _C.
     return (other if assign else self.copy_(other)).detach()
 
 
+def _make_wrapper_subclass(cls: type, size: Any, **options: Any) -> Tensor:
+    """Return an object of a class without memory; see :func:`torchlette._compat.wrappers.make_wrapper_subclass`."""
+    from torchlette._compat.wrappers import make_wrapper_subclass
+
+    return make_wrapper_subclass(cls, size, **options)
+
+
 def install() -> None:
     """Put the methods on the type."""
     methods = {
@@ -542,6 +530,7 @@ def install() -> None:
         "is_pinned": _no,
         "is_distributed": _no,
         "as_subclass": _as_subclass,
+        "_make_wrapper_subclass": staticmethod(_make_wrapper_subclass),
         "nonzero": indexing.nonzero,
         "nonzero_static": indexing.nonzero_static,
         "argwhere": indexing.argwhere,
@@ -567,8 +556,8 @@ def install() -> None:
         "__deepcopy__": _deepcopy,
         "__dlpack__": dlpack,
         "__dlpack_device__": dlpack_device,
-        "__array_namespace__": array_namespace,
-        "to_device": to_device,
+        "__array_namespace__": ArrayMethod(array_namespace),
+        "to_device": ArrayMethod(to_device),
         "__reduce_ex__": _reduce_ex,
         "__repr__": tensor_repr,
         "__torch_function__": classmethod(_torch_function),
@@ -585,7 +574,7 @@ def install() -> None:
     Tensor.__complex__ = _complex
     Tensor.output_nr = property(_output_nr)
     Tensor.grad_fn = property(_grad_fn)
-    Tensor._base = property(_base)
+    Tensor._base = property(base_of)
     # NumPy then leaves mixed operators to the tensor's methods, which decide what they accept.
     Tensor.__array_priority__ = 1000
 

@@ -7,6 +7,7 @@ gives a copy on the CPU.
 from __future__ import annotations
 
 import sys
+import types
 import warnings
 
 from torchlette import _C
@@ -68,6 +69,23 @@ def dlpack(
     elif copied:
         self = self.clone()
     return _C._to_dlpack(self, max_version is not None and max_version[0] >= 1, copied)
+
+
+class ArrayMethod:
+    """A method of the array API, which PyTorch's tensors do not have.
+
+    Tensors made through :mod:`torchlette.torch` have it once :mod:`torchlette.array_api` is imported, others always.
+    """
+
+    def __init__(self, function: Any) -> None:
+        """Keep the function."""
+        self.function = function
+
+    def __get__(self, tensor: Tensor | None, owner: type) -> Any:
+        """Return the method, or raise AttributeError."""
+        if "torchlette.array_api" in sys.modules or (tensor is not None and not tensor._door):
+            return self.function if tensor is None else types.MethodType(self.function, tensor)
+        raise AttributeError(f"'{owner.__name__}' object has no attribute '{self.function.__name__}'")
 
 
 def array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:

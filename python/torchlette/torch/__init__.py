@@ -28,6 +28,7 @@ globals().update(
     }
 )
 
+from torchlette._compat.native_names import group_norm, layer_norm  # noqa: E402, F401
 from torchlette.torch import version  # noqa: E402, F401
 from torchlette.torch.tensor_types import *  # noqa: E402, F403
 from torchlette.torch.version import __version__ as __version__  # noqa: E402

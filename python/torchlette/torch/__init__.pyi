@@ -379,6 +379,7 @@ from torchlette import dtypes as dtypes
 from torchlette import e as e
 from torchlette import einsum as einsum
 from torchlette import embedding as embedding
+from torchlette import embedding_bag as embedding_bag
 from torchlette import embedding_renorm_ as embedding_renorm_
 from torchlette import empty as empty
 from torchlette import empty_like as empty_like
