@@ -22,6 +22,9 @@ _METADATA = frozenset(
     """.split()
 )
 
+#: Methods whose results have no history.
+_DETACHED = frozenset({"detach", "detach_"})
+
 
 def make_wrapper_subclass(
     cls: type,
@@ -37,7 +40,7 @@ def make_wrapper_subclass(
     """Return an object of a class with a shape, a dtype and a device, but without memory.
 
     Operators of it call ``cls.__torch_dispatch__(func, types, args, kwargs)``, with ``func`` in ``torch.ops.aten``.
-    Unlike in PyTorch, the steps have no gradients.
+    Unlike in PyTorch, the steps have no gradients: a call that should record one raises.
 
     Args:
         cls: A subclass of Tensor that defines ``__torch_dispatch__``.
@@ -81,6 +84,13 @@ def wraps(cls: type) -> bool:
     return callable(getattr(cls, "__torch_dispatch__", None))
 
 
+def _requires_grad(values: Sequence[Any]) -> bool:
+    """Return whether a tensor among values, or in lists and tuples of them, requires a gradient."""
+    return any(
+        v.requires_grad if isinstance(v, Tensor) else isinstance(v, (list, tuple)) and _requires_grad(v) for v in values
+    )
+
+
 def dispatch(
     kinds: Sequence[type], func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None
 ) -> Any:
@@ -93,6 +103,7 @@ def dispatch(
         kwargs: Its keyword arguments.
 
     Raises:
+        NotSupportedError: The call would need a gradient.
         TypeError: All answered NotImplemented.
     """
     from torchlette._compat.overrides import DisableTorchFunctionSubclass
@@ -101,6 +112,11 @@ def dispatch(
     if name in _METADATA:
         with DisableTorchFunctionSubclass():
             return func(*args, **(kwargs or {}))
+    if autograd.is_grad_enabled() and name not in _DETACHED and _requires_grad([*args, *(kwargs or {}).values()]):
+        raise NotSupportedError(
+            f"{name}: operators of {kinds[0].__name__}, which defines __torch_dispatch__, have no gradients; call them "
+            "under torch.no_grad(), or with detached tensors"
+        )
     operator = OpOverload(name.removeprefix("__").removesuffix("__") if name.startswith("__") else name)
     for kind in filter(wraps, kinds):
         with autograd.no_grad():
