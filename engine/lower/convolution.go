@@ -270,7 +270,10 @@ func (p *program) conv(v *convolution, x, w, y *arg, m *elementMap) {
 		result = p.temp(y.dtype, y.shape)
 	}
 	w = p.contiguous(w)
-	x = p.padded(x, &v.win, zeros, false)
+	pads := v.padsInPlace(p, x)
+	if pads == nil {
+		x = p.padded(x, &v.win, zeros, false)
+	}
 	kernel, position := windowStrides(x, &v.win)
 	a := matrix{buf: w.buf, batch: []int64{0, rows * depth}, row: depth, col: 1, offset: w.offset}
 	c := matrix{buf: result.buf, batch: []int64{v.o * v.places, rows * v.places}, row: v.places, col: 1,
@@ -278,7 +281,10 @@ func (p *program) conv(v *convolution, x, w, y *arg, m *elementMap) {
 	if p.n.GemmDims {
 		over := axes{depth: concat([]int64{v.c / v.groups}, v.win.Kernel), b: concat(x.stride[1:2], kernel),
 			columns: v.win.Out, bcols: position,
-			ccols: ir.DenseStrides(v.win.Out)}
+			ccols: ir.DenseStrides(v.win.Out), pads: pads}
+		if pads != nil { // the one channel is no dim
+			over.depth, over.b = over.depth[1:], over.b[1:]
+		}
 		over.a = ir.DenseStrides(over.depth)
 		batch, b := []int64{v.n, v.groups}, matrix{buf: x.buf, batch: []int64{x.stride[0], v.c / v.groups * x.stride[1]},
 			offset: x.offset}
@@ -295,6 +301,35 @@ func (p *program) conv(v *convolution, x, w, y *arg, m *elementMap) {
 		p.copy(asOperand(result, result.shape, result.stride), y)
 	}
 }
+
+// paddedPlane bounds the elements of a picture with its border that a thread copies to memory of its own.
+const paddedPlane = 1 << 18
+
+// padsInPlace returns the parameters of launch.Gemm.Padded for a depthwise convolution whose windows reach over the
+// border of its pictures: the product then needs no padded copy of them. It returns nil for others.
+func (v *convolution) padsInPlace(p *program, x *arg) []int64 {
+	w := &v.win
+	if !p.n.GemmPads || !p.n.GemmDims || len(w.Kernel) != 2 || v.c != v.groups || v.o != v.groups || x.stride[3] != 1 {
+		return nil
+	}
+	var pads []int64
+	inside, plane := true, int64(1)
+	for i, size := range x.shape[2:] {
+		need := (w.Out[i]-1)*w.Stride[i] + (w.Kernel[i]-1)*w.Dilation[i] + 1
+		if w.Base[i] != 1 || w.Lo[i] < 0 {
+			return nil
+		}
+		inside, plane = inside && w.Lo[i] == 0 && need <= size, plane*need
+		pads = append(pads, size, w.Stride[i], w.Dilation[i], w.Lo[i])
+	}
+	if inside || plane > paddedPlane || v.taps > paddedTaps {
+		return nil
+	}
+	return pads
+}
+
+// paddedTaps bounds the elements of a window of such a product.
+const paddedTaps = 1 << 10
 
 // sumsDirectly reports a convolution whose elements are better summed one by one: with one channel a group, which would
 // be one row of the device's tiles. Kernels have 32-bit indices.
