@@ -118,6 +118,14 @@ static int64_t even_blocks(int64_t tiles, int64_t most, int64_t threads) {
 	return best;
 }
 
+// Returns into how many blocks n positions are cut, which all threads share: as many as threads where the busiest of
+// them then computes fewer tiles than if each takes a part of the panels, else one.
+static int64_t turned_blocks(int64_t panels, int64_t n, int64_t mr, int64_t threads) {
+	const int64_t part = (n + threads - 1) / threads;
+	const int64_t by_panels = (panels + threads - 1) / threads * ((n + mr - 1) / mr);
+	return panels * ((part + mr - 1) / mr) < by_panels ? threads : 1;
+}
+
 static void spread(const gemm *x, int64_t n, int64_t grain, tl_job job, gemm *arg) {
 	if (x->watch) tl_parallel(x->pool, n, grain, job, arg);
 	else tl_parallel_whole(x->pool, n, grain, job, arg);
