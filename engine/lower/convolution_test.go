@@ -184,8 +184,8 @@ func TestPaddingCostsItsBorder(t *testing.T) {
 	assert.Equal(t, int64(4*(66*66-64*64)+2*66+2), written(64))
 }
 
-// TestDepthwiseConvolutionsWithoutPaddedCopies: where the device has zeros around pictures, a convolution of channels by
-// themselves is one product, with the values of a padded copy; cropped ones too.
+// TestDepthwiseConvolutionsWithoutPaddedCopies: where the device has zeros around pictures, a convolution of channels
+// by themselves is one product, with the values of a padded copy; cropped ones too.
 func TestDepthwiseConvolutionsWithoutPaddedCopies(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	for i := range 20 {

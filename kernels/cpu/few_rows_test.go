@@ -57,8 +57,8 @@ func TestProductsOfOneRowAreDots(t *testing.T) {
 // attendOnce attends from one row to n keys of 64 columns, which a mask of bools selects, and values of one column.
 func attendOnce(t *testing.T, isa string, q, keys, values []float64, mask []byte) float64 {
 	n := int64(len(values))
-	c := &kerneltest.AttentionCase{Attention: &launch.Attention{Type: ir.F32, Mask: ir.Bool}, Bufs: [][]byte{floats32(q...),
-		floats32(keys...), floats32(values...), mask, make([]byte, 4), make([]byte, 4)}}
+	c := &kerneltest.AttentionCase{Attention: &launch.Attention{Type: ir.F32, Mask: ir.Bool},
+		Bufs: [][]byte{floats32(q...), floats32(keys...), floats32(values...), mask, make([]byte, 4), make([]byte, 4)}}
 	c.Params = sizes(1, 1, 1, 1, n, 64, 1)
 	c.Params = append(c.Params, ir.EncodeFloat(ir.F32, 0.125))
 	c.Params = append(c.Params, sizes(0, 0, 64, 1, 0, 0, 0, 64, 1, 0, 0, 0, 1, 1, 0, 0, 0, n, 1, 0)...)

@@ -1,7 +1,7 @@
 // Sums over windows of padded pictures. gemm.c includes this file twice, as it does gemm_driver.h.
 
-// For one row of A, a task is a range of pictures. Each is copied between zeros, which stay from one to the next; windows
-// are read from the copy. The epilogue runs over the results of some pictures, which are its rows.
+// For one row of A, a task is a range of pictures. Each is copied between zeros, which stay from one to the next;
+// windows are read from the copy. The epilogue runs over the results of some pictures, which are its rows.
 static void SUF(planes)(void *arg, int worker, int64_t begin, int64_t end) {
 	gemm x = *(gemm *)arg;
 	// Vectors read past the last window, and of less than four lines past the last line.

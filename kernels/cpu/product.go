@@ -36,7 +36,7 @@ func (d *Device) gemm(p *program, g *launch.Gemm, s *device.Step) (*C.tl_gemm, e
 			g.KDims, g.NDims)
 	}
 	if g.Padded && (g.KDims != 2 || g.NDims != 2 || params[l.M].Bits != 1 || g.Bias) {
-		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with padding of %d dims, %d rows and bias %v is not supported",
+		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with padding of %d dims, %d rows, bias %v is not supported",
 			g.KDims, params[l.M].Bits, g.Bias)
 	}
 	if g.Sums != 0 {
@@ -110,7 +110,8 @@ func elements(s *device.Step, l *launch.GemmLayout) int64 {
 	return n
 }
 
-// rowsOnce marks the operands of the epilogue with one element of float for all columns, and returns their buffers' set.
+// rowsOnce marks the operands of the epilogue with one element of float for all columns, and returns the set of their
+// buffers.
 func rowsOnce(c *C.tl_gemm, g *launch.Gemm, s *device.Step, l *launch.GemmLayout) (once uint8) {
 	for o, b := range l.BufOperands {
 		t, step := l.Bufs[b].Type, s.Params[l.Views[o].N]

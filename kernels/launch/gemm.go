@@ -24,8 +24,8 @@ import (
 //
 // With Padded, B's windows reach over the border of a picture, where elements are zeros. Dim d of N and dim d of K walk
 // dim d of the picture: its index is Step n + Gap k - Front, with an element from 0 to below Size. Size, Step, Gap and
-// Front of all dims come after B's strides over N's dims. These are still strides of elements, and the offset is that of
-// the picture's first one.
+// Front of all dims come after B's strides over N's dims. These are still strides of elements, and the offset is that
+// of the picture's first one.
 //
 // Sums are those of A over k, a dense vector of M, or of B over k, one of N; only without batch dims. Buffers: A, B,
 // [bias], [operands of the epilogue], C, [further results of the epilogue], [sums]. Gemm.Layout numbers all of these.

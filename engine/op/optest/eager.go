@@ -122,8 +122,8 @@ func (e *Eager) deviceOf(p *op.Prim, attr []int64, in []op.Val) ir.DeviceID {
 }
 
 func (e *Eager) run(p *op.Prim, attr []int64, in []op.Val, specs []op.OutSpec, outs []op.Val) {
-	n := &lower.Node{Prim: p, Attr: attr, GemmDims: e.GemmDims, GemmPads: e.GemmPads, Wide: e.Wide, Fourier: e.Fourier, Quantized: e.Quantized,
-		FactorSide: e.FactorSide}
+	n := &lower.Node{Prim: p, Attr: attr, GemmDims: e.GemmDims, GemmPads: e.GemmPads, Wide: e.Wide,
+		Fourier: e.Fourier, Quantized: e.Quantized, FactorSide: e.FactorSide}
 	var bufs [][]byte
 	var offsets []int64
 	var scalars []uint64
