@@ -265,8 +265,8 @@ static void SUF(pack_job)(void *arg, int worker, int64_t begin, int64_t end) {
 // Returns the bytes of mb packed rows of A. The last tile of a block may be short, which adds a tile.
 static inline int64_t SUF(block_bytes)(const gemm *x) { return (x->mb + x->mr) * KC * (int64_t)sizeof(REAL); }
 
-// Returns the memory of a worker: where it packs the block of B, if it does so, and its rows of A follow. NULL: there is
-// none.
+// Returns the memory of a worker: where it packs the block of B, if it does so, and its rows of A follow. NULL: there
+// is none.
 static char *SUF(memory)(gemm *x, int worker) {
 	if (worker == x->caller) return x->own ? x->packed : x->block;
 	return tl_scratch(x->pool, worker, x->bytes + SUF(block_bytes)(x));
