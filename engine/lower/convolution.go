@@ -270,7 +270,10 @@ func (p *program) conv(v *convolution, x, w, y *arg, m *elementMap) {
 		result = p.temp(y.dtype, y.shape)
 	}
 	w = p.contiguous(w)
-	x = p.padded(x, &v.win, zeros, false)
+	pads := v.padsInPlace(p, x)
+	if pads == nil {
+		x = p.padded(x, &v.win, zeros, false)
+	}
 	kernel, position := windowStrides(x, &v.win)
 	a := matrix{buf: w.buf, batch: []int64{0, rows * depth}, row: depth, col: 1, offset: w.offset}
 	c := matrix{buf: result.buf, batch: []int64{v.o * v.places, rows * v.places}, row: v.places, col: 1,
@@ -278,7 +281,10 @@ func (p *program) conv(v *convolution, x, w, y *arg, m *elementMap) {
 	if p.n.GemmDims {
 		over := axes{depth: concat([]int64{v.c / v.groups}, v.win.Kernel), b: concat(x.stride[1:2], kernel),
 			columns: v.win.Out, bcols: position,
-			ccols: ir.DenseStrides(v.win.Out)}
+			ccols: ir.DenseStrides(v.win.Out), pads: pads}
+		if pads != nil { // the one channel is no dim
+			over.depth, over.b = over.depth[1:], over.b[1:]
+		}
 		over.a = ir.DenseStrides(over.depth)
 		batch, b := []int64{v.n, v.groups}, matrix{buf: x.buf, batch: []int64{x.stride[0], v.c / v.groups * x.stride[1]},
 			offset: x.offset}
@@ -294,12 +300,6 @@ func (p *program) conv(v *convolution, x, w, y *arg, m *elementMap) {
 	if result != y {
 		p.copy(asOperand(result, result.shape, result.stride), y)
 	}
-}
-
-// sumsDirectly reports a convolution whose elements are better summed one by one: with one channel a group, which would
-// be one row of the device's tiles. Kernels have 32-bit indices.
-func (p *program) sumsDirectly(rows, products int64) bool {
-	return p.n.GemmDims && p.n.Wide && rows == 1 && products <= math.MaxInt32
 }
 
 // joinsBatch reports that the positions of all batch elements are better the columns of one product, since those of one

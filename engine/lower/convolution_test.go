@@ -183,3 +183,36 @@ func TestPaddingCostsItsBorder(t *testing.T) {
 	assert.Equal(t, int64(4*18*18), written(16), "all of it")
 	assert.Equal(t, int64(4*(66*66-64*64)+2*66+2), written(64))
 }
+
+// TestDepthwiseConvolutionsWithoutPaddedCopies: where the device has zeros around pictures, a convolution of channels
+// by themselves is one product, with the values of a padded copy; cropped ones too.
+func TestDepthwiseConvolutionsWithoutPaddedCopies(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	for i := range 20 {
+		c, size := 1+r.Int64N(4), []int64{3 + r.Int64N(5), 3 + r.Int64N(5)}
+		win := op.Windows{Kernel: []int64{1 + r.Int64N(3), 3}, Stride: []int64{1 + r.Int64N(2), 1 + r.Int64N(3)},
+			Dilation: []int64{1, 1 + r.Int64N(2)}, Base: []int64{1, 1}, Lo: []int64{r.Int64N(3), 1 + r.Int64N(2)},
+			Out: []int64{1 + r.Int64N(3), 1 + r.Int64N(4)}}
+		x, w := draw(2*c*size[0]*size[1], source(-1, 1, false)), draw(c*win.Kernel[0]*3, source(-1, 1, false))
+		var y [2][]float64
+		for form := range y {
+			e := optest.New()
+			e.GemmDims, e.GemmPads = true, form == 1
+			image := e.Tensor(ir.F64, []int64{2, c, size[0], size[1]}, x...)
+			y[form] = e.Floats(emit(e, "conv", append(win.Attr(), c), image, e.Tensor(ir.F64, []int64{c, 1, win.Kernel[0], 3},
+				w...))[0])
+		}
+		near(t, ir.F64, y[0], y[1], i, win)
+	}
+	win := op.Windows{Kernel: []int64{3, 3}, Stride: []int64{1, 1}, Lo: []int64{1, 1}, Dilation: []int64{1, 1},
+		Base: []int64{1, 1}, Out: []int64{8, 8}}
+	for groups, launches := range map[int64]int{4: 1, 2: 3} {
+		x := ir.DenseLayout([]int64{1, 4, 8, 8})
+		res, err := lower.Lower(&lower.Node{Prim: op.PrimNamed("conv"), Attr: append(win.Attr(), groups), Bufs: 3,
+			GemmDims: true, GemmPads: true, In: []lower.Operand{{DType: ir.F32, Layout: x, Buf: 0},
+				{DType: ir.F32, Layout: ir.DenseLayout([]int64{4, 4 / groups, 3, 3}), Buf: 1}},
+			Out: []lower.Output{{DType: ir.F32, Layout: x, Buf: 2}}})
+		require.NoError(t, err)
+		assert.Len(t, res.Launches, launches, "%d groups", groups)
+	}
+}

@@ -51,7 +51,8 @@ type Node struct {
 	// Sums: the last output is the sums of operand 'a' or 'b' of a product along its depth; see launch.Gemm.
 	Sums byte
 	// GemmDims: the device multiplies along several dims in the first output's dtype. InOrder is device.Caps.InOrder.
-	GemmDims, InOrder bool
+	// GemmPads: so does it with launch.Gemm.Padded.
+	GemmDims, GemmPads, InOrder bool
 	// Wide, Fourier, Quantized and FactorSide are those of device.Caps.
 	Wide, Fourier, Quantized bool
 	FactorSide               int64

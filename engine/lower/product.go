@@ -82,24 +82,29 @@ type axes struct {
 	depth, a, b    []int64 // sizes, strides of both operands
 	columns, bcols []int64 // sizes, strides of the second operand
 	ccols          []int64 // strides of the result
+	pads           []int64 // of launch.Gemm.Padded, by dim; the dims stay as they are
 }
 
 // productAlong is a product whose depth and columns have several dims. Neighbouring dims that operands walk as one are
 // merged; where one dim of each is left it is a plain product.
 func (p *program) productAlong(d ir.DType, batch []int64, rows int64, x axes, a, b matrix, m *elementMap, seen views,
 	c matrix) {
-	depth, st := collapse(x.depth, [][]int64{x.a, x.b}, 0)
-	columns, bc := collapse(x.columns, [][]int64{x.bcols, x.ccols}, 0)
+	depth, st := x.depth, [][]int64{x.a, x.b}
+	columns, bc := x.columns, [][]int64{x.bcols, x.ccols}
+	if x.pads == nil {
+		depth, st = collapse(depth, st, 0)
+		columns, bc = collapse(columns, bc, 0)
+	}
 	a.col, b.row, b.col, c.col = st[0][len(depth)-1], st[1][len(depth)-1], bc[0][len(columns)-1], bc[1][len(columns)-1]
 	size := [3]int64{rows, ir.Numel(columns), ir.Numel(depth)}
-	if len(depth) == 1 && len(columns) == 1 {
+	if len(depth) == 1 && len(columns) == 1 && x.pads == nil {
 		p.product(m.product(seen), d, batch, size, a, b, m.epilogue(seen), c)
 		return
 	}
 	g := m.product(seen)
-	g.KDims, g.NDims = len(depth), len(columns)
+	g.KDims, g.NDims, g.Padded = len(depth), len(columns), x.pads != nil
 	g.BUnit = windowUnit(b.row, depth[len(depth)-1], b.col, columns[len(columns)-1])
-	rest := slices.Concat(depth, st[0], st[1], columns, bc[0])
+	rest := slices.Concat(depth, st[0], st[1], columns, bc[0], x.pads)
 	if g.CDims = !dense(columns, bc[1]); g.CDims {
 		rest = append(rest, bc[1]...)
 	}

@@ -223,6 +223,26 @@ static void store(const attention *x, int buf, const float *v, int64_t w, int64_
 	}
 }
 
+// Finds the keys among n from c0 on that some of few rows see: those from `from` to below the result. Keys outside
+// have weight 0, so nothing of them is read, as of the places of a cache that have no token yet.
+static int64_t few_seen(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n,
+	int64_t *from) {
+	const tl_attention *a = x->a;
+	*from = 0;
+	if (a->mask != TLK_BOOL) return n;
+	const int64_t *p = x->par + a->m;
+	int64_t first = n, end = 0;
+	for (int64_t r = 0; r < rows; r++) {
+		const char *m = x->buf[a->bm] + b * p[0] + h * p[1] + (r0 + r) * p[2] + c0 * p[3] + p[4];
+		int64_t c = 0, d = n;
+		while (c < first && !m[c * p[3]]) c++;
+		while (d > end && !m[(d - 1) * p[3]]) d--;
+		first = c, end = d;
+	}
+	*from = first < end ? first : end;
+	return end;
+}
+
 // The products of few rows with n keys from c0 on.
 static void few_scores(const attention *x, int64_t b, int64_t h, int64_t rows, int64_t n, rows_at mine, int64_t c0,
 	float *tile) {
@@ -255,8 +275,10 @@ static void forward_job(void *arg, int worker, int64_t begin, int64_t end) {
 		memset(out, 0, (size_t)(rows * w) * sizeof(float));
 		for (int64_t r = 0; r < rows; r++) top[r] = -INFINITY, sum[r] = 0;
 		for (int64_t c0 = 0; c0 < end_col; c0 += COLS) {
-			int64_t n = end_col - c0 < COLS ? end_col - c0 : COLS;
-			if (x->few) few_scores(x, b, h / x->group, rows, n, mine, c0, tile);
+			int64_t n = end_col - c0 < COLS ? end_col - c0 : COLS, from = 0, to = n;
+			if (x->few) to = few_seen(x, b, h, r0, rows, c0, n, &from);
+			if (from == to) continue;
+			if (x->few) few_scores(x, b, h / x->group, rows, to - from, mine, c0 + from, tile + from);
 			else scores(x, rows, n, mine, &x->theirs[0], mem, c0, tile);
 			restrict_scores(x, b, h, r0, rows, c0, n, tile, 0);
 			x->t->attention_softmax(rows, whole(n, x->nr), tile, COLS, top, sum, out, w);
@@ -264,7 +286,7 @@ static void forward_job(void *arg, int worker, int64_t begin, int64_t end) {
 				draw(x, b, h, r0, rows, c0, n, keep, 0);
 				multiply(rows, n, tile, keep);
 			}
-			if (x->few) few_gather(x, b, h / x->group, rows, n, tile, c0, out, w);
+			if (x->few) few_gather(x, b, h / x->group, rows, to - from, tile + from, c0 + from, out, w);
 			else gather(x, rows, n, tile, &x->theirs[1], mem, c0, out, w);
 		}
 		store(x, x->a->out0, out, w, x->rows, x->mine[1].width, b, h, x->heads, r0, rows, 0, sum);

@@ -149,7 +149,7 @@ func (d *Device) step(p *program, i int, s *device.Step, c *C.tl_step) (*kernelC
 func (d *Device) generate(p *program, i int, s *device.Step, c *C.tl_step) (f *kernelCode, err error) {
 	switch op := s.Op.(type) {
 	case *loopir.Kernel:
-		if f, err = d.codeOf(p, op, s); err == nil {
+		if f, err = d.codeOf(p, op, s, 0); err == nil {
 			c.kind, c.kern = C.TLK_STEP_KERNEL, f.kern
 		}
 	case *launch.Gemm:

@@ -98,8 +98,8 @@ func New(opts Options) (*Device, error) {
 	d.caps = device.Caps{Name: "cpu", Adapter: "cpu", Driver: runtime.GOARCH, Backend: name, MaxBinding: 1 << 47,
 		MaxBuffer:         1 << 47,
 		MaxStorageBuffers: 1 << 16, Align: 64, F16: true, I64: true, F64: true, GemmDims: []ir.DType{ir.F32, ir.F64},
-		GemmOperands: C.TLK_EPILOGUE_OPERANDS,
-		InOrder:      true, Fourier: true, Quantized: true, Features: []string{name}, Resident: d.hot >= 0}
+		GemmOperands: C.TLK_EPILOGUE_OPERANDS, GemmPads: true,
+		InOrder: true, Fourier: true, Quantized: true, Features: []string{name}, Resident: d.hot >= 0}
 	for t := ir.Bool; t < ir.NumStored; t++ {
 		d.caps.Storage[t] = t.Size()
 	}

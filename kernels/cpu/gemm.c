@@ -24,6 +24,9 @@ enum { WINDOW_STEP = 2 };
 // Elements of the lines whose windows are summed before their epilogue runs: they stay in L1.
 enum { LINES_NEAR = 2048 };
 
+// Multiplications of the least task of a product over padded pictures.
+enum { PLANES = 1 << 16 };
+
 // A product with one row is split over K into PARTS partial sums if each part has at least PART_ROWS rows of B and a
 // row has at most PART_COLUMNS columns.
 enum { PARTS = 8, PART_ROWS = 32, PART_COLUMNS = 4096 };
@@ -89,6 +92,8 @@ typedef struct {
 	// the elements start. span is 0 if B is packed instead.
 	int64_t span, nstart, *start;
 	int windows; // computed as sums over windows
+	tl_plane plane; // of windows over the border of pictures
+	int64_t copy;   // elements of a picture between zeros
 	int transposed;      // C' = B' A' is computed: M and N, the operands and their strides are exchanged
 	char **buf;
 	const int64_t *par;
@@ -111,6 +116,14 @@ static int64_t even_blocks(int64_t tiles, int64_t most, int64_t threads) {
 		if (end < soonest) soonest = end, best = each;
 	}
 	return best;
+}
+
+// Returns into how many blocks n positions are cut, which all threads share: as many as threads where the busiest of
+// them then computes fewer tiles than if each takes a part of the panels, else one.
+static int64_t turned_blocks(int64_t panels, int64_t n, int64_t mr, int64_t threads) {
+	const int64_t part = (n + threads - 1) / threads;
+	const int64_t by_panels = (panels + threads - 1) / threads * ((n + mr - 1) / mr);
+	return panels * ((part + mr - 1) / mr) < by_panels ? threads : 1;
 }
 
 static void spread(const gemm *x, int64_t n, int64_t grain, tl_job job, gemm *arg) {
@@ -280,6 +293,10 @@ static void map_by_rows(const gemm *x, tl_ctx *c, const map_part *y, int direct)
 			for (int o = 0; g->nview > 0 && o < g->noperand - g->nresult; o++) {
 				if (!g->view[o].set) continue;
 				const int64_t step = x->par[g->view[o].n];
+				if (direct && g->view[o].once) { // machine code reads one element for all lanes
+					buf[1 + o] = x->maps[1 + o] + v.at[o] * g->width[1 + o];
+					continue;
+				}
 				char *view = tile[o]; // with step 0 all parts of the row have the elements of the first
 				if (i == 0 || step != 0) view = map_view(x, o, &v, y->j + i, k, step == 1 ? NULL : tile[o]);
 				// tl_map_run addresses it from at + i
@@ -317,14 +334,40 @@ static __attribute__((noinline)) void map_block(const gemm *x, int64_t m0, int64
 	}
 }
 
+// Sets the operands of matrix number i of the batch.
+static void batch(gemm *x, int64_t i) {
+	const tl_gemm *g = x->g;
+	const int64_t *p = x->par;
+	int64_t a = p[g->ao], b = p[g->bo], c = 0, w = tl_type_size(g->type);
+	int strided = g->co >= 0;
+	x->row0 = i * x->M;
+	c = strided ? p[g->co] : i * x->M * x->N;
+	for (int d = g->nbatch - 1; d >= 0; d--) {
+		const int64_t size = p[g->batch[d]], ix = d && size > 1 ? i % size : d ? 0 : i;
+		if (size > 1) i /= size;
+		a += ix * p[g->ab[d]];
+		b += ix * p[g->bb[d]];
+		if (strided) c += ix * p[g->cb[d]];
+	}
+	x->a = x->buf[0] + a * w;
+	x->b = x->buf[1] + b * w;
+	const int reads = g->noperand - g->nresult, at = 2 + g->bias;
+	x->maps[0] = x->buf[at + reads];
+	for (int o = 0; o < g->noperand; o++) x->maps[1 + o] = x->buf[at + o + (o >= reads)];
+	x->first = c;
+	x->c = x->maps[0] + c * w;
+}
+
 #define REAL float
 #define SUF(x) x##32
 #include "gemm_driver.h"
+#include "gemm_planes.h"
 #undef REAL
 #undef SUF
 #define REAL double
 #define SUF(x) x##64
 #include "gemm_driver.h"
+#include "gemm_planes.h"
 #undef REAL
 #undef SUF
 
@@ -350,30 +393,6 @@ static __attribute__((noinline)) void map_block(const gemm *x, int64_t m0, int64
 INT_GEMM(gemm_i32, int32_t, uint32_t)
 INT_GEMM(gemm_i64, int64_t, uint64_t)
 INT_GEMM(gemm_u32, uint32_t, uint32_t)
-
-// Sets the operands of matrix number i of the batch.
-static void batch(gemm *x, int64_t i) {
-	const tl_gemm *g = x->g;
-	const int64_t *p = x->par;
-	int64_t a = p[g->ao], b = p[g->bo], c = 0, w = tl_type_size(g->type);
-	int strided = g->co >= 0;
-	x->row0 = i * x->M;
-	c = strided ? p[g->co] : i * x->M * x->N;
-	for (int d = g->nbatch - 1; d >= 0; d--) {
-		const int64_t size = p[g->batch[d]], ix = d && size > 1 ? i % size : d ? 0 : i;
-		if (size > 1) i /= size;
-		a += ix * p[g->ab[d]];
-		b += ix * p[g->bb[d]];
-		if (strided) c += ix * p[g->cb[d]];
-	}
-	x->a = x->buf[0] + a * w;
-	x->b = x->buf[1] + b * w;
-	const int reads = g->noperand - g->nresult, at = 2 + g->bias;
-	x->maps[0] = x->buf[at + reads];
-	for (int o = 0; o < g->noperand; o++) x->maps[1 + o] = x->buf[at + o + (o >= reads)];
-	x->first = c;
-	x->c = x->maps[0] + c * w;
-}
 
 static void one(gemm *x, int worker, int parallel) {
 	switch (x->g->type) {
@@ -470,7 +489,36 @@ int64_t tl_gemm_pack(int isa, int type, int64_t K, int64_t N, int64_t bk, int64_
 	return (N + nr - 1) / nr * nr * K * w;
 }
 
+// Fills in what windows over the border of pictures need. Returns 0 if memory could not be allocated.
+static int take_pads(gemm *x) {
+	const tl_gemm *g = x->g;
+	const int64_t *p = x->par;
+	tl_plane *y = &x->plane;
+	int64_t need[2], gap[2], front[2], here[2]; // by dim; need: of the copy; here: elements of the picture in it
+	for (int d = 0; d < 2; d++) {
+		gap[d] = p[g->pad[d].gap], front[d] = p[g->pad[d].front];
+		need[d] = (p[g->ns[d]] - 1) * p[g->pad[d].step] + (p[g->ks[d]] - 1) * gap[d] + 1;
+		here[d] = most(0, least(p[g->pad[d].size], need[d] - front[d]));
+	}
+	const int64_t step = p[g->pad[1].step], run = (need[1] + step - 1) / step, pitch = run * step, wide = p[g->ks[1]];
+	// A line of results reads lines of the copy that begin at one of every `down` elements.
+	*y = (tl_plane){.high = here[0], .wide = here[1], .stride = p[g->bkd[0]] / gap[0], .top = front[0], .left = front[1],
+		.pitch = pitch, .run = run, .step = step, .lines = p[g->ns[0]], .n = p[g->ns[1]], .down = p[g->pad[0].step] * pitch,
+		.taps = x->K, .ak = p[g->akd[1]]};
+	x->copy = need[0] * pitch;
+	y->row = x->row = tl_alloc(x->K * (int64_t)sizeof(int64_t));
+	for (int64_t k = 0; x->row && k < x->K; k++) {
+		const int64_t across = k % wide * gap[1];
+		x->row[k] = k / wide * gap[0] * pitch + across % step * run + across / step;
+	}
+	return x->row != NULL;
+}
+
 static void run_batches(gemm *x, int64_t n) {
+	if (x->g->padded) {
+		spread(x, n, PLANES / (x->N * x->K) + 1, x->g->type == TLK_F32 ? planes32 : planes64, x);
+		return;
+	}
 	int64_t work = x->M * x->N * (x->K + 1);
 	if (n > 1 && (work < 1 << 22 || n >= 4 * tl_pool_threads(x->pool))) {
 		// A claim has about 2^18 multiplications.
@@ -512,7 +560,7 @@ int64_t tl_run_gemm(const tl_gemm *g, tl_pool *pool, int isa, char **buf, const 
 	int64_t n = 1;
 	for (int d = 0; d < g->nbatch; d++) n *= par[g->batch[d]];
 	if (n == 0 || x.M == 0 || x.N == 0) return 0;
-	if ((g->nn || g->apack) && !take_dims(&x)) return x.K * (int64_t)sizeof(int64_t);
+	if ((g->nn || g->apack) && !(g->padded ? take_pads(&x) : take_dims(&x))) return x.K * (int64_t)sizeof(int64_t);
 	run_batches(&x, n);
 	tl_cpu_free(x.row);
 	return x.oom;

@@ -467,7 +467,9 @@ static void SUF(run)(gemm *x, int worker, int parallel) {
 		return;
 	}
 	if (x->apack) {
-		const int64_t blocks = (x->N + SPOTS - 1) / SPOTS, all = (x->M + x->nr - 1) / x->nr;
+		const int64_t all = (x->M + x->nr - 1) / x->nr;
+		int64_t blocks = (x->N + SPOTS - 1) / SPOTS;
+		if (parallel && blocks == 1) blocks = turned_blocks(all, x->N, x->mr, tl_pool_threads(x->pool));
 		x->nb = (x->N + blocks * x->mr - 1) / (blocks * x->mr) * x->mr;
 		const int64_t across = (x->N + x->nb - 1) / x->nb;
 		x->ntasks = !parallel || across >= TASKS * tl_pool_threads(x->pool) ? 1 :

@@ -148,3 +148,70 @@ func TestEpiloguesGetHotByElements(t *testing.T) {
 		d.Close()
 	}
 }
+
+// Machine code of an epilogue reads an operand with one element for each row once a row, if a row is one call: with an
+// exponential, which has no machine code, a call takes the elements of several rows.
+func TestEpiloguesReadTheElementOfARowOnce(t *testing.T) {
+	for _, exp := range []bool{false, true} {
+		b, c, x, finish := launch.NewEpilogue(ir.F32, ir.F32)
+		v := b.Add(b.Mul(c, x[0]), x[0])
+		if exp {
+			v = b.Add(b.Un(loopir.OpExp, v), x[0])
+		}
+		const m, n = 5, 20
+		g := &launch.Gemm{Type: ir.F32, Epilogue: finish(v), Views: "m", RowDims: 1}
+		in := [][]byte{make([]byte, 4*m), make([]byte, 4*n), make([]byte, 4*m), make([]byte, 4*m*n)}
+		for i := range int64(m) {
+			loopir.StoreBits(ir.F32, in[0], i, ir.EncodeFloat(ir.F32, float64(i)))
+			loopir.StoreBits(ir.F32, in[2], i, ir.EncodeFloat(ir.F32, float64(3-i)))
+		}
+		for i := range int64(n) {
+			loopir.StoreBits(ir.F32, in[1], i, ir.EncodeFloat(ir.F32, float64(i)/16))
+		}
+		par := []uint64{m, n, 1, 1, 1, 0, n, 1, 0, m, 1, 0, 0}
+		var got [2][]byte
+		for hot := range got {
+			d, err := New(Options{Threads: 1, Hot: int64(2*hot - 1)})
+			require.NoError(t, err)
+			step, bind := device.Step{Op: g}, &device.Binding{}
+			for i, b := range in {
+				x, err := d.Alloc(int64(len(b)))
+				require.NoError(t, err)
+				require.NoError(t, d.Upload(x, ir.F32, 0, b))
+				step.Bufs, bind.Bufs = append(step.Bufs, i), append(bind.Bufs, x)
+			}
+			for _, v := range par {
+				step.Params = append(step.Params, device.Const(int64(v)))
+			}
+			p, err := d.Build([]device.Step{step}, 4)
+			require.NoError(t, err)
+			for range 2 {
+				_, err = d.Run(p, bind)
+				require.NoError(t, err)
+			}
+			got[hot] = make([]byte, 4*m*n)
+			require.NoError(t, d.Read(bind.Bufs[3], ir.F32, 0, got[hot]))
+			f := p.(*program).codes[0]
+			require.Equal(t, uint8(2), f.key.once)
+			if hot == 1 && hasCode(d) {
+				assert.Equal(t, !exp, f.readsOnce, "exponential: %v", exp)
+			}
+			p.Release()
+			d.Close()
+		}
+		require.Equal(t, got[0], got[1])
+		want := copyAll(in)
+		require.NoError(t, launch.InterpretGemm(g, par, want))
+		for i := range int64(m * n) {
+			w := ir.DecodeFloat(ir.F32, loopir.LoadBits(ir.F32, want[3], i))
+			require.InDelta(t, w, ir.DecodeFloat(ir.F32, loopir.LoadBits(ir.F32, got[1], i)), 1e-5*(1+max(w, -w)))
+		}
+	}
+}
+
+func copyAll(b [][]byte) (c [][]byte) {
+	for _, x := range b {
+		c = append(c, append([]byte{}, x...))
+	}
+	return c
+}

@@ -18,6 +18,7 @@ type kernelKey struct {
 	kernel *loopir.Kernel // compared by address: the planner gives equal steps the same kernel
 	sizes  string         // sizes and strides: 8 bytes for each parameter, 0 for parameters of other kinds
 	shared string         // for each buffer, in 8 bytes, the first buffer with the same slot
+	once   uint8          // of an epilogue: buffers of whose elements a call reads the first, in all lanes
 }
 
 // kernelCode is the block program of a kernel in C memory. All steps with its key share it.
@@ -30,6 +31,7 @@ type kernelCode struct {
 	lanes      int64 // most lanes of a map's tile
 	heat       int64 // work of all runs so far
 	code       codePages
+	readsOnce  bool // the code reads the elements of key.once once a call
 }
 
 // codeUse is a use of code by a step. elements is how many an epilogue computes, which is not planned for their number;
@@ -39,9 +41,9 @@ type codeUse struct {
 	elements int64
 }
 
-// codeOf returns the code of kernel k for step s, and builds it if there is none. Program p holds it until p is
-// released.
-func (d *Device) codeOf(p *program, k *loopir.Kernel, s *device.Step) (*kernelCode, error) {
+// codeOf returns the code of kernel k for step s, whose key has this field once, and builds it if there is none.
+// Program p holds it until p is released.
+func (d *Device) codeOf(p *program, k *loopir.Kernel, s *device.Step, once uint8) (*kernelCode, error) {
 	if len(s.Params) != len(k.Params) || len(s.Bufs) != len(k.Bufs) {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: %d parameters and %d buffers, want %d and %d", k.Name,
 			len(s.Params), len(s.Bufs), len(k.Params), len(k.Bufs))
@@ -59,10 +61,11 @@ func (d *Device) codeOf(p *program, k *loopir.Kernel, s *device.Step) (*kernelCo
 	for _, b := range s.Bufs {
 		d.shared = binary.LittleEndian.AppendUint64(d.shared, uint64(slices.Index(s.Bufs, b)))
 	}
-	f := d.kernels[kernelKey{k, string(d.sizes), string(d.shared)}]
+	key := kernelKey{k, string(d.sizes), string(d.shared), once}
+	f := d.kernels[key]
 	made := f == nil
 	if made {
-		f = &kernelCode{key: kernelKey{k, string(d.sizes), string(d.shared)}}
+		f = &kernelCode{key: key}
 		d.kernels[f.key] = f
 	}
 	f.users++
@@ -105,13 +108,24 @@ func (f *kernelCode) emit(m machineCode) (e *emitter, a allocation, runs []*run,
 	}
 	e = emit(pl)
 	if m.on {
-		runs = e.code(m.level)
+		runs = e.code(m.level, f.key.once)
+		if f.readsOnce = f.key.once != 0 && e.direct(); f.key.once != 0 && !f.readsOnce { // rows may share a call
+			e = emit(pl)
+			runs = e.code(m.level, 0)
+		}
 	}
 	if a = e.allocate(); pl.passes == 0 && a.arena > mapRegisters && f.lanes > tileLanes {
 		f.lanes = tileLanes
 		return f.emit(m)
 	}
 	return e, a, runs, nil
+}
+
+// direct reports a map that is one call of machine code; tl_map_direct does so for epilogues in C memory.
+func (e *emitter) direct() bool {
+	n := len(e.stages[0].outer.code) - 1
+	return len(e.stages) == 1 && n >= 0 && e.stages[0].outer.code[n].op == C.TLK_CODE &&
+		!slices.ContainsFunc(e.stages[0].outer.code[:n], func(x instr) bool { return x.op != C.TLK_DIRECT })
 }
 
 // build compiles the kernel into C memory. With machine code it replaces the block program, whose memory stays until

@@ -34,7 +34,8 @@ var scalarOps = func() (list [C.TLK_OPS]loopir.Op) {
 type coder struct {
 	*emitter
 	level machine.Level
-	leaf  []instr // by register: what fills it with copies of one lane, or with a constant
+	once  uint8   // buffers
+	leaf  []instr // by register: what fills it with copies of one lane, or with a constant, or points to one lane
 	users []user  // by register
 	// Of the current run.
 	prog   *machine.Program
@@ -49,9 +50,9 @@ type user struct {
 }
 
 // code replaces runs by machine code. Kernels with running values have none: a part of their instructions may run
-// alone.
-func (e *emitter) code(level machine.Level) (runs []*run) {
-	c := &coder{emitter: e, level: level, leaf: make([]instr, len(e.regs))}
+// alone. Of the buffers in once, the first element is in all lanes.
+func (e *emitter) code(level machine.Level, once uint8) (runs []*run) {
+	c := &coder{emitter: e, level: level, once: once, leaf: make([]instr, len(e.regs))}
 	segs := []*segment{&e.uniform, &e.worker}
 	for s := range e.stages {
 		st := &e.stages[s]
@@ -82,10 +83,13 @@ func (e *emitter) code(level machine.Level) (runs []*run) {
 	return runs
 }
 
+// single reports a map of a buffer whose first element is in all lanes.
+func (c *coder) single(m *affine) bool { return m.buf >= 0 && c.once>>m.buf&1 != 0 }
+
 func (c *coder) findLeaves(seg *segment) {
 	for i := range seg.code {
 		x := seg.code[i]
-		if x.op == C.TLK_EXPAND && x.variant == 0 || x.op == C.TLK_CONST {
+		if x.op == C.TLK_EXPAND && x.variant == 0 || x.op == C.TLK_CONST || x.op == C.TLK_DIRECT && c.single(c.maps[x.aux]) {
 			c.leaf[x.d] = x
 		}
 	}
@@ -169,8 +173,13 @@ func (c *coder) begin() {
 // operand returns the value of register r with lanes of type t; one says that r has one lane for all.
 func (c *coder) operand(r int, t ir.DType, one bool) machine.Value {
 	v, from := c.values[r], r
-	if r < len(c.leaf) && c.leaf[r].op == C.TLK_EXPAND {
-		from, one = c.leaf[r].a, true
+	if r < len(c.leaf) {
+		switch x := c.leaf[r]; x.op {
+		case C.TLK_EXPAND:
+			from, one = x.a, true
+		case C.TLK_DIRECT:
+			one = true
+		}
 	}
 	switch {
 	case v.Made():
@@ -209,6 +218,10 @@ func (c *coder) codes(x *instr) bool {
 		at := x.b // the pointer, once there is one
 		if at < 0 {
 			at = x.d
+		}
+		if c.single(m) {
+			c.set(x.d, t.ComputeType(), c.prog.Scalar(at, m.typ))
+			return true
 		}
 		c.set(x.d, t.ComputeType(), c.prog.Load(at, m.typ))
 		return true

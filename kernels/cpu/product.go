@@ -35,6 +35,10 @@ func (d *Device) gemm(p *program, g *launch.Gemm, s *device.Step) (*C.tl_gemm, e
 		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with %d dims of K and %d of N is not supported", g.Type,
 			g.KDims, g.NDims)
 	}
+	if g.Padded && (g.KDims != 2 || g.NDims != 2 || params[l.M].Bits != 1 || g.Bias) {
+		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with padding of %d dims, %d rows, bias %v is not supported",
+			g.KDims, params[l.M].Bits, g.Bias)
+	}
 	if g.Sums != 0 {
 		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with sums of an operand is not supported")
 	}
@@ -58,6 +62,11 @@ func (d *Device) gemm(p *program, g *launch.Gemm, s *device.Step) (*C.tl_gemm, e
 	set(c.bkd[:], l.BKDim)
 	set(c.ns[:], l.NSize)
 	set(c.bnd[:], l.BNDim)
+	for i, p := range l.Pads {
+		c.padded = 1
+		c.pad[i].size, c.pad[i].step = C.int64_t(p.Size), C.int64_t(p.Step)
+		c.pad[i].gap, c.pad[i].front = C.int64_t(p.Gap), C.int64_t(p.Front)
+	}
 	c.M, c.N, c.K = C.int64_t(l.M), C.int64_t(l.N), C.int64_t(l.K)
 	c.am, c.ak, c.ao = C.int64_t(l.AM), C.int64_t(l.AK), C.int64_t(l.AOffset)
 	c.bk, c.bn, c.bo = C.int64_t(l.BK), C.int64_t(l.BN), C.int64_t(l.BOffset)
@@ -101,6 +110,19 @@ func elements(s *device.Step, l *launch.GemmLayout) int64 {
 	return n
 }
 
+// rowsOnce marks the operands of the epilogue with one element of float for all columns, and returns the set of their
+// buffers.
+func rowsOnce(c *C.tl_gemm, g *launch.Gemm, s *device.Step, l *launch.GemmLayout) (once uint8) {
+	for o, b := range l.BufOperands {
+		t, step := l.Bufs[b].Type, s.Params[l.Views[o].N]
+		if g.Viewed(o) && (t == ir.F32 || t == ir.F64) && step.Bits == 0 && !step.Varies() {
+			c.view[o].once = 1
+			once |= 1 << (1 + o)
+		}
+	}
+	return once
+}
+
 // epilogue compiles the epilogue of a product, a map over the elements of C, and attaches it.
 func (d *Device) epilogue(p *program, c *C.tl_gemm, g *launch.Gemm, s *device.Step, l *launch.GemmLayout) error {
 	k := g.Epilogue
@@ -122,7 +144,7 @@ func (d *Device) epilogue(p *program, c *C.tl_gemm, g *launch.Gemm, s *device.St
 	for i, q := range l.Scalars {
 		scalars[i], params = C.int32_t(q), append(params, s.Params[q])
 	}
-	f, err := d.codeOf(p, k, &device.Step{Op: k, Bufs: bufs, Params: params})
+	f, err := d.codeOf(p, k, &device.Step{Op: k, Bufs: bufs, Params: params}, rowsOnce(c, g, s, l))
 	if err != nil {
 		return err
 	}

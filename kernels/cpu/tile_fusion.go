@@ -150,7 +150,7 @@ func (d *Device) FusionGroups(steps []device.Step, bytes []int64, inner []bool) 
 		if !ok || !mayFuse(k, s.Params) {
 			continue
 		}
-		f, err := d.codeOf(draft, k, s)
+		f, err := d.codeOf(draft, k, s, 0)
 		if err != nil {
 			return nil, err
 		}

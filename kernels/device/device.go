@@ -51,6 +51,8 @@ type Caps struct {
 	Align             int64      // allocation granularity
 	Async             bool       // Run returns before the work is done
 	GemmDims          []ir.DType // dtypes of products with launch.Gemm.KDims
+	// GemmPads: products with launch.Gemm.Padded, of one row and two dims, are in GemmDims' dtypes too.
+	GemmPads bool
 	// GemmOperands is the most tensors that the epilogue of a product reads.
 	GemmOperands int
 	// Wide: the device has thousands of lanes, so launches cost more than index arithmetic, and tiles of products are

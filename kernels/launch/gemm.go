@@ -22,6 +22,11 @@ import (
 // each operand of the epilogue with a view its strides over these, its n stride and its offset. The epilogue's scalars
 // come last.
 //
+// With Padded, B's windows reach over the border of a picture, where elements are zeros. Dim d of N and dim d of K walk
+// dim d of the picture: its index is Step n + Gap k - Front, with an element from 0 to below Size. Size, Step, Gap and
+// Front of all dims come after B's strides over N's dims. These are still strides of elements, and the offset is that
+// of the picture's first one.
+//
 // Sums are those of A over k, a dense vector of M, or of B over k, one of N; only without batch dims. Buffers: A, B,
 // [bias], [operands of the epilogue], C, [further results of the epilogue], [sums]. Gemm.Layout numbers all of these.
 // Strides that the text takes as 1 stay parameters.
@@ -47,6 +52,7 @@ type Gemm struct {
 	CStrided     bool
 	Sums         byte // 'a' or 'b': the operand whose sums are a second result; 0 for none
 	KDims, NDims int  // both 0, or both 1 to MaxGemmDims; where device.Caps.GemmDims allows
+	Padded       bool // with KDims and NDims alike; where device.Caps.GemmPads, with one row of two dims
 	CDims        bool
 }
 
@@ -63,6 +69,11 @@ type View struct {
 	N, Offset int
 }
 
+// Pad numbers the parameters of a dim of the picture that windows reach over.
+type Pad struct {
+	Size, Step, Gap, Front int
+}
+
 // GemmLayout numbers the launch parameters of a Gemm. Every stride has a number, even those that AUnit and BUnit say
 // are 1. Bias fields are -1 without a bias, C's stride fields without CStrided.
 type GemmLayout struct {
@@ -77,6 +88,7 @@ type GemmLayout struct {
 	CM, CN, COffset     int
 	KSize, AKDim, BKDim []int // with KDims
 	NSize, BNDim        []int // with NDims
+	Pads                []Pad // with Padded, by dim
 	CNDim               []int // with CDims
 	Params              []loopir.Param
 	BufA, BufB, BufBias int   // BufBias is -1 without a bias
@@ -144,6 +156,11 @@ func (g *Gemm) Layout() GemmLayout {
 	l.KSize, l.AKDim, l.BKDim = several(g.KDims, loopir.Size), several(g.KDims, loopir.Stride),
 		several(g.KDims, loopir.Stride)
 	l.NSize, l.BNDim = several(g.NDims, loopir.Size), several(g.NDims, loopir.Stride)
+	if g.Padded {
+		for range g.NDims {
+			l.Pads = append(l.Pads, Pad{one(loopir.Size), one(loopir.Stride), one(loopir.Stride), one(loopir.Offset)})
+		}
+	}
 	if g.CDims {
 		l.CNDim = several(g.NDims, loopir.Stride)
 	}
@@ -235,7 +252,7 @@ func InterpretGemm(g *Gemm, params []uint64, bufs [][]byte) error {
 					bias = p(l.BiasOffset) + n*p(l.BiasN)
 				}
 				at := element{c: c, row: b*mm + m, col: n}
-				if err := gemmElement(e, a0+m*p(l.AM), b0+along(params, l.NSize, l.BNDim, l.BN, n), bias, at); err != nil {
+				if err := gemmElement(e, a0+m*p(l.AM), b0, bias, at); err != nil {
 					return fmt.Errorf("gemm: batch %d, row %d, column %d: %w", b, m, n, err)
 				}
 			}
@@ -244,7 +261,27 @@ func InterpretGemm(g *Gemm, params []uint64, bufs [][]byte) error {
 	return nil
 }
 
-// gemmElement computes one element of C, from the elements at which its row of A and its column of B begin.
+// spot returns the element of B for column n and term k, counted from the matrix's first. It is false where that is
+// outside the picture.
+func (l *GemmLayout) spot(params []uint64, n, k int64) (int64, bool) {
+	at := along(params, l.NSize, l.BNDim, l.BN, n) + along(params, l.KSize, l.BKDim, l.BK, k)
+	for d := len(l.Pads) - 1; d >= 0; d-- {
+		p := func(i int) int64 { return int64(params[i]) }
+		pad, unit := l.Pads[d], int64(0)
+		index := n%p(l.NSize[d])*p(pad.Step) + k%p(l.KSize[d])*p(pad.Gap) - p(pad.Front)
+		if index < 0 || index >= p(pad.Size) {
+			return 0, false
+		}
+		if p(pad.Step) != 0 {
+			unit = p(l.BNDim[d]) / p(pad.Step)
+		}
+		at -= p(pad.Front) * unit
+		n, k = n/p(l.NSize[d]), k/p(l.KSize[d])
+	}
+	return at, true
+}
+
+// gemmElement computes one element of C, from the elements at which its row of A and its matrix of B begin.
 func gemmElement(e *elements, a, b, bias int64, to element) error {
 	g, l, params, bufs, c := e.g, e.l, e.params, e.bufs, to.c
 	t := g.Type
@@ -270,11 +307,13 @@ func gemmElement(e *elements, a, b, bias int64, to element) error {
 		if err != nil {
 			return err
 		}
-		y, err := load(l.BufB, b+along(params, l.KSize, l.BKDim, l.BK, k))
-		if err != nil {
-			return err
+		if at, inside := l.spot(params, to.col, k); inside {
+			y, err := load(l.BufB, b+at)
+			if err != nil {
+				return err
+			}
+			add(x, y)
 		}
-		add(x, y)
 	}
 	if bias >= 0 {
 		x, err := load(l.BufBias, bias)

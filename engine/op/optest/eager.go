@@ -16,8 +16,8 @@ type Eager struct {
 	ViewVJP ViewRule
 	Device  ir.DeviceID
 	// GemmDims, Wide, Fourier, Quantized and FactorSide are those of lower.Node.
-	GemmDims, Wide, Fourier, Quantized bool
-	FactorSide                         int64
+	GemmDims, GemmPads, Wide, Fourier, Quantized bool
+	FactorSide                                   int64
 	// Emitted counts the primitives that were run, by name.
 	Emitted    map[string]int
 	data       [][]byte // by value number; 0 is none
@@ -122,8 +122,8 @@ func (e *Eager) deviceOf(p *op.Prim, attr []int64, in []op.Val) ir.DeviceID {
 }
 
 func (e *Eager) run(p *op.Prim, attr []int64, in []op.Val, specs []op.OutSpec, outs []op.Val) {
-	n := &lower.Node{Prim: p, Attr: attr, GemmDims: e.GemmDims, Wide: e.Wide, Fourier: e.Fourier, Quantized: e.Quantized,
-		FactorSide: e.FactorSide}
+	n := &lower.Node{Prim: p, Attr: attr, GemmDims: e.GemmDims, GemmPads: e.GemmPads, Wide: e.Wide,
+		Fourier: e.Fourier, Quantized: e.Quantized, FactorSide: e.FactorSide}
 	var bufs [][]byte
 	var offsets []int64
 	var scalars []uint64

@@ -3,6 +3,7 @@
 #define TORCHLETTE_CPU_H
 
 #include <stdint.h>
+#include "pieces.h"
 #include <stddef.h>
 
 #include "dtypes.h"
@@ -155,17 +156,16 @@ typedef struct {
 	const tl_kern *epilogue;
 	int32_t noperand, nresult, nscalar, numbered, width[1 + TLK_EPILOGUE_OPERANDS];
 	const int32_t *scalar;
-	// nview of its operands are read by strides over the columns and over the dims of a row's number: those that are set.
+	// nview of its operands are read by strides over the columns and the dims of a row's number: those that are set, once
+	// if they are floats that do not depend on the column.
 	int32_t nview, rowdims;
 	int64_t rowsize[3];
-	struct { int32_t set; int64_t row[3], n, offset; } view[TLK_EPILOGUE_OPERANDS];
+	struct { int32_t set, once; int64_t row[3], n, offset; } view[TLK_EPILOGUE_OPERANDS];
+	int32_t padded;
+	struct { int64_t size, step, gap, front; } pad[2]; // with padded, of both dims of the picture
 	const char *pack; // B in panels of all its rows (tl_gemm_pack), or NULL
 	const char *apack; // the transposed A in such panels, or NULL
 } tl_gemm;
-
-// A run of n columns of a panel of B: they go to columns from `to` on, and come from elements from `from` on, step
-// apart.
-typedef struct { int64_t to, n, from; } tl_piece;
 
 // A pass of attention: the numbers of its parameters and buffers, -1 for those that it lacks. An operand has five
 // parameters in a row; its field is the number of the first. pass is launch.AttentionPass; mask is the mask's type or
@@ -505,6 +505,8 @@ typedef struct {
 		const float *b, const float *bend, const int64_t *row, int64_t step, float *c);
 	void (*window64)(int64_t lines, const int64_t *start, int64_t n, int64_t kc, const double *a, int64_t ak,
 		const double *b, const double *bend, const int64_t *row, int64_t step, double *c);
+	void (*plane32)(const tl_plane *p, const float *a, const float *from, float *copy, float *c);
+	void (*plane64)(const tl_plane *p, const double *a, const double *from, double *copy, double *c);
 	void (*putruns32)(const float *tile, int64_t rows, const tl_piece *run, int64_t runs, float *c, int64_t cm);
 	void (*putruns64)(const double *tile, int64_t rows, const tl_piece *run, int64_t runs, double *c, int64_t cm);
 	// Pack panels of a B with several dims of K or N. packruns: row k begins at b + row[k], and its columns are runs of
