@@ -281,11 +281,13 @@ def determined(op: OpInfo, result: Any) -> Any:
     if op.name == "linalg.eigh":
         return result[0], result[1].abs()
     if op.name == "linalg.eig":
-        return _sorted_values(result[0]), result[1].abs().sum()
+        values, vectors = result
+        order = _order(values)
+        return values.gather(-1, order), vectors.abs().gather(-1, order.unsqueeze(-2).expand(vectors.shape))
     if op.name in ("pca_lowrank", "svd_lowrank"):
         return result[0].abs(), result[1], result[2].abs()
     if op.name == "linalg.eigvals":  # their order is free
-        return _sorted_values(result)
+        return result.gather(-1, _order(result))
     if op.name in ("linalg.svd", "svd"):
         u, s, v = result
         k = s.shape[-1]
@@ -294,12 +296,11 @@ def determined(op: OpInfo, result: Any) -> Any:
     return result
 
 
-def _sorted_values(values: Any) -> Any:
-    """Return complex numbers in an order that rounding does not change."""
+def _order(values: Any) -> Any:
+    """Return the places of complex numbers in an order that rounding does not change."""
     lib = torch if isinstance(values, torch.Tensor) else facade
     key = np.round(np.array(values.detach().resolve_conj().tolist(), complex), 3)
-    order = np.argsort(key, -1, kind="stable")
-    return values.gather(-1, lib.tensor(order)) if order.size else values
+    return lib.tensor(np.argsort(key.reshape(tuple(values.shape)), -1, kind="stable"))
 
 
 def close(op: OpInfo, got: Any, want: Any, exact: Callable[[oracle.Widener], Any]) -> None:

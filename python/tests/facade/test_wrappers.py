@@ -81,3 +81,13 @@ def test_no_answer_is_a_type_error(t):
     x = t.Tensor._make_wrapper_subclass(Refuses, (2,))
     with pytest.raises(TypeError, match="Multiple dispatch failed"):
         t.add(x, 1)
+
+
+def test_a_call_that_needs_a_gradient_raises():
+    x = scaled(facade, False)(facade.tensor([1, 2]), 0.5)
+    w = facade.ones(2, requires_grad=True)
+    with pytest.raises(NotImplementedError, match="Scaled, which defines __torch_dispatch__, have no gradients"):
+        facade.mul(x, w)
+    with facade.no_grad():
+        assert facade.mul(x, w).tolist() == [0.5, 1.0]
+    assert facade.mul(x, w.detach()).tolist() == [0.5, 1.0]
