@@ -325,6 +325,14 @@ func (g *grouping) place() {
 			s.Array = g.op.Slots[s.Next].Array
 		}
 	}
+	if room -= g.placeTemporaries(); room < 0 {
+		refuse("the carries and temporaries do not fit the memory of a workgroup")
+	}
+	g.placeOperands(room)
+}
+
+// placeTemporaries gives arrays to what steps pass on, and returns the bytes of new ones.
+func (g *grouping) placeTemporaries() (bytes int64) {
 	ends := map[int]int{} // by array of temporaries: the last step that needs it
 	for step := range g.op.Steps {
 		for _, v := range g.op.Steps[step].Slots {
@@ -333,16 +341,18 @@ func (g *grouping) place() {
 				continue
 			}
 			if s.Array = g.free(s, step, ends); s.Array < 0 {
-				room -= g.array(s, false)
+				bytes += g.array(s, false)
 			}
 			if ends[s.Array] = g.last[v]; s.Out >= 0 {
 				ends[s.Array] = len(g.op.Steps)
 			}
 		}
 	}
-	if room < 0 {
-		refuse("the carries and temporaries do not fit the memory of a workgroup")
-	}
+	return bytes
+}
+
+// placeOperands gives arrays to what products read from outside, as far as there is room.
+func (g *grouping) placeOperands(room int64) {
 	for i := range g.op.Steps {
 		p, ok := g.op.Steps[i].Op.(*launch.Gemm)
 		if !ok {

@@ -221,10 +221,11 @@ TLK_EXPANDER(1, uint8_t) TLK_EXPANDER(4, uint32_t) TLK_EXPANDER(8, uint64_t)
 #define TLK_FOLD 1024
 #define TLK_EIGHT(T) __attribute__((vector_size(8 * sizeof(T)), aligned(sizeof(T)), may_alias))
 
-// Folds of rows read TLK_FAR bytes ahead of what they add: the hardware's prefetcher stops at the end of a page, and keeps
-// too few lines on their way for the bandwidth of a server.
+// Folds of rows read TLK_FAR bytes ahead of what they add: the hardware's prefetcher stops at the end of a page, and
+// keeps too few lines on their way for the bandwidth of a server.
 #define TLK_FAR 2048
-#define TLK_STREAM(p, bytes) for (size_t o_ = 0; o_ < (bytes); o_ += 64) __builtin_prefetch((const char *)(p) + TLK_FAR + o_)
+#define TLK_STREAM(p, bytes) \
+	for (size_t o_ = 0; o_ < (bytes); o_ += 64) __builtin_prefetch((const char *)(p) + TLK_FAR + o_)
 
 #define TLK_ROWSUM(name, T, A, OP) \
 	typedef T name##_v TLK_EIGHT(T); \
