@@ -179,14 +179,19 @@ def print_rows(suites: Iterable[Callable[[], Iterable[Row]]]) -> list[Row]:
     return rows
 
 
-def main(suite: str, rows: Callable[[], Iterable[Row]], device: str = "cpu") -> None:
-    """Run one suite as a program: its table, and with ``--record`` its file in ``results``."""
+def main(suite: str, rows: Callable[..., Iterable[Row]], device: str = "cpu", named: bool = False) -> None:
+    """Run one suite as a program: its table, and with ``--record`` its file in ``results``.
+
+    ``rows`` of a ``named`` suite takes the texts of which one must be in a row's name; none: all rows.
+    """
     parser = argparse.ArgumentParser(description=f"{sys.modules[rows.__module__].__doc__}")
     parser.add_argument("--record", action="store_true", help=f"write results/{suite}.json")
+    if named:
+        parser.add_argument("name", nargs="*", help="a text of the rows to run")
     options = parser.parse_args()
     if device == "cpu":
         torchlette.set_num_threads(int(os.environ.get("TORCHLETTE_NUM_THREADS", THREADS)))
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", THREADS)))
-    table = print_rows([rows])
+    table = print_rows([lambda: rows(options.name) if named else rows()])
     if options.record:
         print(f"recorded in {record(suite, device, table)}")

@@ -1,7 +1,8 @@
 """Inference sessions beside onnxruntime with bound buffers, and beside ``torch.compile``.
 
-``python benchmarks/sessions.py [--record]`` prints a row for each model and rival, on 2 threads. Ratios below 1 say
-that torchlette is faster. All sides have the same weights, and read and write arrays in place.
+``python benchmarks/sessions.py [--record] [NAME ...]`` prints a row for each model whose name contains one of the given
+texts, and for each rival, on 2 threads. Ratios below 1 say that torchlette is faster. All sides have the same weights,
+and read and write arrays in place.
 """
 
 from __future__ import annotations
@@ -146,13 +147,15 @@ def compiled(model: Any, x: np.ndarray[Any, Any]) -> Callable[[], Any]:
     return run
 
 
-def rows() -> Iterable[Row]:
-    """Race the rows."""
+def rows(names: Iterable[str] = ()) -> Iterable[Row]:
+    """Race the rows whose names contain one of the texts; without texts, all."""
     rivals: dict[str, Callable[[Any, np.ndarray[Any, Any]], Callable[[], Any]]] = {"torch.compile": compiled}
     if importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("onnx"):
         rivals = {"onnxruntime": onnxruntime, **rivals}
     torch.set_num_threads(2)
     for name, model, x, calls in models():
+        if names and not any(n in name for n in names):
+            continue
         torch.manual_seed(0)
         reference = model(torch).eval()
         mine = ours(model, reference.state_dict(), x)
@@ -176,4 +179,4 @@ def _repeated(f: Callable[[], Any], calls: int) -> Callable[[], None]:
 
 
 if __name__ == "__main__":
-    main("sessions", rows)
+    main("sessions", rows, named=True)
