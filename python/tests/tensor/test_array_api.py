@@ -122,9 +122,11 @@ def test_tensors_of_pytorchs_door_have_no_methods_of_the_standard_until_it_is_im
 import torchlette, torchlette.torch as torch
 ours, theirs = torchlette.ones(2), torch.ones(2)
 names = "__array_namespace__", "to_device"
-print([hasattr(x, name) for x in (ours, theirs, torch.Tensor) for name in names])
+print([hasattr(x, name) for x in (ours, theirs) for name in names])
+for name in dir(torch.Tensor):
+    getattr(torch.Tensor, name)
 import torchlette.array_api as xp
-print([hasattr(x, name) for x in (ours, theirs, torch.Tensor) for name in names], theirs.__array_namespace__() is xp)
+print([hasattr(x, name) for x in (ours, theirs) for name in names], theirs.__array_namespace__() is xp)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [str([True] * 2 + [False] * 4), str([True] * 6) + " True"]
+    assert done.stdout.splitlines() == [str([True] * 2 + [False] * 2), str([True] * 4) + " True"]

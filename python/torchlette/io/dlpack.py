@@ -75,17 +75,20 @@ class ArrayMethod:
     """A method of the array API, which PyTorch's tensors do not have.
 
     Tensors made through :mod:`torchlette.torch` have it once :mod:`torchlette.array_api` is imported, others always.
+    The class always has it, since programs take all names of ``dir(Tensor)``, as tracers do.
     """
 
-    def __init__(self, function: Any) -> None:
-        """Keep the function."""
-        self.function = function
+    def __init__(self, name: str, function: Any) -> None:
+        """Keep the method's name and function."""
+        self.name, self.function = name, function
 
     def __get__(self, tensor: Tensor | None, owner: type) -> Any:
         """Return the method, or raise AttributeError."""
-        if "torchlette.array_api" in sys.modules or (tensor is not None and not tensor._door):
-            return self.function if tensor is None else types.MethodType(self.function, tensor)
-        raise AttributeError(f"'{owner.__name__}' object has no attribute '{self.function.__name__}'")
+        if tensor is None:
+            return self.function
+        if "torchlette.array_api" in sys.modules or not tensor._door:
+            return types.MethodType(self.function, tensor)
+        raise AttributeError(f"'{owner.__name__}' object has no attribute '{self.name}'")
 
 
 def array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:
