@@ -10,7 +10,6 @@ from types import TracebackType
 from torchlette import _C
 from torchlette._ops import indexing
 from torchlette._runtime import refused
-from torchlette._runtime.bases import base_of
 from torchlette._runtime.errors import DtypeError
 from torchlette._runtime.repr import tensor_format, tensor_repr
 from torchlette.io.dlpack import ArrayMethod, array_namespace, dlpack, dlpack_device, to_device
@@ -509,6 +508,13 @@ def _make_wrapper_subclass(cls: type, size: Any, **options: Any) -> Tensor:
     return make_wrapper_subclass(cls, size, **options)
 
 
+def _base(self: Tensor) -> Tensor | None:
+    """The tensor that a view is of; see :func:`torchlette._runtime.bases.base_of`."""
+    from torchlette._runtime.bases import base_of
+
+    return base_of(self)
+
+
 def install() -> None:
     """Put the methods on the type."""
     methods = {
@@ -574,7 +580,7 @@ def install() -> None:
     Tensor.__complex__ = _complex
     Tensor.output_nr = property(_output_nr)
     Tensor.grad_fn = property(_grad_fn)
-    Tensor._base = property(base_of)
+    Tensor._base = property(_base)
     # NumPy then leaves mixed operators to the tensor's methods, which decide what they accept.
     Tensor.__array_priority__ = 1000
 
