@@ -14,11 +14,10 @@ import (
 // groupThreads is the most threads of a workgroup that holds a loop.
 const groupThreads = 256
 
-// stepWork is the work of a step with nothing to do, in operations of a thread; launchWork is that of a dispatch that
-// waits for the one before.
+// Costs that do not depend on the data, in operations of a thread.
 const (
-	stepWork   = 64
-	launchWork = 4000
+	stepWork   = 64   // of a step
+	launchWork = 4000 // of a dispatch that waits for the one before
 )
 
 // grouping makes one launch of a loop on a GPU, which a workgroup runs with its values in workgroup memory.
@@ -239,7 +238,7 @@ func (g *grouping) value(slot int, t ir.DType) int {
 			v.Kept = g.kept(s.Index)
 		}
 	case is:
-		av, v.Out = g.body.Aval(g.body.Results[r].Value), g.result(r)
+		av, v.Out = g.body.Aval(g.body.Results[r].Value), g.loopLowering.result(r)
 		if r < g.l.Carries {
 			v.Turn = launch.New
 		}
@@ -254,9 +253,6 @@ func (g *grouping) value(slot int, t ir.DType) int {
 	g.last, g.read, g.written = append(g.last, -1), append(g.read, false), append(g.written, false)
 	return g.numbers[key]
 }
-
-// result and kept are numbers of buffers of device.Loop: operands, results, kept carries.
-func (g *grouping) result(r int) int { return g.loopLowering.result(r) }
 
 // carries connects the carries with their next values.
 func (g *grouping) carries() {

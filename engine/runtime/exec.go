@@ -535,18 +535,22 @@ func (x *Executor) transfer(s *compile.Segment) error {
 	from, to := x.Devices[s.FromDev].Dev, x.Devices[s.Dev].Dev
 	src, dst, off := x.bind.Bufs[s.From], x.bind.Bufs[s.To], x.bind.Offsets[s.FromOff]
 	size := int64(s.DType.Size())
+	n := s.Numel * size
 	if m, ok := src.(device.Mapped); ok {
-		return to.Upload(dst, s.DType, 0, unsafe.Slice((*byte)(unsafe.Add(m.Pointer(), off*size)), s.Numel*size))
+		return to.Upload(dst, s.DType, 0, contents(m)[off*size:][:n])
 	}
 	if m, ok := dst.(device.Mapped); ok {
-		return from.Read(src, s.DType, off, unsafe.Slice((*byte)(m.Pointer()), s.Numel*size))
+		return from.Read(src, s.DType, off, contents(m)[:n])
 	}
-	data := make([]byte, s.Numel*size)
+	data := make([]byte, n)
 	if err := from.Read(src, s.DType, off, data); err != nil {
 		return err
 	}
 	return to.Upload(dst, s.DType, 0, data)
 }
+
+// contents is the memory of a buffer.
+func contents(m device.Mapped) []byte { return unsafe.Slice((*byte)(m.Pointer()), m.Bytes()) }
 
 // RunsBehind reports that some device is asynchronous, so that waiting takes time.
 func (x *Executor) RunsBehind() bool {

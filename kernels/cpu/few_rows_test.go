@@ -21,8 +21,8 @@ func floats32(v ...float64) []byte {
 	return b
 }
 
-// lost returns n ones of which the first is 2^24 and number 32 is -2^24, with zeros after it. Their sum in order is 0,
-// as each one is rounded away. Sums of every 8th, 16th or 32nd element by themselves keep most of them.
+// lost returns n numbers: 2^24, 31 ones, -2^24, and zeros. In order, 2^24 absorbs each one, so the sum is 0. Partial
+// sums of every 8th, 16th or 32nd element keep most of the ones.
 func lost(n int) []float64 {
 	v := make([]float64, n)
 	for i := range 32 {

@@ -253,13 +253,18 @@ static void SUF(windows)(void *arg, int worker, int64_t begin, int64_t end) {
 	}
 }
 
+// Packs panels [begin, end) of the block of B.
+static void SUF(pack_panels)(const gemm *x, int64_t begin, int64_t end, REAL *to) {
+	for (int64_t p = begin; p < end; p++) {
+		int64_t j = x->n0 + p * x->nr, nn = x->n0 + x->nc - j < x->nr ? x->n0 + x->nc - j : x->nr;
+		SUF(packb)(x, j, nn, x->k0, x->kc, to + p * x->nr * x->kb);
+	}
+}
+
 static void SUF(pack_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	gemm *x = arg;
 	(void)worker;
-	for (int64_t p = begin; p < end; p++) {
-		int64_t j = x->n0 + p * x->nr, nn = x->n0 + x->nc - j < x->nr ? x->n0 + x->nc - j : x->nr;
-		SUF(packb)(x, j, nn, x->k0, x->kc, (REAL *)x->packed + p * x->nr * x->kb);
-	}
+	SUF(pack_panels)(x, begin, end, (REAL *)x->packed);
 }
 
 // Returns the bytes of mb packed rows of A. The last tile of a block may be short, which adds a tile.
@@ -287,8 +292,7 @@ static void SUF(block_job)(void *arg, int worker, int64_t begin, int64_t end) {
 		if (x->own) packed = (const REAL *)mem;
 		if (x->own && x->owned[worker] != x->turn) {
 			x->owned[worker] = x->turn;
-			for (int64_t j = 0; j < x->nc; j += x->nr)
-				SUF(packb)(x, x->n0 + j, least(x->nr, x->nc - j), x->k0, x->kc, (REAL *)mem + j * x->kb);
+			SUF(pack_panels)(x, 0, (x->nc + x->nr - 1) / x->nr, (REAL *)mem);
 		}
 	}
 	for (int64_t t = begin; t < end && !cut(x); t++) {
@@ -314,14 +318,12 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 	x->packs = x->apart || x->ak != 1 || x->N >= NB;
 	// A task packs its own rows of A. If columns are few, tasks are cut by rows rather than by columns, so that no two
 	// of them pack the same rows.
-	const int64_t most = x->mb;
 	if (x->packs && x->N <= FEW_COLUMNS) {
 		int64_t tiles = (x->M + want * x->mr - 1) / (want * x->mr);
-		x->mb = least(x->mb, (tiles < FEW_TILES ? FEW_TILES : tiles) * x->mr);
-		if (x->M >= x->mb * want / 2) want = 1;
+		if (x->M >= least(x->mb, most(FEW_TILES, tiles) * x->mr) * want / 2) want = 1;
 	}
 	if (x->packs && parallel)
-		x->mb = even_blocks((x->M + x->mr - 1) / x->mr, most / x->mr, tl_pool_threads(x->pool)) * x->mr;
+		x->mb = even_blocks((x->M + x->mr - 1) / x->mr, x->mb / x->mr, tl_pool_threads(x->pool)) * x->mr;
 	// Without packing, a block of B has as many rows as fit FEW_PANELS bytes, so that long runs of a row of A are read
 	// in place.
 	x->kb = KC;

@@ -73,8 +73,8 @@ static void SUF(lu_panel)(la_place *p, int worker, REAL *c, int64_t ld, int64_t 
 	}
 }
 
-// A step of LU. The panel of nb columns at j0 is factored, and its -L is packed. What is left is right of it: the
-// columns of the next panel, which are then factored, and the rest in items of `width` columns.
+// A step of LU updates the columns right of a panel. The panel has nb columns from j0 on, is factored, and its -L is
+// packed. The first item updates the next panel and factors it; each further item updates `width` columns.
 typedef struct {
 	la_place *p;
 	REAL *a, *packed, *after; // after: room for the next panel

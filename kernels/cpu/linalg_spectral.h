@@ -69,10 +69,10 @@ static void SUF(tridiagonal_job)(void *arg, int worker, int64_t begin, int64_t e
 	}
 }
 
-// Householder reduction of the padded symmetric matrix a to tridiagonal form (Golub and Van Loan, section 8.3): d is
-// the diagonal, e the one beside it. Reflector j of n-1 is row j of v, n-1 long, one at place j. The update of a row is
-// followed by its product with the next reflector: each step reads the lower triangle once. room holds AREAS + 3
-// vectors.
+// Reduces the padded symmetric matrix a to tridiagonal form by Householder's reflectors (Golub and Van Loan, section
+// 8.3). d receives the diagonal, e the diagonal beside it. v receives reflector j in row j: n-1 elements, with 1 at
+// place j. A step updates each row and multiplies it with the next reflector, so it reads the lower triangle once. room
+// holds AREAS + 3 vectors.
 static void SUF(tridiagonal)(la_place *p, REAL *a, int64_t n, double *d, double *e, REAL *v, REAL *tau, REAL *room) {
 	const tl_isa_table *t = tl_isa_tables(p->isa);
 	const int64_t ld = pitch_of(n);
@@ -114,7 +114,8 @@ static double *SUF(doubles)(REAL *room, int64_t count, REAL **rest) {
 	return d;
 }
 
-// A = V diag(w) V' of a symmetric a, of which the lower triangle is read; a becomes V. w ascends. room holds eigh_room.
+// Decomposes a symmetric matrix: A = V diag(w) V'. It reads the lower triangle of a and overwrites a with V. w ascends.
+// room holds eigh_room elements.
 static void SUF(eigh)(la_place *p, REAL *a, int64_t n, REAL *w, REAL *room) {
 	if (n == 0) return;
 	REAL *v, *tau, *more;

@@ -95,7 +95,7 @@ func TestTheGradientOfALoopTakesTheOperandsThatItsBodyReads(t *testing.T) {
 	}
 }
 
-// A fault of no step of the body is that of a condition which stays true.
+// Events number the steps of a body from 1. Event 0 says that the condition was still true after the last dispatch.
 func TestALoopThatDoesNotEndOnADeviceIsAnError(t *testing.T) {
 	e := loopFault((&op.Loop{While: true}).Attr(), 5)
 	assert.Equal(t, ir.ErrRuntime, e.Code)

@@ -84,6 +84,16 @@ typedef double tl_four64 __attribute__((vector_size(32), aligned(8), may_alias))
 			for (int l = 0; l < w; l++) sum[l] += sum[l + w]; \
 		return sum[0]; \
 	} \
+	/* A vector of row r, from which x_r y' + y_r x' is subtracted in place where update is set. */ \
+	INLINE V updated##s(const int update, T *at, const T *x, const T *y, int64_t r, V xc, V yc) { \
+		V q = *(const V *)at; \
+		if (update) { \
+			q -= x[r] * yc; \
+			q -= y[r] * xc; \
+			*(V *)at = q; \
+		} \
+		return q; \
+	} \
 	/* Four rows, up to the diagonal. Vectors that meet it take part by their lanes on its left. */ \
 	INLINE void reduce_four##s(const int update, int64_t i0, int64_t first, T *a, int64_t ld, const T *x, const T *y, \
 		const T *z, T *out) { \
@@ -96,12 +106,7 @@ typedef double tl_four64 __attribute__((vector_size(32), aligned(8), may_alias))
 			const V zc = *(const V *)(z + c), xc = update ? *(const V *)(x + c) : zc, yc = update ? *(const V *)(y + c) : zc; \
 			V sum = *(const V *)(out + c); \
 			_Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) { \
-				V q = *(const V *)(b + i * ld + c); \
-				if (update) { \
-					q -= x[i0 + i] * yc; \
-					q -= y[i0 + i] * xc; \
-					*(V *)(b + i * ld + c) = q; \
-				} \
+				const V q = updated##s(update, b + i * ld + c, x, y, i0 + i, xc, yc); \
 				dot[i] += q * zc; \
 				sum += q * z[i0 + i]; \
 			} \
@@ -112,12 +117,7 @@ typedef double tl_four64 __attribute__((vector_size(32), aligned(8), may_alias))
 			V sum = *(const V *)(out + c); \
 			for (int l = 0; l < L; l++) place[l] = c + l - i0; \
 			_Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) { \
-				V q = *(const V *)(b + i * ld + c); \
-				if (update) { \
-					q -= x[i0 + i] * yc; \
-					q -= y[i0 + i] * xc; \
-					*(V *)(b + i * ld + c) = q; \
-				} \
+				const V q = updated##s(update, b + i * ld + c, x, y, i0 + i, xc, yc); \
 				dot[i] += (V)((I)q & (place <= i)) * zc; \
 				sum += (V)((I)q & (place < i)) * z[i0 + i]; \
 			} \

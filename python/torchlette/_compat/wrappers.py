@@ -8,6 +8,7 @@ from typing import Any
 from torchlette import _C, autograd
 from torchlette._runtime.aten import OpOverload
 from torchlette._runtime.errors import NotSupportedError
+from torchlette._runtime.nested import tensors_in
 
 __all__ = ["dispatch", "make_wrapper_subclass", "wraps"]
 
@@ -84,13 +85,6 @@ def wraps(cls: type) -> bool:
     return callable(getattr(cls, "__torch_dispatch__", None))
 
 
-def _requires_grad(values: Sequence[Any]) -> bool:
-    """Return whether a tensor among values, or in lists and tuples of them, requires a gradient."""
-    return any(
-        v.requires_grad if isinstance(v, Tensor) else isinstance(v, (list, tuple)) and _requires_grad(v) for v in values
-    )
-
-
 def dispatch(
     kinds: Sequence[type], func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] | None
 ) -> Any:
@@ -112,7 +106,8 @@ def dispatch(
     if name in _METADATA:
         with DisableTorchFunctionSubclass():
             return func(*args, **(kwargs or {}))
-    if autograd.is_grad_enabled() and name not in _DETACHED and _requires_grad([*args, *(kwargs or {}).values()]):
+    operands = tensors_in([args, kwargs]) if autograd.is_grad_enabled() and name not in _DETACHED else []
+    if any(t.requires_grad for t in operands):
         raise NotSupportedError(
             f"{name}: operators of {kinds[0].__name__}, which defines __torch_dispatch__, have no gradients; call them "
             "under torch.no_grad(), or with detached tensors"
