@@ -180,7 +180,8 @@ func (b *Builder) lower(i int, outs []int) error {
 		if j == unheld {
 			av := b.unheldAval(i, k)
 			s := b.temp(av.Device, b.bytes(av), i)
-			ln.Out = append(ln.Out, lower.Output{DType: av.DType, Layout: av.Layout, Buf: b.local(s)})
+			ln.Out = append(ln.Out, lower.Output{DType: av.DType, Layout: av.Layout, Buf: b.local(s),
+				Unread: true})
 			continue
 		}
 		av := b.aval(j)
@@ -204,11 +205,23 @@ func (b *Builder) lower(i int, outs []int) error {
 	if err != nil {
 		return err
 	}
+	b.dropUnread(ln, res)
 	for _, t := range res.Temps {
 		w.slots = append(w.slots, b.temp(dev, max(t.Numel*int64(caps.Storage[t.DType]), 1), i))
 	}
 	b.steps(i, res, dev, outs)
 	return nil
+}
+
+// dropUnread takes the temporaries of unread results from the plan that no launch writes.
+func (b *Builder) dropUnread(n *lower.Node, res *lower.Result) {
+	w := &b.lowering
+	for _, o := range n.Out {
+		written := func(l device.Step) bool { return slices.Contains(l.Bufs, o.Buf) }
+		if o.Unread && !slices.ContainsFunc(res.Launches, written) {
+			w.temps = slices.DeleteFunc(w.temps, func(t temporary) bool { return t.slot == w.slots[o.Buf] })
+		}
+	}
 }
 
 // local returns the number that a slot has in the node being lowered.

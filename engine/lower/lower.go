@@ -22,6 +22,8 @@ type Output struct {
 	Buf    int // may equal an operand's Buf where op.Prim.InPlace allows: the kernel updates in place
 	// Through: the output is a view with a run-time offset (device.OffsetOf), dense or not.
 	Through bool
+	// Unread: nobody reads the result; Buf is a temporary, which a lowering may leave alone.
+	Unread bool
 }
 
 // Fold is an elementwise primitive that a product applies to its result.

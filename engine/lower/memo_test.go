@@ -38,7 +38,8 @@ func TestMemoLowersLikeNodesOnce(t *testing.T) {
 			n.Out[0].Layout, n.Out[0].Through = ir.InternLayout([]int64{3}, []int64{2}),
 				true
 		},
-		"device": func(n *lower.Node) { n.InOrder = true },
+		"device":        func(n *lower.Node) { n.InOrder = true },
+		"unread output": func(n *lower.Node) { n.Out[0].Unread = true },
 	} {
 		other, err := m.Lower(node(change))
 		require.NoError(t, err, name)

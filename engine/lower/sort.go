@@ -17,10 +17,14 @@ func lowerSort(p *program) {
 	if ir.Numel(values.shape) == 0 {
 		return
 	}
+	if p.n.Out[1].Unread {
+		indices = nil
+	}
 	p.sort(x, values, indices, wrap(p.n.Attr[1], len(x.shape)), p.n.Attr[2] != 0)
 }
 
 // sort sorts the rows of x along dim d. values and indices, which are dense, receive the first elements of each row.
+// indices is nil where nobody reads them.
 func (p *program) sort(x, values, indices *arg, d int, descending bool) {
 	split := func() (outer, inner, so, si []int64) {
 		outer, s := collapse(x.shape[:d], [][]int64{x.stride[:d]}, 0)
@@ -33,8 +37,11 @@ func (p *program) sort(x, values, indices *arg, d int, descending bool) {
 		outer, inner, so, si = split()
 	}
 	n := x.shape[d]
-	s := &launch.Sort{Type: x.dtype, Descending: descending, Room: n > launch.SortBlock}
-	l := device.Step{Op: s, Bufs: []int{x.buf, values.buf, indices.buf}}
+	s := &launch.Sort{Type: x.dtype, Descending: descending, Alone: indices == nil, Room: n > launch.SortBlock}
+	l := device.Step{Op: s, Bufs: []int{x.buf, values.buf}}
+	if !s.Alone {
+		l.Bufs = append(l.Bufs, indices.buf)
+	}
 	if s.Room {
 		l.Bufs = append(l.Bufs, p.temp(ir.U32, []int64{launch.SortWords(x.dtype) * ir.Numel(x.shape)}).buf)
 	}

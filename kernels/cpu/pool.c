@@ -23,6 +23,7 @@
 #include <sys/auxv.h>
 #endif
 #include "vector/cpu.h"
+#include "vector/sort.h"
 
 #if defined(__x86_64__)
 #define TLK_PAUSE() __builtin_ia32_pause()
@@ -435,11 +436,12 @@ const tl_half_kernel *tl_pair_kernel(int isa) {
 	return NULL;
 }
 
-const tl_item_sorter *tl_isa_sorter(int isa) {
+const tl_key_sorter *tl_isa_sorter(int isa, int bytes) {
 #if defined(__x86_64__)
-	if (isa >= TLK_ISA_AVX512) return &tl_items_avx512;
+	if (isa >= TLK_ISA_AVX512) return &tl_keys_avx512[bytes == 8];
+	if (isa >= TLK_ISA_AVX2) return &tl_keys_avx2[bytes == 8];
 #endif
-	(void)isa;
+	(void)isa, (void)bytes;
 	return NULL;
 }
 

@@ -1,9 +1,11 @@
 // Stable sort of rows. An element becomes an item: its index in the row, and a key that as an unsigned number has the
 // order asked for. Items whose key and index fit 64 bits are distinct numbers: the instruction set's sorter takes them,
 // where there is one. Other items are sorted by digits, least significant digit first; digits in which all keys agree
-// are skipped. Threads share the rows; if rows are few and long, all threads sort each of them together.
+// are skipped. Threads share the rows; if rows are few and long, all threads sort each of them together. Where nobody
+// reads the indices, the instruction set's sorter takes keys alone (sort_values.h).
 #include <string.h>
 #include "vector/cpu.h"
+#include "vector/sort.h"
 
 enum {
 	DIGIT = 256,
@@ -14,7 +16,7 @@ enum {
 	FEW = 256,         // up to this `keep`, elements are compared with the worst that is kept so far
 	BLOCK = 16,        // elements of one such comparison
 	TOP_BITS = 11,     // bits of a key by which the first elements are picked out
-	FEWEST = 17,       // items from which the instruction set's sorter beats insertion
+	FEWEST = 17,       // items from which AVX-512's sorter beats insertion; AVX2's beats counting from SPLIT on
 	SAMPLES = 64,      // items a part from which the bounds of parts are estimated
 };
 
@@ -23,11 +25,13 @@ typedef struct { uint64_t key, place; } wide_item;
 typedef struct {
 	const tl_sort *s;
 	tl_pool *pool;
-	const tl_item_sorter *quick; // NULL: none
+	const tl_key_sorter *quick; // of keys of 64 bits, or with alone of the elements' size; NULL: none
+	int64_t bytes;              // of an element
+	int64_t fewest;             // items from which quick is used
 	char *room;
 	const char *x;
 	char *values;
-	int64_t *indices;
+	int64_t *indices; // NULL: nobody reads them
 	int64_t rows, n, inner, keep, souter, step, sinner;
 	uint64_t low, range; // i64 whose range is below 2^32: the least, and the greatest less the least
 	int bits;            // low bits of a key that are in use
@@ -88,8 +92,8 @@ static inline wide_item wide_of(uint64_t key, int64_t j) { return (wide_item){ke
 				T u = (T)KEYOF(e[j]) ^ flip; \
 				lossy |= FORM_OF##_LOSSY(T, SIGN); \
 				d[j * inner] = FORM_OF##_BITS(T, SIGN); \
-				places[j * inner] = PLACEOF(e[j]); \
 			} \
+			for (int64_t j = i; places && j < end; j++) places[j * inner] = PLACEOF(e[j]); \
 			for (int64_t j = i; lossy && j < end; j++) d[j * inner] = ((const T *)row)[PLACEOF(e[j]) * x->step]; \
 		} \
 	} \
@@ -124,7 +128,7 @@ static void store_ranged(const sorter *x, const char *row, const uint64_t *e, in
 	(void)row;
 	for (int64_t j = 0; j < n; j++) {
 		d[j * x->inner] = ((NARROW_KEY(e[j]) ^ sign) - sign) + from;
-		places[j * x->inner] = NARROW_PLACE(e[j]);
+		if (places) places[j * x->inner] = NARROW_PLACE(e[j]);
 	}
 }
 
@@ -164,7 +168,7 @@ static void put_wide(const sorter *x, const char *row, const wide_item *e, int64
 
 // Sorts n items of e by the instruction set's sorter, with room for n at b. Returns 0 if it does not take them.
 static int quick_narrow(const sorter *x, uint64_t *e, uint64_t *b, int64_t n) {
-	if (!x->quick || n < FEWEST) return 0;
+	if (!x->quick || n < x->fewest) return 0;
 	x->quick->sort(e, b, n, 0);
 	return 1;
 }
@@ -201,7 +205,8 @@ static int may_beat(const sorter *x, const char *row, int64_t at, int64_t n, int
 #define SORT(name, ITEM, KEYOF, PLACEOF) \
 	static void name##_store(const sorter *x, int64_t r, int64_t begin, int64_t end, const ITEM *e) { \
 		const int64_t at = (r / x->inner * x->keep + begin) * x->inner + r % x->inner; \
-		put_##name(x, row_of(x, r), e + begin, end - begin, x->values + at * tl_type_size(x->s->type), x->indices + at); \
+		put_##name(x, row_of(x, r), e + begin, end - begin, x->values + at * x->bytes, \
+			x->indices ? x->indices + at : NULL); \
 	} \
 	/* Keeps, in their order, the items that may be among the first keep; gives their number. */ \
 	static int64_t name##_pick(const sorter *x, ITEM *e, int64_t n) { \
@@ -357,9 +362,11 @@ static int offsets(sorter *x, int digits) {
 static void parts_count_job(void *arg, int worker, int64_t begin, int64_t end) {
 	sorter *x = arg;
 	(void)worker;
-	for (int64_t p = begin; p < end; p++)
+	for (int64_t p = begin; p < end; p++) {
+		memset(x->count[p], 0, sizeof x->count[0]);
 		x->quick->count((const uint64_t *)x->from + part(x, p), part(x, p + 1) - part(x, p), x->splitter, (int)x->parts,
 			x->count[p]);
+	}
 }
 
 static void parts_move_job(void *arg, int worker, int64_t begin, int64_t end) {
@@ -408,6 +415,8 @@ static int quick_wide_parts(sorter *x) {
 SORT(narrow, uint64_t, NARROW_KEY, NARROW_PLACE)
 SORT(wide, wide_item, WIDE_KEY, WIDE_PLACE)
 
+#include "sort_values.h"
+
 typedef struct { int64_t low, high; char pad[48]; } bound; // a cache line each
 typedef struct { const sorter *x; int64_t pieces; bound of[TLK_MAX_WORKERS]; } bounds;
 
@@ -446,22 +455,30 @@ static int narrows(sorter *x) {
 }
 
 int64_t tl_run_sort(const tl_sort *s, tl_pool *pool, int isa, char **buf, const int64_t *par) {
-	sorter x = {.s = s, .pool = pool, .quick = tl_isa_sorter(isa), .values = buf[1],
-		.indices = (int64_t *)buf[2], .n = par[s->n], .inner = par[s->inner], .keep = par[s->keep],
-		.souter = par[s->souter], .step = par[s->step], .sinner = par[s->sinner]};
+	sorter x = {.s = s, .pool = pool, .quick = tl_isa_sorter(isa, 8), .values = buf[1], .bytes = tl_type_size(s->type),
+		.indices = s->indices < 0 ? NULL : (int64_t *)buf[s->indices], .n = par[s->n], .inner = par[s->inner],
+		.keep = par[s->keep], .souter = par[s->souter], .step = par[s->step], .sinner = par[s->sinner]};
 	x.x = buf[0] + par[s->offset] * tl_type_size(s->type);
 	x.rows = par[s->outer] * x.inner;
 	if (s->room >= 0) x.room = buf[s->room];
-	x.bits = 8 * tl_type_size(s->type);
-	int wide = tl_type_size(s->type) == 8 && !narrows(&x), threads = tl_pool_threads(pool);
+	x.fewest = isa >= TLK_ISA_AVX512 ? FEWEST : SPLIT;
+	x.bits = 8 * (int)x.bytes;
+	const int alone = x.quick && !x.indices && x.keep == x.n && x.bytes >= 4, threads = tl_pool_threads(pool);
+	const int wide = !alone && x.bytes == 8 && !narrows(&x);
+	if (alone) x.quick = tl_isa_sorter(isa, (int)x.bytes);
 	if (x.n < SPLIT || threads == 1 || x.rows >= 2 * threads) {
-		tl_parallel(pool, x.rows, x.n < CLAIM ? CLAIM / (x.n + 1) + 1 : 1, wide ? wide_rows : narrow_rows, &x);
+		tl_parallel(pool, x.rows, x.n < CLAIM ? CLAIM / (x.n + 1) + 1 : 1,
+			alone ? value_rows : wide ? wide_rows : narrow_rows, &x);
 		return x.failed ? 4 * x.n * (int64_t)sizeof(uint64_t) : 0;
 	}
 	// Two parts for each thread: a late thread then delays the others by half a share.
 	x.parts = 2 * threads < PARTS ? 2 * threads : PARTS;
 	x.count = (void *)tl_scratch(pool, 0, x.parts * (int64_t)sizeof x.count[0]);
 	if (!x.count) return x.parts * (int64_t)sizeof x.count[0];
-	for (int64_t r = 0; r < x.rows; r++) wide ? wide_together(&x, r) : narrow_together(&x, r);
+	for (int64_t r = 0; r < x.rows; r++) {
+		if (alone) values_together(&x, r);
+		else if (wide) wide_together(&x, r);
+		else narrow_together(&x, r);
+	}
 	return 0;
 }

@@ -22,8 +22,8 @@ func sortRows(mem *arena, s *launch.Sort, params []device.Param) (*C.tl_sort, er
 	}
 	n := func(v int) C.int32_t { return C.int32_t(v) }
 	c := &array[C.tl_sort](mem, 1)[0]
-	*c = C.tl_sort{_type: n(int(s.Type)), room: n(l.Room), outer: n(l.Outer), n: n(l.N), inner: n(l.Inner),
-		keep:   n(l.Keep),
+	*c = C.tl_sort{_type: n(int(s.Type)), indices: n(l.Indices), room: n(l.Room),
+		outer: n(l.Outer), n: n(l.N), inner: n(l.Inner), keep: n(l.Keep),
 		souter: n(l.StrideOuter), step: n(l.Step), sinner: n(l.StrideLast), offset: n(l.Offset)}
 	if s.Descending {
 		c.descending = 1

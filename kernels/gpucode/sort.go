@@ -160,11 +160,14 @@ func (m *sorter) result(row, at, place *gpuir.Node) {
 		v := m.value(row, place)
 		o := gpuir.NAdd(gpuir.NMul(gpuir.NDiv(row, inner), keep), at)
 		to := m.let(gpuir.NAdd(gpuir.NMul(o, inner), gpuir.NRem(row, inner)))
+		m.emit(gpuir.Stmt{Op: gpuir.SStore, Ref: m.l.Values, A: to, B: v})
+		if m.s.Alone {
+			return
+		}
 		index := place
 		if m.so.I64 {
 			index = gpuir.N(loopir.OpCast, ir.I64, place)
 		}
-		m.emit(gpuir.Stmt{Op: gpuir.SStore, Ref: m.l.Values, A: to, B: v})
 		m.emit(gpuir.Stmt{Op: gpuir.SStore, Ref: m.l.Indices, A: to, B: index})
 	})
 	m.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.NLt(at, keep), Body: body})

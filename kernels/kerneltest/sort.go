@@ -17,9 +17,9 @@ type SortCase struct {
 }
 
 // RandomSort makes a sort of rows of n elements with random strides, many equal elements, and for floats NaN,
-// infinities and both zeros.
-func RandomSort(r *rand.Rand, t ir.DType, outer, n, inner, keep int64) *SortCase {
-	c := &SortCase{Sort: &launch.Sort{Type: t, Descending: r.IntN(2) == 0, Room: n > launch.SortBlock}}
+// infinities and both zeros. alone is the field of the sort.
+func RandomSort(r *rand.Rand, t ir.DType, outer, n, inner, keep int64, alone bool) *SortCase {
+	c := &SortCase{Sort: &launch.Sort{Type: t, Descending: r.IntN(2) == 0, Alone: alone, Room: n > launch.SortBlock}}
 	strides := []int64{n * inner, inner, 1}
 	if r.IntN(2) == 0 {
 		strides = []int64{1, outer, outer * n}
@@ -53,19 +53,25 @@ func RandomSort(r *rand.Rand, t ir.DType, outer, n, inner, keep int64) *SortCase
 		loopir.StoreBits(t, x, i, bits)
 	}
 	results := outer * keep * inner
-	c.Bufs = [][]byte{x, make([]byte, results*int64(t.Size())), make([]byte, results*8)}
+	c.Bufs = [][]byte{x, make([]byte, results*int64(t.Size()))}
+	if !alone {
+		c.Bufs = append(c.Bufs, make([]byte, results*8))
+	}
 	if c.Sort.Room {
 		c.Bufs = append(c.Bufs, make([]byte, 4*launch.SortWords(t)*total))
 	}
 	return c
 }
 
-// Want is the interpreter's results: values and indices.
+// Want is the interpreter's results: values, and indices where the sort has them.
 func (c *SortCase) Want() (values, indices []byte, err error) {
-	bufs := [][]byte{c.Bufs[0], make([]byte, len(c.Bufs[1])), make([]byte, len(c.Bufs[2]))}
-	if c.Sort.Room {
-		bufs = append(bufs, nil)
+	l := c.Sort.Layout()
+	bufs := make([][]byte, len(c.Bufs))
+	bufs[l.X], bufs[l.Values] = c.Bufs[l.X], make([]byte, len(c.Bufs[l.Values]))
+	if l.Indices >= 0 {
+		indices = make([]byte, len(c.Bufs[l.Indices]))
+		bufs[l.Indices] = indices
 	}
 	err = launch.InterpretSort(c.Sort, c.Params, bufs)
-	return bufs[1], bufs[2], err
+	return bufs[l.Values], indices, err
 }

@@ -19,6 +19,8 @@ import (
 type Sort struct {
 	Type       ir.DType
 	Descending bool
+	// Alone: nobody reads the positions, and there is no buffer for them.
+	Alone bool
 	// Room adds a scratch buffer with SortWords(Type) U32 for each element of the operand. Devices use it for rows
 	// longer than SortBlock.
 	Room bool
@@ -35,7 +37,7 @@ func SortWords(t ir.DType) int64 {
 	return 4
 }
 
-// SortLayout numbers the launch parameters and buffers of a Sort; Room is -1 where there is none.
+// SortLayout numbers the launch parameters and buffers of a Sort; Indices and Room are -1 where there are none.
 type SortLayout struct {
 	Outer, N, Inner, Keep         int
 	StrideOuter, Step, StrideLast int // of the operand's dims, in order
@@ -47,7 +49,7 @@ type SortLayout struct {
 
 // Layout returns the numbers of s's parameters and buffers.
 func (s *Sort) Layout() SortLayout {
-	l := SortLayout{Room: -1}
+	l := SortLayout{Indices: -1, Room: -1}
 	for _, p := range []*int{&l.Outer, &l.N, &l.Inner, &l.Keep, &l.StrideOuter, &l.Step, &l.StrideLast, &l.Offset} {
 		*p = len(l.Params)
 		kind := loopir.Size
@@ -59,11 +61,14 @@ func (s *Sort) Layout() SortLayout {
 		}
 		l.Params = append(l.Params, loopir.Param{Kind: kind, Type: ir.I64})
 	}
-	l.X, l.Values, l.Indices = 0, 1, 2
-	l.Bufs = []loopir.Buf{{Type: s.Type, Access: loopir.Read}, {Type: s.Type, Access: loopir.Write},
-		{Type: ir.I64, Access: loopir.Write}}
+	l.X, l.Values = 0, 1
+	l.Bufs = []loopir.Buf{{Type: s.Type, Access: loopir.Read}, {Type: s.Type, Access: loopir.Write}}
+	if !s.Alone {
+		l.Indices = len(l.Bufs)
+		l.Bufs = append(l.Bufs, loopir.Buf{Type: ir.I64, Access: loopir.Write})
+	}
 	if s.Room {
-		l.Room = 3
+		l.Room = len(l.Bufs)
 		l.Bufs = append(l.Bufs, loopir.Buf{Type: ir.U32, Access: loopir.ReadWrite})
 	}
 	return l
@@ -96,10 +101,16 @@ func InterpretSort(s *Sort, params []uint64, bufs [][]byte) error {
 		})
 		for j := range keep {
 			at := (o*keep+j)*inner + i
-			if err := loopir.Inside(ir.I64, bufs[l.Indices], at); err != nil {
+			if err := loopir.Inside(s.Type, bufs[l.Values], at); err != nil {
 				return fmt.Errorf("sort: result: %w", err)
 			}
 			loopir.StoreBits(s.Type, bufs[l.Values], at, bits[places[j]])
+			if s.Alone {
+				continue
+			}
+			if err := loopir.Inside(ir.I64, bufs[l.Indices], at); err != nil {
+				return fmt.Errorf("sort: positions: %w", err)
+			}
 			loopir.StoreBits(ir.I64, bufs[l.Indices], at, uint64(places[j]))
 		}
 	}

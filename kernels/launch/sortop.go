@@ -23,8 +23,11 @@ func (s *Sort) Key() string { return fmt.Sprintf("sort%+v", *s) }
 // Cost implements Op: operand and results once.
 func (s *Sort) Cost(params []uint64, width *loopir.Widths) loopir.Cost {
 	l := s.Layout()
-	rows, value := int64(params[l.Outer]*params[l.Inner]), int64(width[s.Type])
-	return loopir.Cost{Bytes: rows * (int64(params[l.N])*value + int64(params[l.Keep])*(value+int64(width[ir.I64])))}
+	rows, value, index := int64(params[l.Outer]*params[l.Inner]), int64(width[s.Type]), int64(width[ir.I64])
+	if s.Alone {
+		index = 0
+	}
+	return loopir.Cost{Bytes: rows * (int64(params[l.N])*value + int64(params[l.Keep])*(value+index))}
 }
 
 // Interpret implements Op; see [InterpretSort].

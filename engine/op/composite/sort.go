@@ -82,10 +82,13 @@ func at(b op.Builder, x, i op.Val, d int, keepdim bool) op.Val {
 }
 
 // choose returns the element at a position (size 1 along dim) of the order of x, and its index. The gradient goes to
-// that element.
-func choose(b op.Builder, x, order, place op.Val, d int, keepdim bool) (value, index op.Val) {
-	i := prim.Gather(b, order, place, int64(d))
-	return at(b, x, i, d, keepdim), at(b, order, place, d, keepdim)
+// that element. Without a gradient the element is taken from values: who reads it alone needs no order.
+func choose(b op.Builder, x, values, order, place op.Val, d int, keepdim bool) (value, index op.Val) {
+	index = at(b, order, place, d, keepdim)
+	if !b.NeedsGrad(x) {
+		return at(b, values, place, d, keepdim), index
+	}
+	return at(b, x, prim.Gather(b, order, place, int64(d)), d, keepdim), index
 }
 
 // ranked registers name(self, ..., dim, keepdim) -> (values, indices); pick gives the position in the order.
@@ -102,7 +105,7 @@ func ranked(name, params, doc string, s, errs []op.Sample, pick func(a *op.Args,
 				fail(ir.ErrIndex, "%s(): Expected reduction dim %d to have non-zero size.", parsedName(name), d)
 			}
 			values, order := prim.Sort(b, b.Detach(v), int64(d), false)
-			y, i := choose(b, v, order, place(b, values, order, d), d, keepdim || len(x.Shape()) == 0)
+			y, i := choose(b, v, values, order, place(b, values, order, d), d, keepdim || len(x.Shape()) == 0)
 			if len(x.Shape()) == 0 {
 				y, i = prim.Reshape(b, y, nil), prim.Reshape(b, i, nil)
 			}
@@ -205,7 +208,7 @@ func registerMedians() {
 					return a.Ret(prim.Zeros(b, x.DType(), x.Device(), nil))
 				}
 				values, order := prim.Sort(b, b.Detach(v), 0, false)
-				m, _ := choose(b, b.Detach(v), order, place(b, values, order, 0), 0, true)
+				m := at(b, values, place(b, values, order, 0), 0, true)
 				if b.NeedsGrad(x) {
 					own := prim.Eq(b, b.Detach(v), prim.Expand(b, m, v.Shape()))
 					m = prim.Reshape(b, prim.Amax(b, prim.Where(b, own, v, op.FloatVal(-inf)), []int64{0}), []int64{1})

@@ -180,9 +180,9 @@ typedef struct {
 	int32_t bq, bk, bv, bm, bg, bstats, out0, out1, dq;
 } tl_attention;
 
-// A sort of rows: numbers of its parameters and buffers. room is -1 where the sort has no scratch buffer.
+// A sort of rows: numbers of its parameters and buffers; indices and room are -1 where the sort lacks them.
 typedef struct {
-	int32_t type, descending, room;
+	int32_t type, descending, indices, room;
 	int32_t outer, n, inner, keep, souter, step, sinner, offset;
 } tl_sort;
 
@@ -574,22 +574,9 @@ typedef struct {
 // Returns the kernel of an instruction set, or NULL: bfloat16 is then widened, as float16 is.
 const tl_half_kernel *tl_pair_kernel(int isa);
 
-// Vector instructions that sort distinct items. sort: n items of e in ascending order, into other if across is set;
-// both lose what they hold. count, move: splitters, in ascending order, divide items into parts, part p those above
-// splitter p-1 and not above p. count finds the parts' sizes. move writes the items of part p from to + at[p] on.
-typedef struct {
-	void (*sort)(uint64_t *e, uint64_t *other, int64_t n, int across);
-	void (*count)(const uint64_t *e, int64_t n, const uint64_t *splitter, int parts, int64_t *count);
-	void (*move)(const uint64_t *e, int64_t n, const uint64_t *splitter, int parts, int64_t *at, uint64_t *to);
-} tl_item_sorter;
-
-// Returns the sorter of an instruction set, or NULL: items are then sorted by digits.
-const tl_item_sorter *tl_isa_sorter(int isa);
-
 extern const tl_isa_table tl_table_base, tl_table_avx2, tl_table_avx512;
 const tl_isa_table *tl_isa_tables(int isa);
 extern const tl_half_kernel tl_pairs_avx512, tl_pairs_amx;
-extern const tl_item_sorter tl_items_avx512;
 // tl_int8_panel of an instruction set.
 void tl_int8_avx2_vnni(int, int64_t words, const int8_t *, int64_t, const int32_t *, const uint32_t *, int32_t *);
 void tl_int8_avx512_vnni(int, int64_t words, const int8_t *, int64_t, const int32_t *, const uint32_t *, int32_t *);

@@ -13,7 +13,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// sorts compares sorts of short, long and very long rows with the interpreter's, positions included.
+// sorts compares sorts of short, long and very long rows with the interpreter's, with positions and without.
 func (s *suite) sorts(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
 	for _, size := range [][4]int64{
@@ -27,25 +27,34 @@ func (s *suite) sorts(t *testing.T) {
 			if size[1] > 20000 && !slices.Contains([]ir.DType{ir.F32, ir.F16, ir.I64}, d) {
 				continue // one type for each number of digits: interpreters are slow
 			}
-			t.Run(fmt.Sprintf("%v_%v", size, d), func(t *testing.T) {
-				c := kerneltest.RandomSort(r, d, size[0], size[1], size[2], size[3])
-				values, indices, err := c.Want()
-				require.NoError(t, err)
-				var bufs []device.Buffer
-				for i, b := range c.Sort.Layout().Bufs {
-					bufs = append(bufs, s.put(t, b.Type, c.Bufs[i]))
-				}
-				s.run(t, []device.Step{launchStep(c.Sort, c.Params)}, bufs...)
-				require.Equal(t, indices, s.get(t, bufs[2], ir.I64, len(indices)/8))
-				got := s.get(t, bufs[1], d, len(values)/d.Size())
-				for e := range int64(len(values) / d.Size()) {
-					ct := d.ComputeType()
-					want, have := loopir.LoadBits(d, values, e), loopir.LoadBits(d, got, e)
-					if !ct.IsFloat() || ir.DecodeFloat(ct, want) == ir.DecodeFloat(ct, want) {
-						require.Equal(t, want, have)
-					}
-				}
-			})
+			for _, alone := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%v_%v_alone=%v", size, d, alone), func(t *testing.T) {
+					s.sort(t, kerneltest.RandomSort(r, d, size[0], size[1], size[2], size[3], alone), d)
+				})
+			}
+		}
+	}
+}
+
+// sort compares one sort.
+func (s *suite) sort(t *testing.T, c *kerneltest.SortCase, d ir.DType) {
+	values, indices, err := c.Want()
+	require.NoError(t, err)
+	l := c.Sort.Layout()
+	var bufs []device.Buffer
+	for i, b := range l.Bufs {
+		bufs = append(bufs, s.put(t, b.Type, c.Bufs[i]))
+	}
+	s.run(t, []device.Step{launchStep(c.Sort, c.Params)}, bufs...)
+	if l.Indices >= 0 {
+		require.Equal(t, indices, s.get(t, bufs[l.Indices], ir.I64, len(indices)/8))
+	}
+	got := s.get(t, bufs[l.Values], d, len(values)/d.Size())
+	for e := range int64(len(values) / d.Size()) {
+		ct := d.ComputeType()
+		want, have := loopir.LoadBits(d, values, e), loopir.LoadBits(d, got, e)
+		if !ct.IsFloat() || ir.DecodeFloat(ct, want) == ir.DecodeFloat(ct, want) {
+			require.Equal(t, want, have)
 		}
 	}
 }

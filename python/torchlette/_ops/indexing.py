@@ -184,6 +184,8 @@ def unique(
         rows = _rows(x, dim)
         keys = _row_ranks(rows) if rows.numel() else _C.zeros(len(rows), dtype=_C.int64, device=x.device)
     values, order = _C.sort(keys)
+    if dim is None and not return_inverse:
+        del order  # the sort does not compute it then
     first = _changes(values)
     starts = _C._nonzero(first)[0]
     output = values[starts] if dim is None else x.index_select(dim, order[starts])
