@@ -180,7 +180,7 @@ func (b *Builder) lower(i int, outs []int) error {
 		if j == unheld {
 			av := b.unheldAval(i, k)
 			s := b.temp(av.Device, b.bytes(av), i)
-			ln.Out = append(ln.Out, lower.Output{DType: av.DType, Layout: av.Layout, Buf: b.local(s)})
+			ln.Out = append(ln.Out, lower.Output{DType: av.DType, Layout: av.Layout, Buf: b.local(s), Unheld: true})
 			continue
 		}
 		av := b.aval(j)

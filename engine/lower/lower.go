@@ -22,6 +22,8 @@ type Output struct {
 	Buf    int // may equal an operand's Buf where op.Prim.InPlace allows: the kernel updates in place
 	// Through: the output is a view with a run-time offset (device.OffsetOf), dense or not.
 	Through bool
+	// Unheld: nobody reads the output, which need not be written.
+	Unheld bool
 }
 
 // Fold is an elementwise primitive that a product applies to its result.

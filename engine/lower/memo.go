@@ -80,7 +80,7 @@ func (n *Node) appendKey(k []byte) []byte {
 	}
 	for i := range n.Out {
 		x := &n.Out[i]
-		put(int64(x.DType), int64(x.Layout.ID), int64(x.Buf), truth(x.Through))
+		put(int64(x.DType), int64(x.Layout.ID), int64(x.Buf), truth(x.Through), truth(x.Unheld))
 	}
 	return k
 }
