@@ -568,6 +568,9 @@ func lowerWindowMax(p *program) {
 	}
 	w, _ := op.WindowsOf(p.n.Attr)
 	lead := len(in.shape) - len(w.Kernel)
+	if p.n.Out[1].Unread && !p.n.Wide && p.lowerGreatest(in, out, &w) {
+		return
+	}
 	if isFew(&w, in.shape[lead:]) {
 		lowerFewMax(p, in, out, index, &w)
 		return

@@ -43,7 +43,10 @@ enum { FEW_PANELS = 1 << 17 };
 enum { NEAR_ROWS = 512, NEAR_BYTES = 1 << 20 };
 
 // Most positions of a block, where rows of A are in panels: they stay in L2, KC terms of each.
-enum { SPOTS = 196 };
+enum { SPOTS = 224 };
+
+// Terms that tiles of windows in place sum at a time, about: a panel of as many rows stays in L1 beside the windows.
+enum { NEAR_K = 128 };
 
 // A product of at least TURN_ROWS rows and depth TURN_K is computed as its transpose, from panels of A', if it has at
 // most TURN_N columns, or if B cannot be read in place.
@@ -92,6 +95,7 @@ typedef struct {
 	// the elements start. span is 0 if B is packed instead.
 	int64_t span, nstart, *start;
 	int windows; // computed as sums over windows
+	int direct;  // positions of a line are rows of tiles, and read in place
 	tl_plane plane; // of windows over the border of pictures
 	int64_t copy;   // elements of a picture between zeros
 	int transposed;      // C' = B' A' is computed: M and N, the operands and their strides are exchanged
@@ -124,6 +128,12 @@ static int64_t turned_blocks(int64_t panels, int64_t n, int64_t mr, int64_t thre
 	const int64_t part = (n + threads - 1) / threads;
 	const int64_t by_panels = (panels + threads - 1) / threads * ((n + mr - 1) / mr);
 	return panels * ((part + mr - 1) / mr) < by_panels ? threads : 1;
+}
+
+// Returns the terms of each part of K where windows are read in place: parts of about NEAR_K, nearly even.
+static int64_t even_depth(int64_t k) {
+	const int64_t parts = k < 2 * NEAR_K ? 1 : (k + NEAR_K / 2) / NEAR_K;
+	return (k + parts - 1) / parts;
 }
 
 static void spread(const gemm *x, int64_t n, int64_t grain, tl_job job, gemm *arg) {
@@ -426,6 +436,15 @@ int64_t tl_gemm_dense(tl_pool *pool, int isa, int worker, int parallel, const tl
 	return x.oom;
 }
 
+// Whether tiles of neighbouring windows may be read in place: they are at most WINDOW_STEP elements apart, and three
+// quarters of the tiles' rows are used.
+static int direct(const gemm *x) {
+	const int doubles = x->g->type == TLK_F64;
+	if (doubles ? !x->t->spots64 : !x->t->spots32) return 0;
+	const int64_t n = x->ns[x->nn - 1], mr = doubles ? x->t->mr64 : x->t->mr32, step = x->bnd[x->nn - 1];
+	return step >= 1 && step <= WINDOW_STEP && 4 * n >= 3 * mr * ((n + mr - 1) / mr);
+}
+
 // Fills in the dims of K and N, of a plain product one each. Returns 0 if memory for the offsets of rows could not be
 // allocated.
 static int take_dims(gemm *x) {
@@ -465,13 +484,15 @@ static int take_dims(gemm *x) {
 	const int64_t step = x->bnd[x->nn - 1];
 	x->windows = forward && x->M == 1 && x->K > 0 && step >= 1 && step <= WINDOW_STEP;
 	if (ordered && span - x->N <= x->N / RAW_WASTE) x->span = span;
+	x->direct = direct(x);
 	return 1;
 }
 
-int tl_gemm_turns(const tl_gemm *g, const int64_t *par) {
-	gemm x = {.g = g, .par = par, .M = par[g->M], .N = par[g->N], .K = par[g->K], .cn = g->co >= 0 ? par[g->cn] : 1};
+int tl_gemm_turns(const tl_gemm *g, int isa, const int64_t *par) {
+	gemm x = {.t = tl_isa_tables(isa), .g = g, .par = par, .M = par[g->M], .N = par[g->N], .K = par[g->K],
+		.cn = g->co >= 0 ? par[g->cn] : 1};
 	if (g->bias || x.cn != 1 || x.M < TURN_ROWS || x.K < TURN_K || !take_dims(&x)) return 0;
-	int turns = !x.apart && (x.span == 0 || x.N <= TURN_N) && (g->nn || x.bnd[0] == 1);
+	int turns = !x.apart && (x.span == 0 || x.N <= TURN_N || x.direct) && (g->nn || x.bnd[0] == 1);
 	for (int i = 0; i < x.nk; i++) turns = turns && x.bkd[i] >= 0;
 	for (int i = 0; i < x.nn; i++) turns = turns && x.bnd[i] >= 0;
 	tl_cpu_free(x.row);

@@ -202,13 +202,34 @@ static void SUF(packspots)(const gemm *x, int64_t j, int64_t rows, int64_t k0, i
 	x->t->SUF(packwindows)(b, b + x->extent, x->row + k0, kc, run, runs, step, d, dend);
 }
 
-// With rows of A in panels, C' = B' A' is computed: positions of windows are the rows of tiles, and packed. A task is a
-// block of at most SPOTS positions, and a part of the panels.
+// Computes the tiles of positions [j0, j0 + n) and panel p of columns. block has the packed positions, or they are read
+// in place; then the results' place is fetched meanwhile.
+static void SUF(spots)(const gemm *x, int64_t p, int64_t j0, int64_t n, int64_t k0, int64_t kc, const REAL *block,
+	REAL *sums) {
+	const int64_t nr = x->nr, line = x->ns[x->nn - 1], step = x->bnd[x->nn - 1];
+	const int64_t fetched = k0 + kc == x->K ? least(nr, x->M - p * nr) - 1 : 0;
+	const REAL *w = (const REAL *)x->apack + p * nr * x->K + k0 * nr, *c = (const REAL *)x->c + p * nr * x->cm + j0;
+	for (int64_t j = 0, rows; j < n; j += rows, sums += rows * nr, block += x->mr * kc) {
+		if (!x->direct) {
+			rows = SUF(height)(x->mr, j, n);
+			x->t->SUF(gemm)((int)rows, kc, block, 1, x->mr, w, nr, sums, nr, k0 == 0);
+			continue;
+		}
+		const int64_t at = (j0 + j) % line;
+		rows = SUF(height)(x->mr, at, least(line, at + n - j));
+		x->t->SUF(spots)((int)rows, step, kc, (const REAL *)x->b + x->start[(j0 + j) / line] + at * step, x->row + k0, w,
+			sums, k0 == 0, c + j, x->cm, fetched);
+	}
+}
+
+// With rows of A in panels, C' = B' A' is computed: positions of windows are the rows of tiles, packed or read in
+// place. A task is a block of at most SPOTS positions, and a part of the panels.
 static void SUF(turned)(void *arg, int worker, int64_t begin, int64_t end) {
 	gemm *x = arg;
 	const int64_t nr = x->nr, panels = (x->M + nr - 1) / nr, each = (panels + x->ntasks - 1) / x->ntasks, K = x->K;
-	const int64_t bytes = ((x->nb + x->mr) * KC + each * nr * x->nb) * (int64_t)sizeof(REAL);
-	REAL *block = tl_scratch(x->pool, worker, bytes), *sums = block + (x->nb + x->mr) * KC;
+	const int64_t packed = x->direct ? 0 : (x->nb + x->mr) * KC, depth = x->direct ? even_depth(K) : KC;
+	const int64_t bytes = (packed + each * nr * x->nb) * (int64_t)sizeof(REAL);
+	REAL *block = tl_scratch(x->pool, worker, bytes), *sums = block + packed;
 	if (!block) {
 		x->oom = bytes;
 		return;
@@ -217,24 +238,19 @@ static void SUF(turned)(void *arg, int worker, int64_t begin, int64_t end) {
 		const int64_t j0 = t / x->ntasks * x->nb, n = least(x->nb, x->N - j0);
 		const int64_t p0 = t % x->ntasks * each, p1 = least(p0 + each, panels);
 		for (int64_t k0 = 0, kc; k0 < K && p0 < p1 && !cut(x); k0 += kc) {
-			kc = least(KC, K - k0);
+			kc = least(depth, K - k0);
 			REAL *a = block;
-			for (int64_t j = 0, rows; j < n; j += rows, a += x->mr * kc) {
+			for (int64_t j = 0, rows; j < n && !x->direct; j += rows, a += x->mr * kc) {
 				rows = SUF(height)(x->mr, j, n);
 				SUF(packspots)(x, j0 + j, rows, k0, kc, a, sums);
 			}
 			for (int64_t p = p0; p < p1; p++) {
-				const REAL *b = (const REAL *)x->apack + p * nr * K + k0 * nr;
-				a = block;
-				for (int64_t j = 0, rows; j < n; j += rows, a += x->mr * kc) {
-					rows = SUF(height)(x->mr, j, n);
-					x->t->SUF(gemm)((int)rows, kc, a, 1, x->mr, b, nr, sums + ((p - p0) * x->nb + j) * nr, nr, k0 == 0);
-				}
+				REAL *s = sums + (p - p0) * x->nb * nr;
+				SUF(spots)(x, p, j0, n, k0, kc, block, s);
+				if (k0 + kc == K) // while the sums are in L1
+					x->t->SUF(turnout)(s, n, least(nr, x->M - p * nr), (REAL *)x->c + p * nr * x->cm + j0, x->cm);
 			}
 		}
-		for (int64_t p = p0; p < p1; p++)
-			x->t->SUF(turnout)(sums + (p - p0) * x->nb * nr, n, least(nr, x->M - p * nr),
-				(REAL *)x->c + p * nr * x->cm + j0, x->cm);
 		if (x->epilogue && p0 < p1) map_block(x, p0 * nr, least(p1 * nr, x->M), j0, j0 + n, x->cm, 1);
 	}
 }
@@ -472,7 +488,10 @@ static void SUF(run)(gemm *x, int worker, int parallel) {
 		const int64_t all = (x->M + x->nr - 1) / x->nr;
 		int64_t blocks = (x->N + SPOTS - 1) / SPOTS;
 		if (parallel && blocks == 1) blocks = turned_blocks(all, x->N, x->mr, tl_pool_threads(x->pool));
-		x->nb = (x->N + blocks * x->mr - 1) / (blocks * x->mr) * x->mr;
+		// Where positions are read in place, blocks are whole lines, or of a long line its tiles.
+		const int64_t line = x->direct && x->ns[x->nn - 1] <= SPOTS ? x->ns[x->nn - 1] : x->mr;
+		if (line != x->mr) blocks = most(blocks, (x->N / line + SPOTS / line - 1) / (SPOTS / line));
+		x->nb = (x->N + blocks * line - 1) / (blocks * line) * line;
 		const int64_t across = (x->N + x->nb - 1) / x->nb;
 		x->ntasks = !parallel || across >= TASKS * tl_pool_threads(x->pool) ? 1 :
 			least(all, (tl_pool_threads(x->pool) + across - 1) / across);

@@ -85,7 +85,7 @@ func (d *Device) packOperand(s *C.tl_step, at int, bind *device.Binding) (bytes 
 	switch {
 	case one, typ != ir.F32 && typ != ir.F64:
 		return 0, nil
-	case at == 0 && C.tl_gemm_turns(g, first(par)) == 0:
+	case at == 0 && C.tl_gemm_turns(g, d.isa, first(par)) == 0:
 		return 0, nil
 	case at == 1 && reads(par[g.M], par[g.N], par[g.K], par[g.bk], typ):
 		return 0, nil

@@ -2,6 +2,7 @@ package cpu_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"unsafe"
 
@@ -81,6 +82,31 @@ func TestConvolutionsReadPackedWeights(t *testing.T) {
 			if s.kernel*s.step == 1 {
 				g, par, bufs = s.matrices(dt)
 			}
+			want := copies(bufs)
+			require.NoError(t, launch.InterpretGemm(g, par, want))
+			for _, isa := range instructionSets() {
+				what := fmt.Sprintf("%s %v %+v", isa, dt, s)
+				one := runTwice(t, cpu.Options{ISA: isa, Threads: 1, Hot: -1}, g, par, bufs)
+				same(t, dt, want[3], one, map[ir.DType]float64{ir.F32: 1e-4, ir.F64: 1e-12}[dt], what)
+				three := runTwice(t, cpu.Options{ISA: isa, Threads: 3, Hot: 1}, g, par, bufs)
+				require.Equal(t, one, three, "%s: threads and machine code do not show", what)
+			}
+		}
+	}
+}
+
+// Where lines fill tiles, windows one or two elements apart are read in place: of several blocks of lines and parts of
+// the depth, lines of several tiles of unlike heights, windows of one element, batches, the last panel part of one.
+// Processors that multiply by one element of a vector read them from packs, and of long lines pack no weights.
+func TestConvolutionsReadWindowsInPlace(t *testing.T) {
+	if runtime.GOARCH == "arm64" {
+		t.Skip("packs windows")
+	}
+	for _, s := range []picture{
+		{1, 24, 4, 3, 1, 33}, {1, 25, 65, 2, 2, 14}, {2, 25, 33, 1, 2, 15},
+	} {
+		for _, dt := range []ir.DType{ir.F32, ir.F64} {
+			g, par, bufs := s.product(dt)
 			want := copies(bufs)
 			require.NoError(t, launch.InterpretGemm(g, par, want))
 			for _, isa := range instructionSets() {

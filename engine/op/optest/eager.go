@@ -18,6 +18,8 @@ type Eager struct {
 	// GemmDims, Wide, Fourier, Quantized and FactorSide are those of lower.Node.
 	GemmDims, GemmPads, Wide, Fourier, Quantized bool
 	FactorSide                                   int64
+	// Unread: nobody reads results after the first; lower.Output.Unread.
+	Unread bool
 	// Emitted counts the primitives that were run, by name.
 	Emitted    map[string]int
 	data       [][]byte // by value number; 0 is none
@@ -150,9 +152,9 @@ func (e *Eager) run(p *op.Prim, attr []int64, in []op.Val, specs []op.OutSpec, o
 		n.In = append(n.In, lower.Operand{Scalar: true, DType: d})
 		scalars = append(scalars, EncodeScalar(d, v))
 	}
-	for _, v := range outs {
+	for i, v := range outs {
 		offsets = append(offsets, 0)
-		n.Out = append(n.Out, lower.Output{DType: v.DType(), Layout: v.L(), Buf: buf(v.Value)})
+		n.Out = append(n.Out, lower.Output{DType: v.DType(), Layout: v.L(), Buf: buf(v.Value), Unread: e.Unread && i > 0})
 	}
 	n.Bufs = len(bufs)
 	fault, err := Run(n, bufs, offsets, scalars)

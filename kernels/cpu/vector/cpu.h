@@ -427,14 +427,13 @@ void tl_run_resident(tl_step *, tl_pool *, int64_t *at);
 // the time at which each map begins: the group's time is divided in proportion to the workers' time. Returns as tl_run.
 int64_t tl_run_group(tl_step *, tl_pool *, int64_t *times, int64_t *tile);
 int64_t tl_run_gemm(const tl_gemm *, tl_pool *, int isa, char **buf, const int64_t *par);
-// Packs a B of TLK_F32 or TLK_F64 into panels: the columns of a tile, one row after the other. With to NULL it only
-// returns the bytes.
+// Packs a B of floats into panels: a tile's columns, one row after the other. With to NULL it only returns the bytes.
 int64_t tl_gemm_pack(int isa, int type, int64_t K, int64_t N, int64_t bk, int64_t bn, const char *b, char *to);
 // Whether a product is better computed as its transpose, which reads A from such a pack of A'.
-int tl_gemm_turns(const tl_gemm *, const int64_t *par);
+int tl_gemm_turns(const tl_gemm *, int isa, const int64_t *par);
 int64_t tl_run_attention(const tl_attention *, tl_pool *, int isa, char **buf, const int64_t *par);
 int64_t tl_run_factor(const tl_factor *, tl_pool *, int isa, char **buf, const int64_t *par, tl_fault *);
-// A dense product of one type, TLK_F32 or TLK_F64: C = A B, or C += A B with add. Rows of C are contiguous, cm apart.
+// A dense product of floats: C = A B, or C += A B with add. Rows of C are contiguous, cm apart.
 typedef struct {
 	int32_t type, add;
 	int64_t M, N, K, am, ak, bk, bn, cm;
@@ -507,6 +506,7 @@ typedef struct {
 		const double *b, const double *bend, const int64_t *row, int64_t step, double *c);
 	void (*plane32)(const tl_plane *p, const float *a, const float *from, float *copy, float *c);
 	void (*plane64)(const tl_plane *p, const double *a, const double *from, double *copy, double *c);
+	tl_spots32 *spots32; tl_spots64 *spots64; // or NULL
 	void (*putruns32)(const float *tile, int64_t rows, const tl_piece *run, int64_t runs, float *c, int64_t cm);
 	void (*putruns64)(const double *tile, int64_t rows, const tl_piece *run, int64_t runs, double *c, int64_t cm);
 	// Pack panels of a B with several dims of K or N. packruns: row k begins at b + row[k], and its columns are runs of

@@ -15,3 +15,9 @@ typedef struct {
 	int64_t high, wide, stride, top, left, pitch, run, step, lines, n, down, taps, ak;
 	const int64_t *row;
 } tl_plane;
+
+// A tile of mr windows of a picture, step (1 or 2) elements apart, read in place: kern_spots.h.
+typedef void tl_spots32(int mr, int64_t step, int64_t kc, const float *a, const int64_t *row, const float *w,
+	float *sums, int first, const float *fetch, int64_t cm, int64_t fetched);
+typedef void tl_spots64(int mr, int64_t step, int64_t kc, const double *a, const int64_t *row, const double *w,
+	double *sums, int first, const double *fetch, int64_t cm, int64_t fetched);
