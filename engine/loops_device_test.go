@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/torchlette/torchlette/engine/compile"
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
 	"github.com/torchlette/torchlette/kernels/reference"
@@ -158,8 +159,109 @@ func TestAConditionEndsALoopOnADevice(t *testing.T) {
 	})
 	_, on, reason := r.path()
 	assert.Equal(t, "cpu", on)
-	assert.Contains(t, reason, "a GPU ends a loop by a condition where its values stay in registers")
+	assert.Contains(t, reason, "a GPU ends a loop by a condition where one kernel runs it: ")
+	assert.Contains(t, reason, "; a workgroup does not hold the loop: the device has no workgroup memory")
 	assert.Equal(t, []float32{3, 2, 1}, r.read(outs[2]))
+}
+
+// TestAWorkgroupEndsALoopByItsCondition: so it does for carries that only products change, that nothing reads, and that
+// stay; also in rounds, of which each goes on from the carries of the one before. What runs longer is an error.
+func TestAWorkgroupEndsALoopByItsCondition(t *testing.T) {
+	mixes := func(r *rig, x T) T { return r.do("matmul", r.do("flip", x, []int64{0}), r.do("t", x)) }
+	adds := func(r *rig, x T) T { return r.do("mul", x, 1.25) }
+	for path, change := range map[string]func(r *rig, x T) T{"A": adds, "B": mixes} {
+		work, ended := compile.DispatchWork, float32(0)
+		compile.DispatchWork = map[string]int64{"A": 40, "B": 1 << 11}[path]
+		t.Cleanup(func() { compile.DispatchWork = work })
+		for most := float32(0); ended == 0; most++ {
+			require.Less(t, most, float32(200))
+			var got [2][][]float32
+			for dev := range ir.DeviceID(2) {
+				r, put := twoDevices(t)
+				r.e.devices.caps(1).MaxWorkgroupBytes = 16 << 10
+				end, x := put(dev, []int64{}, most), put(dev, []int64{2, 2}, 0.5, 0.25, -0.5, 0.75)
+				n := put(dev, []int64{}, 0)
+				carries := []T{r.do("lt", n, end), n, x, put(dev, []int64{2}, 3, 4), r.do("neg", x)}
+				outs, err := r.loop(func(x []T) []T {
+					n := r.do("add", x[1], 1.0)
+					return []T{r.do("lt", n, end), n, change(r, x[2]), r.do("clone", x[3]), r.do("mul", x[2], 2.0)}
+				}, LoopCall{Length: 1 << 40, While: true}, carries, nil, nil)
+				require.Nil(t, err)
+				took, on, reason := r.path()
+				assert.Equal(t, ir.DeviceName(dev), on, reason)
+				if dev == 1 {
+					assert.Equal(t, path, took, reason)
+				}
+				for _, o := range outs[1:] {
+					list, err := r.tryRead(o)
+					if err != nil {
+						assert.Contains(t, err.Msg, "a GPU has stopped a loop")
+						ended = most
+						break
+					}
+					got[dev] = append(got[dev], list)
+				}
+			}
+			if ended == 0 {
+				assert.Equal(t, got[0], got[1], "%v iterations", most)
+			}
+		}
+		assert.Greater(t, ended, float32(9), "a round has several iterations")
+		assert.Zero(t, int(ended-1)%8, "eight rounds of whole iterations end before %v", ended)
+	}
+}
+
+// TestAWorkgroupRunsTheLoopsOfItsBody: a branch in the body is a step of the launch, in values and gradients.
+func TestAWorkgroupRunsTheLoopsOfItsBody(t *testing.T) {
+	var got [2][][]float32
+	for dev := range ir.DeviceID(2) {
+		r, put := twoDevices(t)
+		r.e.devices.caps(1).MaxWorkgroupBytes = 16 << 10
+		x := r.grad(put(dev, []int64{3, 3}, 0.1, 0.2, -0.3, 0.4, 0.5, 0.6, -0.7, 0.8, 0.9))
+		xs := put(dev, []int64{8}, 1, -1, 1, 1, -1, -1, 1, -1)
+		chosen := func(x T, place T) T {
+			outs, err := r.loop(func(c []T) []T {
+				return []T{r.do("logical_not", c[0]), r.do("matmul", r.do("t", x), x)}
+			}, LoopCall{Length: 1, While: true}, []T{r.do("gt", place, 0.0), r.do("mul", x, 0.5)}, nil, nil)
+			require.Nil(t, err)
+			return outs[1]
+		}
+		outs, err := r.loop(func(c []T) []T {
+			return []T{r.do("tanh", r.do("add", r.do("t", c[0]), chosen(c[0], c[1])))}
+		}, LoopCall{Length: 8}, []T{x}, []T{r.do("select", xs, 0, 0)}, []T{xs})
+		require.Nil(t, err)
+		if path, on, reason := r.path(); dev == 1 {
+			assert.Equal(t, []string{"B", "wgpu:0"}, []string{path, on}, reason)
+		}
+		require.Nil(t, r.backward(r.do("sum", r.do("mul", outs[0], outs[0])), 0))
+		got[dev] = [][]float32{r.read(outs[0]), r.gradOf(x)}
+	}
+	for i := range got[0] {
+		assert.InDeltaSlice(t, got[0][i], got[1][i], 1e-5, "value %d", i)
+	}
+}
+
+// TestADeviceComputesBothBranches: of a loop of one iteration that no kernel holds, results are chosen, also those that
+// are not finite in the other branch.
+func TestADeviceComputesBothBranches(t *testing.T) {
+	for _, flag := range []float32{0, 1} {
+		var got [2][][]float32
+		for dev := range ir.DeviceID(2) {
+			r, put := twoDevices(t)
+			x, old := put(dev, []int64{3}, 4, 0, 1), put(dev, []int64{3}, 7, 8, 9)
+			pred := r.do("gt", put(dev, []int64{}, flag), 0.5)
+			outs, err := r.loop(func(c []T) []T {
+				sorted, err := r.call(0, "sort", r.do("log", x), -1, false)
+				require.Nil(t, err)
+				return []T{r.do("logical_not", c[0]), sorted[0]}
+			}, LoopCall{Length: 1, While: true}, []T{pred, old}, nil, nil)
+			require.Nil(t, err)
+			path, on, reason := r.path()
+			assert.Equal(t, []string{"C", ir.DeviceName(dev)}, []string{path, on}, reason)
+			got[dev] = append(got[dev], r.read(outs[1]))
+		}
+		assert.Equal(t, got[0], got[1])
+	}
 }
 
 // An unrolled loop draws the numbers of the CPU's loop, and so do the operators after it.

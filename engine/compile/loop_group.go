@@ -2,7 +2,6 @@ package compile
 
 import (
 	"math"
-	"slices"
 
 	"github.com/torchlette/torchlette/engine/lower"
 	"github.com/torchlette/torchlette/ir"
@@ -27,7 +26,6 @@ type grouping struct {
 	numbers map[groupValue]int // of slots of op
 	last    []int              // by slot of op: the last step that touches it
 	read    []bool             // by slot of op: a step reads it
-	bufs    []int              // of the launch: the node's local buffers
 	written []bool             // by slot of op: a step so far has written it
 	work    int64              // of an iteration, in operations of a thread
 	caps    *device.Caps
@@ -48,10 +46,9 @@ func (u *unrolling) newGrouping(dev ir.DeviceID) (g *grouping, reason string) {
 		}
 	}()
 	g = &grouping{unrolling: u, numbers: map[groupValue]int{}, caps: u.b.Caps(dev), work: stepWork,
-		op: &launch.GroupLoop{Operands: len(u.n.In), Reverse: u.l.Reverse}, results: u.outputs(u.plan, u.body)}
+		op:      &launch.GroupLoop{Operands: u.op.Operands, Condition: -1, Reverse: u.l.Reverse, Drawn: u.op.Drawn},
+		results: u.outputs(u.plan, u.body)}
 	switch {
-	case u.op.Drawn > 0:
-		refuse("the body draws random numbers")
 	case g.caps.MaxWorkgroupBytes == 0:
 		refuse("the device has no workgroup memory")
 	case len(g.results) != len(g.body.Results):
@@ -60,10 +57,13 @@ func (u *unrolling) newGrouping(dev ir.DeviceID) (g *grouping, reason string) {
 	for i := range u.steps() {
 		g.step(&u.steps()[i])
 	}
+	g.nested()
 	g.carries()
+	g.condition()
+	g.draws()
 	g.buffers()
 	g.place()
-	if g.l.Length > dispatchWork/g.work {
+	if !g.l.While && g.l.Length > DispatchWork/g.work {
 		refuse("the loop is too long for one dispatch")
 	}
 	return g, ""
@@ -76,15 +76,20 @@ func refuse(why string) { panic(refusal(why)) }
 
 // step adds a step of the body's plan.
 func (g *grouping) step(s *device.Step) {
-	op, bufs := s.Op, s.Bufs
+	op, bufs, from := s.Op, s.Bufs, s.Params
 	params := make([]uint64, len(s.Params))
 	for i, q := range s.Params {
 		params[i] = g.constant(q)
 	}
 	switch k := op.(type) {
 	case *loopir.Kernel:
-		if k.Checks {
-			refuse("the body checks data, such as indices")
+	case *launch.Iterate:
+		if k.Ends {
+			refuse("a loop in the body may run for very long")
+		}
+	case *launch.GroupLoop:
+		if k.Checks() || k.Drawn > 0 {
+			refuse("a loop in the body draws, or checks data")
 		}
 	case *launch.Gemm:
 		if k.KDims > 0 || k.NDims > 0 {
@@ -94,16 +99,48 @@ func (g *grouping) step(s *device.Step) {
 			plain := *k
 			plain.Sums = 0
 			g.add(&plain, bufs[:len(bufs)-1], params)
+			g.drawn(&g.op.Steps[len(g.op.Steps)-1], from)
 			op, bufs, params = summed(k, bufs, params)
+			from = nil
 		}
 	case launch.Fill:
 		op, params = g.fill(bufs[0], params)
+		from = nil
 	case launch.Copy:
 		op, params = g.copied(bufs[0], bufs[1], params)
+		from = nil
 	default:
 		refuse("the body has a step that is neither elementwise nor a small product: " + op.Label())
 	}
 	g.add(op, bufs, params)
+	g.drawn(&g.op.Steps[len(g.op.Steps)-1], from)
+	if st := &g.op.Steps[len(g.op.Steps)-1]; st.Checks() {
+		st.Event = s.Event
+	}
+}
+
+// drawn notes which parameters of a step are the loop's seed and Philox offset.
+func (g *grouping) drawn(st *launch.GroupStep, from []device.Param) {
+	for i, q := range from {
+		if q.From != device.Scalar {
+			continue
+		}
+		for _, d := range g.loopLowering.op.Draws {
+			switch int(q.Index) {
+			case d - 1:
+				st.Seeds = append(st.Seeds, i)
+			case d:
+				st.Drawn = append(st.Drawn, i)
+			}
+		}
+	}
+}
+
+// draws bounds the Philox offsets of one launch, which are computed in 32 bits.
+func (g *grouping) draws() {
+	if g.op.Drawn > 0 && min(g.l.Length, DispatchWork/g.work) > math.MaxInt32/2/g.op.Drawn {
+		refuse("the loop draws too many numbers in one dispatch")
+	}
 }
 
 // summed is the kernel that makes the sums of a product, with its buffers and parameters.
@@ -148,6 +185,9 @@ func (g *grouping) add(op launch.Op, bufs []int, params []uint64) {
 		st.Slots = append(st.Slots, v)
 	}
 	c := op.Cost(params, &g.caps.Storage)
+	if k, ok := op.(*launch.GroupLoop); ok {
+		g.work += stepWork * int64(len(k.Steps)) * int64(params[launch.GroupLength])
+	}
 	if p, ok := op.(*launch.Gemm); ok && p.BUnit != 'n' && !st.ByElement() {
 		const conflicts = 2 // neighbouring threads read columns that share banks of memory
 		c.Flops *= conflicts
@@ -270,9 +310,9 @@ func (g *grouping) carries() {
 			s.Next, s.Turn = next[s.In], launch.Old
 		}
 	}
-	for slot := range g.plan.Slots { // carries that no step reads are kept all the same
+	for slot := range g.plan.Slots { // carries that no step reads are kept, or left as they are, all the same
 		s := &g.plan.Slots[slot]
-		if s.Kind != External || s.Index >= g.l.Carries || !g.l.Keep {
+		if s.Kind != External || s.Index >= g.l.Carries || !g.l.Keep && !g.l.While {
 			continue
 		}
 		t := ir.AvalOf(g.body.Inputs[s.Index].Aval).DType
@@ -283,21 +323,61 @@ func (g *grouping) carries() {
 	}
 }
 
+// nested bounds the text of loops in the body, which drivers take seconds to compile where it is long.
+func (g *grouping) nested() {
+	const most = 4
+	if n, loops := products(g.op); loops && n > most {
+		refuse("a loop in the body has too many products")
+	}
+}
+
+// products counts the products of a loop with those of loops in its body, and reports that it has such.
+func products(op *launch.GroupLoop) (n int, loops bool) {
+	for i := range op.Steps {
+		switch k := op.Steps[i].Op.(type) {
+		case *launch.Gemm:
+			n++
+		case *launch.GroupLoop:
+			more, _ := products(k)
+			n, loops = n+more, true
+		}
+	}
+	return n, loops
+}
+
+// condition finds the slot of the carry that ends the loop. With one, all carries have slots, for what no iteration
+// changes.
+func (g *grouping) condition() {
+	if !g.l.While {
+		return
+	}
+	n := 0
+	for i := range g.op.Slots {
+		if s := &g.op.Slots[i]; s.Carry {
+			n++
+			if s.In == 0 {
+				g.op.Condition = i
+			}
+		}
+	}
+	if n != g.l.Carries {
+		refuse("the body uses a carry in several dtypes, or it has no memory")
+	}
+}
+
 // buffers numbers the buffers of the launch: all operands, then what is written.
 func (g *grouping) buffers() {
-	for i := range g.n.In {
+	for i := range g.op.Operands {
 		g.op.Bufs = append(g.op.Bufs, loopir.Buf{Type: g.n.In[i].DType, Access: loopir.Read})
-		g.bufs = append(g.bufs, g.n.In[i].Buf)
 	}
 	for i := range g.n.Out {
 		g.op.Bufs = append(g.op.Bufs, loopir.Buf{Type: g.n.Out[i].DType, Access: loopir.Write})
-		g.bufs = append(g.bufs, g.n.Out[i].Buf)
 	}
 	if len(g.op.Bufs) > g.caps.MaxStorageBuffers {
 		refuse("the loop has more operands and results than the device has storage buffers")
 	}
 	for i := range g.op.Slots {
-		if s := &g.op.Slots[i]; (s.Moves || s.Kept >= 0 || s.Out >= 0) && s.Numel*g.l.Length > math.MaxInt32 {
+		if s := &g.op.Slots[i]; !g.l.While && (s.Moves || s.Kept >= 0 || s.Out >= 0) && s.Numel > math.MaxInt32/g.l.Length {
 			refuse("the loop has too many elements for 32-bit addresses")
 		}
 	}
@@ -398,11 +478,24 @@ func (g *grouping) threads() {
 // pays reports that one workgroup is at least as fast as dispatches of all steps.
 func (g *grouping) pays() bool { return g.work <= launchWork*int64(max(1, len(g.op.Steps))) }
 
-// lower makes the launch.
+// lower makes the launches: one, or with a condition as many as may take a second each.
 func (g *grouping) lower() *lower.Result {
-	st := device.Step{Op: g.op, Bufs: slices.Clone(g.bufs), Params: []device.Param{device.Const(g.l.Length)}}
-	for i := range g.op.Operands {
-		st.Params = append(st.Params, device.OffsetOf(i))
+	each, rounds := g.rounds(max(1, DispatchWork/g.work))
+	res := &lower.Result{}
+	last := *g.op
+	last.Ends = each*int64(rounds) < g.l.Length
+	for r := range rounds {
+		st := device.Step{Op: g.op, Params: append([]device.Param{device.Const(each)}, g.offsets(r)...)}
+		if g.op.Drawn > 0 {
+			st.Params = append(st.Params, device.ScalarOf(0), device.ScalarOf(1).Plus(int64(r)*each*g.op.Drawn))
+		}
+		if r == rounds-1 {
+			st.Op = &last
+		}
+		for b := range g.op.Bufs {
+			st.Bufs = append(st.Bufs, g.inRound(res, b, r, rounds))
+		}
+		res.Launches = append(res.Launches, st)
 	}
-	return &lower.Result{Launches: []device.Step{st}}
+	return res
 }

@@ -9,21 +9,23 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// Bounds of a loop that one dispatch runs: expressions of an iteration, which become text to compile, and those of all
-// iterations, which take up to about a second. Drivers end what takes longer.
-const (
-	dispatchExprs = 1 << 10
-	dispatchWork  = 1 << 28
-)
+// dispatchExprs bounds the expressions of an iteration that one dispatch runs: they become text to compile.
+const dispatchExprs = 1 << 10
+
+// DispatchWork bounds the expressions of all iterations that one dispatch runs, which take up to about a second.
+// Drivers end what takes longer. Tests make it small.
+var DispatchWork int64 = 1 << 28
 
 // conditionalRounds is the most dispatches of a loop that a condition ends. Those after its end do nothing.
 const conditionalRounds = 8
 
 // conditional says why a GPU does not run a loop with a condition.
-const conditional = "a GPU ends a loop by a condition where its values stay in registers: "
+const conditional = "a GPU ends a loop by a condition where one kernel runs it: "
+
+const workgroupLacks = "; a workgroup does not hold the loop: "
 
 // perDispatch is the most iterations of one dispatch.
-func perDispatch(form *launch.Resident) int64 { return dispatchWork / int64(len(form.Exprs)+1) }
+func perDispatch(form *launch.Resident) int64 { return DispatchWork / int64(len(form.Exprs)+1) }
 
 // Caps describes devices.
 type Caps = func(ir.DeviceID) *device.Caps
@@ -48,17 +50,18 @@ func DeviceLoop(l *op.Loop, dev ir.DeviceID, caps Caps) (path, reason string) {
 	if why == "" {
 		return "A", ""
 	}
-	if l.While {
-		return "", conditional + why
-	}
 	p := k.newPaths(dev, mostUnrolled)
 	switch {
 	case p.group != nil:
 		return "B", why
+	case p.unrolled == nil && l.While && p.whyB != why:
+		return "", conditional + why + workgroupLacks + p.whyB
+	case p.unrolled == nil && l.While:
+		return "", conditional + why
 	case p.unrolled == nil:
 		return "", p.whyC
 	case p.whyB != "" && p.whyB != why:
-		return "C", why + "; a workgroup does not hold the loop: " + p.whyB
+		return "C", why + workgroupLacks + p.whyB
 	}
 	return "C", why
 }
@@ -85,7 +88,7 @@ func (k *loopLowering) newPaths(dev ir.DeviceID, most int64) (p paths) {
 		p.whyB = why
 	case p.unrolled == nil:
 		p.group = g
-	case k.l.Length < oftenRun:
+	case k.l.Length < oftenRun && !k.l.While:
 		p.whyB = "the loop is short"
 	case !g.pays():
 		p.whyB = "an iteration has work for the whole device"
@@ -166,9 +169,6 @@ func (k *loopLowering) onDevice(dev ir.DeviceID) (*lower.Result, error) {
 	if why == "" {
 		return k.iterate(form), nil
 	}
-	if k.l.While {
-		return nil, ir.Errorf(ir.ErrNotImplemented, "a loop on a GPU: %s%s", conditional, why)
-	}
 	const more = 4 // where passes are switched off
 	p := k.newPaths(dev, more*mostUnrolled)
 	switch {
@@ -176,6 +176,8 @@ func (k *loopLowering) onDevice(dev ir.DeviceID) (*lower.Result, error) {
 		return p.group.lower(), nil
 	case p.unrolled != nil:
 		return p.unrolled.lower(), nil
+	case k.l.While:
+		return nil, ir.Errorf(ir.ErrNotImplemented, "a loop on a GPU: %s%s", conditional, p.whyB)
 	}
 	return nil, ir.Errorf(ir.ErrNotImplemented, "a loop on a GPU: %s", p.whyC)
 }
@@ -184,10 +186,7 @@ func (k *loopLowering) onDevice(dev ir.DeviceID) (*lower.Result, error) {
 // a second each. Each of these goes on from the carries that the one before has left.
 func (k *loopLowering) iterate(form *launch.Resident) *lower.Result {
 	it := &launch.Iterate{Form: form, Operands: k.op.Operands, Reverse: k.l.Reverse}
-	each, rounds := k.l.Length, 1
-	if most := perDispatch(form); k.l.Length > most {
-		each, rounds = most, int(min((k.l.Length+most-1)/most, conditionalRounds))
-	}
+	each, rounds := k.rounds(perDispatch(form))
 	var bufs []int // by buffer of the launch: that of the loop
 	numbers := map[int]int{}
 	for i := range form.Ports {
@@ -212,19 +211,34 @@ func (k *loopLowering) iterate(form *launch.Resident) *lower.Result {
 		if r == rounds-1 {
 			st.Op = &last
 		}
-		for i := range it.Operands {
-			if i < k.l.Carries && r > 0 {
-				st.Params = append(st.Params, device.Const(0))
-			} else {
-				st.Params = append(st.Params, device.OffsetOf(i))
-			}
-		}
+		st.Params = append(st.Params, k.offsets(r)...)
 		for _, b := range bufs {
 			st.Bufs = append(st.Bufs, k.inRound(res, b, r, rounds))
 		}
 		res.Launches = append(res.Launches, st)
 	}
 	return res
+}
+
+// rounds returns how many iterations each dispatch of a loop runs, where it runs so many at most, and how many
+// dispatches there are.
+func (k *loopLowering) rounds(most int64) (each int64, rounds int) {
+	if k.l.Length <= most {
+		return k.l.Length, 1
+	}
+	return most, int(min((k.l.Length+most-1)/most, conditionalRounds))
+}
+
+// offsets are the parameters for where operands begin in a round: carries of a round before begin at 0.
+func (k *loopLowering) offsets(r int) (list []device.Param) {
+	for i := range k.op.Operands {
+		if i < k.l.Carries && r > 0 {
+			list = append(list, device.Const(0))
+		} else {
+			list = append(list, device.OffsetOf(i))
+		}
+	}
+	return list
 }
 
 // inRound is the local buffer that stands for buffer b of the loop in a round. Rounds write carries to the results and

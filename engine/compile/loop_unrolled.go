@@ -43,6 +43,9 @@ func (k *loopLowering) newBody(dev ir.DeviceID) (u *unrolling, reason string) {
 
 // unrolls says what keeps the device from running the loop as at most so many steps; "": nothing.
 func (u *unrolling) unrolls(most int64) (reason string) {
+	if u.l.While && u.l.Length > 1 {
+		return "a condition ends the loop"
+	}
 	if n := u.perIteration(); u.l.Length > most/int64(max(n, 1)) {
 		return fmt.Sprintf("the loop has %d iterations of %d kernels, want at most %d in all", u.l.Length, n, most)
 	}
@@ -79,12 +82,29 @@ func (u *unrolling) refuses(s *device.Step) string {
 	default:
 		return "the body has a step that a GPU does not unroll: " + s.Op.Label()
 	}
+	if u.l.While && checksData(s.Op) {
+		return "the branch checks data, such as indices, and a GPU computes all branches"
+	}
 	for _, b := range s.Bufs {
 		if b < len(u.plan.Slots) && u.plan.Slots[b].Kind == External && !u.offset(s, u.plan.Slots[b].Index) {
 			return "the body has a step that reads an operand from its beginning only: " + s.Op.Label()
 		}
 	}
 	return ""
+}
+
+// checksData reports a step that may report an error.
+func checksData(o launch.Op) bool {
+	switch o := o.(type) {
+	case *loopir.Kernel:
+		return o.Checks
+	case *launch.GroupLoop:
+		return o.Checks()
+	case *launch.Iterate:
+		return o.Ends
+	}
+	_, ok := o.(*launch.FactorBlock)
+	return ok
 }
 
 // offset reports that a step has a parameter for the offset of operand i of the body.
@@ -103,7 +123,27 @@ func (u *unrolling) lower() *lower.Result {
 	for t := range u.l.Length {
 		u.iteration(t, u.op.Place(t))
 	}
+	for r := range u.l.Carries {
+		if u.l.While {
+			u.choose(r)
+		}
+	}
 	return &u.res
+}
+
+// choose adds the step that makes the last value of carry r of a loop of one iteration with a condition: what the
+// iteration has computed, or the operand.
+func (u *unrolling) choose(r int) {
+	o := &u.n.Out[r]
+	b := loopir.NewBuilder("choose_"+o.DType.String(), 1, 0)
+	flag := b.Access(b.Buf(ir.Bool, loopir.Read), b.Offset(), loopir.Broadcast)
+	old, next := b.Linear(b.Buf(o.DType, loopir.Read), b.Offset()), b.Linear(b.Buf(o.DType, loopir.Read), -1)
+	to := b.Linear(b.Buf(o.DType, loopir.Write), -1)
+	b.Map()
+	b.Store(to, b.Select(b.Load(flag), b.Load(next), b.Load(old)))
+	u.res.Launches = append(u.res.Launches, device.Step{Op: b.Kernel(),
+		Bufs:   []int{u.n.In[0].Buf, u.n.In[r].Buf, u.carries[r], o.Buf},
+		Params: []device.Param{device.Const(o.Layout.Numel), device.OffsetOf(0), device.OffsetOf(r)}})
 }
 
 // words adds a temporary of so many bytes on the device.
@@ -126,6 +166,8 @@ func (u *unrolling) buffers() {
 		case s.Kind == External:
 		case !is:
 			u.fixed[n] = u.words(s.Bytes)
+		case r < u.l.Carries && u.l.While:
+			u.written[n], u.spare[r] = r, [2]int{u.words(s.Bytes)}
 		case r < u.l.Carries:
 			u.written[n], u.spare[r] = r, [2]int{u.n.Out[r].Buf, u.n.Out[r].Buf}
 			if u.l.Length > 1 {

@@ -280,7 +280,7 @@ func (b *Builder) placeLarge(p *placement, temps []temporary, section int) {
 			p.share(key, shared)
 		}
 		shared.busy = slices.Insert(shared.busy, at, span{t.born, t.dies})
-		p.to[t.slot] = shared.slot
+		p.to[t.slot] = p.reused(shared.slot, s)
 	}
 }
 
@@ -335,15 +335,21 @@ func (b *Builder) buffer(p *placement, s *Slot) int {
 	if f := p.free[k]; len(f) > 0 {
 		if !b.Caps(s.Dev).Async {
 			p.free[k] = f[:len(f)-1]
-			return f[len(f)-1] // the one most likely in a cache
+			return p.reused(f[len(f)-1], s) // the one most likely in a cache
 		}
 		if s.Bytes > smallTemp || p.made[k] >= manySmall {
 			p.free[k] = f[1:]
-			return f[0]
+			return p.reused(f[0], s)
 		}
 	}
 	p.made[k]++
 	return p.temporary(s, span{0, b.sections.last()})
+}
+
+// reused notes that slot n, of the same size class or a larger one, holds a temporary like s, too.
+func (p *placement) reused(n int, s *Slot) int {
+	p.slots[n].Bytes = max(p.slots[n].Bytes, s.Bytes)
+	return n
 }
 
 // On an asynchronous device a small temporary is reused only where its class has many, and as late as possible.

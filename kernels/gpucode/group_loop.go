@@ -26,7 +26,7 @@ func ChooseGroup(op *launch.GroupLoop, caps Caps) GroupOptions {
 // FromGroupLoop makes the program of a loop that one workgroup runs: the programs of its steps in turn, with workgroup
 // arrays in place of buffers, and a barrier wherever a step touches what one before it has written or read.
 func FromGroupLoop(op *launch.GroupLoop, o GroupOptions) (*gpuir.Program, error) {
-	k := &loopir.Kernel{Name: "loop", Params: op.Parameters(), Bufs: op.Bufs}
+	k := &loopir.Kernel{Name: "loop", Params: op.Parameters(), Bufs: op.Bufs, Checks: op.Checks()}
 	w := &groupGen{gen: newGen(k, Options{Workgroup: o.Workgroup, I64: o.I64}), op: op, scratch: map[sharedKey]int{}}
 	w.p.Groups = []gpuir.GroupFactor{{Params: nil, Per: 1}}
 	for i := range op.Arrays {
@@ -103,7 +103,11 @@ func (w *groupGen) run() error {
 	w.wait()
 	var err error
 	length := w.param(launch.GroupLength)
-	w.loop(gpuir.NInt(0), length, gpuir.NInt(1), func(t *gpuir.Node) {
+	end, endVar := length, -1
+	if w.op.Condition >= 0 {
+		endVar, end = w.variable(w.end(length))
+	}
+	w.loop(gpuir.NInt(0), end, gpuir.NInt(1), func(t *gpuir.Node) {
 		w.place = t
 		if w.op.Reverse {
 			w.place = w.let(gpuir.NSub(gpuir.NSub(length, gpuir.NInt(1)), t))
@@ -112,10 +116,17 @@ func (w *groupGen) run() error {
 			return
 		}
 		w.assign(halfVar, gpuir.NSub(gpuir.NInt(1), half))
-		w.wait()
+		if endVar < 0 {
+			w.wait()
+			return
+		}
+		w.assign(endVar, w.end(length))
 	})
 	if err != nil {
 		return err
+	}
+	if w.op.Ends {
+		w.emit(gpuir.Stmt{Op: gpuir.SFault, A: gpuir.NLt(gpuir.NInt(0), end), B: gpuir.NInt(0)})
 	}
 	w.half = w.let(gpuir.NSub(gpuir.NInt(1), half)) // the last new carries
 	for i := range w.op.Slots {
@@ -124,6 +135,16 @@ func (w *groupGen) run() error {
 		}
 	}
 	return nil
+}
+
+// end is the number of the iteration before which the loop ends, as far as its condition says it now: all threads wait,
+// and read the same.
+func (w *groupGen) end(length *gpuir.Node) *gpuir.Node {
+	s := &w.op.Slots[w.op.Condition]
+	goes := w.p.NewVar(w.p.Shared[s.Array].Type, 1)
+	w.emit(gpuir.Stmt{Op: gpuir.SUniform, Var: goes, Ref: s.Array, A: w.base(s)})
+	w.clear()
+	return gpuir.N(loopir.OpSelect, ir.I32, w.p.NVar(goes), length, gpuir.NInt(0))
 }
 
 // iteration emits one iteration.
@@ -217,7 +238,7 @@ func (w *groupGen) copyOut(s *launch.GroupSlot, buf int, place *gpuir.Node) {
 
 // step emits a step.
 func (w *groupGen) step(s *launch.GroupStep) error {
-	in := &gpuir.Inlining{Params: s.Params}
+	in := &gpuir.Inlining{Params: s.Params, Event: s.Event, Halves: w.halves(s)}
 	var reads, writes []part
 	arrays := true // all of its buffers are arrays that have vectors
 	for k, use := range s.Op.Buffers() {
@@ -263,6 +284,27 @@ func (w *groupGen) step(s *launch.GroupStep) error {
 	return nil
 }
 
+// halves are the seed and the Philox offsets of a step that draws, in two words each.
+func (w *groupGen) halves(s *launch.GroupStep) map[uint64]*gpuir.Node {
+	list := map[uint64]*gpuir.Node{}
+	half := func(param, h int) *gpuir.Node {
+		return &gpuir.Node{Op: gpuir.PHalf, Type: ir.U32, Width: 1, Imm: uint64(param<<1 | h)}
+	}
+	set := func(param int, lo, hi *gpuir.Node) { list[uint64(param)<<1], list[uint64(param)<<1|1] = lo, hi }
+	seed := w.op.Seed()
+	for _, p := range s.Seeds {
+		set(p, half(seed, 0), half(seed, 1))
+	}
+	for _, p := range s.Drawn {
+		more := gpuir.NAdd(gpuir.NMul(w.place, gpuir.NInt(int(w.op.Drawn))), gpuir.NInt(int(s.Params[p])))
+		lo := w.let(gpuir.N(loopir.OpAdd, ir.U32, half(seed+1, 0), gpuir.N(loopir.OpBitcast, ir.U32, more)))
+		one, none := gpuir.NConst(ir.U32, 1), gpuir.NConst(ir.U32, 0)
+		carried := gpuir.N(loopir.OpSelect, ir.U32, gpuir.N(loopir.OpLt, ir.Bool, lo, half(seed+1, 0)), one, none)
+		set(p, lo, w.let(gpuir.N(loopir.OpAdd, ir.U32, half(seed+1, 1), carried)))
+	}
+	return list
+}
+
 // eachOf emits a body for each number below n.
 func (w *groupGen) eachOf(n int, body func(i *gpuir.Node)) {
 	switch n {
@@ -305,6 +347,10 @@ func (w *groupGen) program(s *launch.GroupStep, places []gpuir.Place, arrays boo
 			}
 		}
 		return groupProduct(op, s.Params, o), nil
+	case *launch.Iterate:
+		return FromIterate(op, IterateOptions{Workgroup: w.o.Workgroup, I64: w.o.I64})
+	case *launch.GroupLoop:
+		return FromGroupLoop(op, GroupOptions{Workgroup: w.o.Workgroup, I64: w.o.I64, MaxWorkgroupBytes: 1 << 30})
 	}
 	return nil, fmt.Errorf("gpucode: loop: a workgroup does not run %s", s.Op.Label())
 }

@@ -20,7 +20,7 @@ func groupBody(t ir.DType, m, n int64, unit byte, reverse, staged bool) *launch.
 		s.Type = t
 		return s
 	}
-	g := &launch.GroupLoop{Operands: 3, Reverse: reverse, Threads: 64}
+	g := &launch.GroupLoop{Operands: 3, Condition: -1, Reverse: reverse, Threads: 64}
 	weight := none
 	if staged {
 		weight = 3
@@ -120,4 +120,79 @@ func TestAWorkgroupIteratesAsInterpreted(t *testing.T) {
 	op.Steps[0].Op = launch.Fill{}
 	_, err = FromGroupLoop(op, ChooseGroup(op, Caps{}))
 	require.ErrorContains(t, err, "does not run fill_zero")
+}
+
+// groupWalk is a loop over a condition, a counter and five numbers, to which an iteration adds drawn bits. It checks
+// that the numbers are below most, and runs as long as the counter is below end.
+func groupWalk(end, most int64, reverse bool) *launch.GroupLoop {
+	const none = -1
+	types := []ir.DType{ir.Bool, ir.I32, ir.I32}
+	g := &launch.GroupLoop{Operands: 3, Condition: 0, Ends: true, Drawn: 2, Reverse: reverse, Threads: 32}
+	for i, t := range types {
+		n := int64(1 + 4*(i/2))
+		g.Slots = append(g.Slots,
+			launch.GroupSlot{Type: t, Numel: n, Array: i, Turn: launch.Old, Carry: true, In: i, Next: 2*i + 1, Out: none,
+				Kept: none},
+			launch.GroupSlot{Type: t, Numel: n, Array: i, Turn: launch.New, In: none, Next: none, Out: 3 + i, Kept: none})
+		g.Arrays = append(g.Arrays, launch.GroupArray{Type: t, Numel: n, Two: true})
+		g.Bufs = append(g.Bufs, loopir.Buf{Type: t, Access: loopir.Read})
+	}
+	for _, t := range types {
+		g.Bufs = append(g.Bufs, loopir.Buf{Type: t, Access: loopir.Write})
+	}
+	b := loopir.NewBuilder("count", 1, 0)
+	from, to := b.Linear(b.Buf(ir.I32, loopir.Read), -1), b.Linear(b.Buf(ir.I32, loopir.Write), -1)
+	flag := b.Linear(b.Buf(ir.Bool, loopir.Write), -1)
+	b.Map()
+	n := b.Add(b.Load(from), b.Int(ir.I32, 1))
+	b.Store(to, n)
+	b.Store(flag, b.Lt(n, b.Int(ir.I32, end)))
+	count := b.Kernel()
+	b = loopir.NewBuilder("draw", 1, 0)
+	from, to = b.Linear(b.Buf(ir.I32, loopir.Read), -1), b.Linear(b.Buf(ir.I32, loopir.Write), -1)
+	seed, at := b.Scalar(ir.I64), b.Scalar(ir.I64)
+	b.Map()
+	x := b.Load(from)
+	bits := b.Cast(ir.I32, b.And(b.Philox(b.Index(0), b.Param(at), b.Param(seed), 0), b.Int(ir.U32, 255)))
+	b.Check(b.Lt(x, b.Int(ir.I32, most)), b.Sub(b.Cast(ir.I64, x), b.I64(1<<12)))
+	b.Store(to, b.Add(x, bits))
+	g.Steps = []launch.GroupStep{{Op: count, Slots: []int{2, 3, 1}, Params: []uint64{1}},
+		{Op: b.Kernel(), Slots: []int{4, 5}, Params: []uint64{5, 0, 1}, Seeds: []int{1}, Drawn: []int{2}, Event: 7}}
+	return g
+}
+
+// TestAWorkgroupEndsDrawsAndChecks: programs of loops that a condition ends run as many iterations as the interpreter
+// of the launch, draw the same bits, also where the Philox offset passes 32 bits, and report the same faults.
+func TestAWorkgroupEndsDrawsAndChecks(t *testing.T) {
+	for _, c := range []struct {
+		begins, end, most, length int64
+		reverse, fails            bool
+	}{
+		{0, 3, 1 << 12, 9, false, false}, {0, 3, 1 << 12, 3, true, false}, {5, 3, 1 << 12, 9, false, false},
+		{0, 5, 1 << 12, 4, false, true}, {0, 9, 40, 9, false, true},
+	} {
+		op := groupWalk(c.end, c.most, c.reverse)
+		params := []uint64{uint64(c.length), 0, 0, 0, 12345, 1<<33 - 3}
+		got, want := make([][]byte, 6), make([][]byte, 6)
+		for i, use := range op.Bufs {
+			n := 1 + 4*(i%3/2)
+			got[i], want[i] = make([]byte, n*use.Type.Size()), make([]byte, n*use.Type.Size())
+		}
+		for _, bufs := range [][][]byte{got, want} {
+			if bufs[1][0] = byte(c.begins); c.begins < c.end {
+				bufs[0][0] = 1
+			}
+		}
+		right, err := op.Interpret(params, want)
+		require.NoError(t, err)
+		p, err := FromGroupLoop(op, ChooseGroup(op, Caps{}))
+		require.NoError(t, err)
+		fault, err := gpuir.Interpret(p, params, got)
+		require.NoError(t, err, "%+v", c)
+		require.Equal(t, want, got, "%+v", c)
+		require.Equal(t, c.fails, right.Failed, "%+v", c)
+		require.Equal(t, right.Failed, fault.Failed, "%+v", c)
+		require.Equal(t, right.Elem>>ir.LoopEventBits, fault.Elem>>ir.LoopEventBits, "%+v", c)
+		require.NotEqual(t, op.Key(), groupWalk(c.end, c.most, !c.reverse).Key())
+	}
 }

@@ -21,13 +21,16 @@ type Inlining struct {
 	Params []uint64 // values of From's parameters
 	Places []Place  // by buffer of From
 	Group  *Node    // the number of From's workgroup
-	Arrays []int    // by workgroup array of From: that of the other program
+	// Halves are the 32-bit halves of parameters that are no constants, by the Imm of PHalf.
+	Halves map[uint64]*Node
+	Event  uint32 // what a fault has above the element's ir.LoopEventBits
+	Arrays []int  // by workgroup array of From: that of the other program
 }
 
 // Inline returns the statements of one workgroup of a program for a place in p, whose workgroups have as many threads.
-// Parameters become constants. From has no checks and no atomic stores.
+// Parameters become constants. From has no atomic stores.
 func (p *Program) Inline(in *Inlining) []Stmt {
-	if in.From.Checks || in.From.Workgroup != p.Workgroup {
+	if in.From.Checks && !p.Checks || in.From.Workgroup != p.Workgroup {
 		panic("BUG: gpuir: a program with checks, or of another workgroup, is inlined")
 	}
 	n := &inliner{Inlining: in, to: p, vars: make([]*Node, len(in.From.Vars)), nodes: map[*Node]*Node{}}
@@ -80,12 +83,26 @@ func (n *inliner) stmt(s Stmt) []Stmt {
 		s.Body, s.Else = n.block(s.Body), n.block(s.Else)
 	case SSharedSet:
 		s.Ref = n.Arrays[s.Ref]
+	case SUniform:
+		s.Var, s.Ref = n.variable(from), n.Arrays[s.Ref]
 	case SStore:
 		n.store(&s)
-	case SAtomic, SFault:
-		panic("BUG: gpuir: an atomic store or a check is inlined")
+	case SFault:
+		s.B, s.C = n.fault(s.B)
+	case SAtomic:
+		panic("BUG: gpuir: an atomic store is inlined")
 	}
 	return []Stmt{s}
+}
+
+// fault returns the low and the high word of a fault at an element, with the event in the high one.
+func (n *inliner) fault(elem *Node) (lo, hi *Node) {
+	lo = elem
+	if elem.Type != ir.I32 {
+		lo = N(loopir.OpCast, ir.I32, elem)
+	}
+	sign := N(loopir.OpAnd, ir.I32, N(loopir.OpShr, ir.I32, lo, NInt(31)), NInt(1<<(ir.LoopEventBits-32)-1))
+	return lo, NAdd(sign, NInt(int(n.Event)<<(ir.LoopEventBits-32)))
 }
 
 // loop leaves out loops of no iteration, and the text of loops of one.
@@ -140,6 +157,9 @@ func (n *inliner) node(x *Node) *Node {
 	case PGroupID:
 		return n.Group
 	case PHalf:
+		if y := n.Halves[x.Imm]; y != nil {
+			return y
+		}
 		return NConst(ir.U32, uint64(uint32(n.Params[x.Imm>>1]>>(32*(x.Imm&1)))))
 	case loopir.OpParam:
 		return NConst(x.Type, loopir.CastBits(n.From.Params[x.Imm].Type, x.Type, n.Params[x.Imm]))

@@ -103,13 +103,9 @@ func (m *lockstep) stmt(s *Stmt, mask []bool) error {
 	case SIf:
 		return m.branch(s, mask)
 	case SBarrier:
-		for _, on := range mask {
-			if !on {
-				return errors.New("a barrier that not all threads reach")
-			}
-		}
-		m.epoch++
-		return nil
+		return m.barrier(mask)
+	case SUniform:
+		return m.uniform(s, mask)
 	case SStore, SAtomic:
 		return each(mask, func(lane int) error { return m.store(s, lane) })
 	case SSharedSet:
@@ -125,12 +121,39 @@ func (m *lockstep) stmt(s *Stmt, mask []bool) error {
 			if s.C != nil && err == nil {
 				var high value
 				high, err = m.eval(s.C, lane)
-				m.fault.Elem += int64(high[0]) << 32
+				m.fault.Elem = int64(uint32(e[0])) | int64(high[0])<<32
 			}
 			return err
 		})
 	}
 	return fmt.Errorf("unknown statement %d", s.Op)
+}
+
+func (m *lockstep) barrier(mask []bool) error {
+	for _, on := range mask {
+		if !on {
+			return errors.New("a barrier that not all threads reach")
+		}
+	}
+	m.epoch++
+	return nil
+}
+
+// uniform reads an element for all threads.
+func (m *lockstep) uniform(s *Stmt, mask []bool) error {
+	if err := m.barrier(mask); err != nil {
+		return err
+	}
+	n := &Node{Op: PShared, Type: m.p.Shared[s.Ref].Type, Width: 1, Imm: uint64(s.Ref), Args: []*Node{s.A}}
+	err := each(mask, func(lane int) (err error) {
+		m.vars[s.Var][lane], err = m.sharedGet(n, lane)
+		if err == nil && m.vars[s.Var][lane] != m.vars[s.Var][0] {
+			err = errors.New("threads read different elements in place of one")
+		}
+		return err
+	})
+	m.epoch++
+	return err
 }
 
 func (m *lockstep) branch(s *Stmt, mask []bool) error {

@@ -83,7 +83,7 @@ func (m *merger) block(body []Stmt) []Stmt {
 	var out []Stmt
 	for _, s := range body {
 		switch s.Op {
-		case SLet, SVar, SAssign, SFor:
+		case SLet, SVar, SAssign, SFor, SUniform:
 			s.Var += m.member * len(m.from.Vars)
 		case SStore, SAtomic:
 			s.Ref = m.bufs[m.member][s.Ref]

@@ -135,6 +135,7 @@ const (
 	SFor                     // for Var = A; Var < B; Var += C: Body (I32; C > 0)
 	SIf                      // if A: Body, else Else
 	SBarrier                 // workgroup barrier for Shared, with Ref 1 for buffers too; in uniform control flow
+	SUniform                 // define Var = element A of array Ref, one for all threads; a barrier before and after it
 	SStore                   // buffer Ref at A (as PLoad) = B
 	SSharedSet               // array Ref at A (as PShared) = B; with C, lane C of vector A = B
 	SAtomic                  // buffer Ref at A combined with B by Mode

@@ -105,6 +105,17 @@ func (v *verifier) stmt(s *Stmt) error {
 		return errors.Join(v.block(s.Body), v.block(s.Else))
 	case SBarrier:
 		return nil
+	case SUniform:
+		if s.Ref < 0 || s.Ref >= len(v.p.Shared) || s.A.Type != ir.I32 || s.A.Width != 1 {
+			return fmt.Errorf("workgroup array %d has no such element", s.Ref)
+		}
+		if err := v.define(s.Var, false); err != nil {
+			return err
+		}
+		if d := v.p.Vars[s.Var]; d.Type != v.p.Shared[s.Ref].Type || d.Width != 1 {
+			return fmt.Errorf("variable %d is %v x%d, the array has %v", s.Var, d.Type, d.Width, v.p.Shared[s.Ref].Type)
+		}
+		return nil
 	case SStore, SAtomic:
 		return v.store(s)
 	case SSharedSet:

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/torchlette/torchlette/ir"
@@ -9,8 +10,8 @@ import (
 )
 
 // GroupLoop is a loop that one workgroup of a GPU runs: in each iteration the steps in turn, over values in workgroup
-// memory. Parameters: iterations, and the offset in elements of each of the first Operands buffers. Iteration t works
-// at place t; in reverse at place Length-1-t.
+// memory. Parameters: iterations, the offset in elements of each of the first Operands buffers, and of a loop that
+// draws the seed and the Philox offset. Iteration t works at place t; in reverse at place Length-1-t.
 type GroupLoop struct {
 	Steps    []GroupStep
 	Slots    []GroupSlot
@@ -18,15 +19,39 @@ type GroupLoop struct {
 	Bufs     []loopir.Buf
 	Operands int
 	Reverse  bool
+	// Condition is the slot of the carry without which no iteration runs, -1 for none. All carries then have slots.
+	// Ends: it is a fault that the condition is still true after the last iteration.
+	Condition int
+	Ends      bool
+	// Drawn is how many Philox offsets an iteration takes.
+	Drawn int64
 	// Threads is the most threads of the workgroup that have work to do.
 	Threads int
 }
 
-// GroupStep is a loop kernel or a product over slots. Its parameters are the same in all iterations.
+// GroupStep is a loop kernel, a product or a loop over slots. Its parameters are the same in all iterations, except
+// those of draws.
 type GroupStep struct {
 	Op     Op
 	Slots  []int // by buffer of Op
 	Params []uint64
+	// Seeds are the parameters that are the loop's seed. Drawn are Philox offsets: the loop's one and those that
+	// iterations at places before take are added to them.
+	Seeds, Drawn []int
+	// Event is the number of the step in the body, of one that checks data. A fault has it above the element's bits
+	// (ir.LoopEventBits).
+	Event uint32
+}
+
+// Checks reports a step that checks data.
+func (s *GroupStep) Checks() bool {
+	k, ok := s.Op.(*loopir.Kernel)
+	return ok && k.Checks
+}
+
+// Checks reports that a step checks data, or the loop its end.
+func (g *GroupLoop) Checks() bool {
+	return g.Ends || slices.ContainsFunc(g.Steps, func(s GroupStep) bool { return s.Checks() })
 }
 
 // ByElement reports a product whose elements are sums of their own: one of 64-bit integers, or of few rows or columns.
@@ -46,9 +71,17 @@ func (s *GroupStep) Scratch(threads int) (bytes int64) {
 	if s.ByElement() {
 		return int64(entry * threads)
 	}
-	if k, ok := s.Op.(*loopir.Kernel); ok {
-		for i := range k.Stages {
-			bytes += int64(len(k.Stages[i].Accs) * entry * threads)
+	switch op := s.Op.(type) {
+	case *loopir.Kernel:
+		for i := range op.Stages {
+			bytes += int64(len(op.Stages[i].Accs) * entry * threads)
+		}
+	case *GroupLoop:
+		for i := range op.Arrays {
+			bytes += op.Arrays[i].Bytes()
+		}
+		for i := range op.Steps {
+			bytes += op.Steps[i].Scratch(threads)
 		}
 	}
 	return bytes
@@ -123,16 +156,20 @@ func (g *GroupLoop) Parameters() []loopir.Param {
 	for range g.Operands {
 		list = append(list, loopir.Param{Kind: loopir.Offset, Type: ir.I64})
 	}
+	if g.Drawn > 0 {
+		list = append(list, slices.Repeat([]loopir.Param{{Kind: loopir.Scalar, Type: ir.I64}}, 2)...)
+	}
 	return list
 }
 
 // Key implements Op.
 func (g *GroupLoop) Key() string {
 	var b strings.Builder
-	fmt.Fprint(&b, "group loop ", g.Slots, g.Arrays, g.Bufs, g.Operands, g.Reverse, g.Threads)
+	fmt.Fprint(&b, "group loop ", g.Slots, g.Arrays, g.Bufs, g.Operands, g.Reverse, g.Condition, g.Ends, g.Drawn,
+		g.Threads)
 	for i := range g.Steps {
 		s := &g.Steps[i]
-		fmt.Fprint(&b, "\n", s.Slots, s.Params, s.Op.Key())
+		fmt.Fprint(&b, "\n", s.Slots, s.Params, s.Seeds, s.Drawn, s.Event, s.Op.Key())
 	}
 	return b.String()
 }
@@ -165,51 +202,96 @@ func (g *GroupLoop) Interpret(params []uint64, bufs [][]byte) (loopir.Fault, err
 		return loopir.Fault{}, err
 	}
 	length := int64(params[GroupLength])
+	var fault loopir.Fault
 	mem := make([][]byte, len(g.Slots))
 	for i := range g.Slots {
 		mem[i] = make([]byte, g.Slots[i].bytes())
 	}
-	for t := range length {
-		p := g.place(t, length)
-		for i := range g.Slots {
-			if err := g.enter(i, t, p, params, bufs, mem); err != nil {
-				return loopir.Fault{}, err
-			}
-		}
-		for i := range g.Steps {
-			s := &g.Steps[i]
-			list := make([][]byte, len(s.Slots))
-			for k, slot := range s.Slots {
-				list[k] = mem[slot]
-			}
-			if _, err := s.Op.Interpret(s.Params, list); err != nil {
-				return loopir.Fault{}, fmt.Errorf("iteration %d: %w", t, err)
-			}
-		}
-		for i := range g.Slots {
-			if err := g.leave(i, t == length-1, p, bufs, mem); err != nil {
+	for i := range g.Slots {
+		if s := &g.Slots[i]; s.Carry && s.In >= 0 {
+			if err := g.fetch(i, 0, params, bufs, mem); err != nil {
 				return loopir.Fault{}, err
 			}
 		}
 	}
-	return loopir.Fault{}, nil
+	for t := int64(0); t < length && g.goes(mem); t++ {
+		p := g.place(t, length)
+		for i := range g.Slots {
+			if err := g.enter(i, p, params, bufs, mem); err != nil {
+				return loopir.Fault{}, err
+			}
+		}
+		for i := range g.Steps {
+			f, err := g.step(&g.Steps[i], p, params, mem)
+			if err != nil {
+				return loopir.Fault{}, fmt.Errorf("iteration %d: %w", t, err)
+			}
+			if !fault.Failed {
+				fault = f
+			}
+		}
+		for i := range g.Slots {
+			if err := g.leave(i, p, bufs, mem); err != nil {
+				return loopir.Fault{}, err
+			}
+		}
+	}
+	if !fault.Failed {
+		fault.Failed = g.Ends && g.goes(mem)
+	}
+	return fault, g.finish(bufs, mem)
 }
+
+// step interprets a step at a place.
+func (g *GroupLoop) step(s *GroupStep, place int64, params []uint64, mem [][]byte) (loopir.Fault, error) {
+	bufs := make([][]byte, len(s.Slots))
+	for k, slot := range s.Slots {
+		bufs[k] = mem[slot]
+	}
+	values := slices.Clone(s.Params)
+	for _, i := range s.Seeds {
+		values[i] = params[g.Seed()]
+	}
+	for _, i := range s.Drawn {
+		values[i] += params[g.Seed()+1] + uint64(place*g.Drawn)
+	}
+	f, err := s.Op.Interpret(values, bufs)
+	if f.Failed {
+		f.Elem = int64(s.Event)<<ir.LoopEventBits | f.Elem&(1<<ir.LoopEventBits-1)
+	}
+	return f, err
+}
+
+// Seed is the parameter for the seed; that for the Philox offset follows.
+func (g *GroupLoop) Seed() int { return GroupOffsets + g.Operands }
+
+// goes reports that the condition is true, or that there is none.
+func (g *GroupLoop) goes(mem [][]byte) bool { return g.Condition < 0 || mem[g.Condition][0] != 0 }
 
 func (s *GroupSlot) bytes() int64 { return s.Numel * int64(s.Type.Size()) }
 
-// enter gives slot i what it has before iteration t.
-func (g *GroupLoop) enter(i int, t, place int64, params []uint64, bufs, mem [][]byte) error {
+// fetch copies slot i from its operand.
+func (g *GroupLoop) fetch(i int, place int64, params []uint64, bufs, mem [][]byte) error {
 	s := &g.Slots[i]
-	if s.In >= 0 && (t == 0 || !s.Carry) {
-		at := int64(params[GroupOffsets+s.In]) * int64(s.Type.Size())
-		if s.Moves {
-			at += place * s.bytes()
+	at := int64(params[GroupOffsets+s.In]) * int64(s.Type.Size())
+	if s.Moves {
+		at += place * s.bytes()
+	}
+	from, err := bytesOf(bufs[s.In], uint64(at), uint64(s.bytes()))
+	if err != nil {
+		return fmt.Errorf("loop: operand %d: %w", s.In, err)
+	}
+	copy(mem[i], from)
+	return nil
+}
+
+// enter gives slot i what it has before an iteration.
+func (g *GroupLoop) enter(i int, place int64, params []uint64, bufs, mem [][]byte) error {
+	s := &g.Slots[i]
+	if s.In >= 0 && !s.Carry {
+		if err := g.fetch(i, place, params, bufs, mem); err != nil {
+			return err
 		}
-		from, err := bytesOf(bufs[s.In], uint64(at), uint64(s.bytes()))
-		if err != nil {
-			return fmt.Errorf("loop: operand %d: %w", s.In, err)
-		}
-		copy(mem[i], from)
 	}
 	if s.Kept < 0 {
 		return nil
@@ -220,19 +302,37 @@ func (g *GroupLoop) enter(i int, t, place int64, params []uint64, bufs, mem [][]
 }
 
 // leave writes what slot i has after an iteration.
-func (g *GroupLoop) leave(i int, last bool, place int64, bufs, mem [][]byte) error {
+func (g *GroupLoop) leave(i int, place int64, bufs, mem [][]byte) error {
 	s := &g.Slots[i]
 	if s.Carry && s.Next >= 0 {
 		copy(mem[i], mem[s.Next])
 	}
-	next := s.Turn == New
-	if s.Out < 0 || next && !last {
+	if s.Out < 0 || s.Turn == New {
 		return nil
-	}
-	if next {
-		place = 0
 	}
 	to, err := bytesOf(bufs[s.Out], uint64(place*s.bytes()), uint64(s.bytes()))
 	copy(to, mem[i])
 	return err
+}
+
+// finish writes the last carries: those that no iteration has changed are the first ones.
+func (g *GroupLoop) finish(bufs, mem [][]byte) error {
+	for i := range g.Slots {
+		s := &g.Slots[i]
+		if s.Turn != New || s.Out < 0 {
+			continue
+		}
+		from := mem[i]
+		for k := range g.Slots {
+			if c := &g.Slots[k]; c.Carry && c.Next == i {
+				from = mem[k]
+			}
+		}
+		to, err := bytesOf(bufs[s.Out], 0, uint64(s.bytes()))
+		if err != nil {
+			return err
+		}
+		copy(to, from)
+	}
+	return nil
 }

@@ -255,6 +255,16 @@ func (w *writer) stmt(s *gpuir.Stmt, d int) {
 			w.line(d, "storageBarrier();")
 		}
 		w.line(d, "workgroupBarrier();")
+	case gpuir.SUniform:
+		at := w.expr(s.A)
+		v := fmt.Sprintf("workgroupUniformLoad(&s%d[%s])", s.Ref, at)
+		if w.p.Shared[s.Ref].Vec > 1 {
+			v = fmt.Sprintf("workgroupUniformLoad(&s%d[%s >> 2u])[%s & 3i]", s.Ref, at, at)
+		}
+		if w.p.Shared[s.Ref].Type == ir.Bool {
+			v = "(" + v + " != 0u)"
+		}
+		w.line(d, "let v%d = %s;", s.Var, v)
 	case gpuir.SStore:
 		w.store(s, d)
 	case gpuir.SAtomic:
