@@ -47,8 +47,8 @@ def check(path, shape, label="convolution_int8"):
     for other in (want, plain):
         assert got.shape == other.shape
         assert np.abs(got - other).max() <= STEP * 1.001
-        assert np.mean(got != other) < 0.02  # at a rounding of one half
-    assert len(np.unique(got)) > 20
+        assert np.sum(got != other) <= 1 + got.size // 50  # at a rounding of one half
+    assert len(np.unique(got)) > 8
     assert label in str(session.profile())
 
 
