@@ -17,8 +17,8 @@ typedef struct {
 	const tl_conv8_kernel *k;
 	const int64_t *par;
 	int sign, floats, alone;
-	const uint8_t *x; // as bytes without a sign
-	int32_t zero;     // of these
+	const uint8_t *x, *end; // as bytes without a sign
+	int32_t zero;           // of these
 	int64_t high, wide, each, across, down, image; // of the copy: sizes, bytes of a group, position, row, image
 	uint8_t *copy;
 	int64_t groups, panels, words, blocks; // groups of panels, panels of a group, words of a panel, blocks of an image
@@ -32,8 +32,8 @@ static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t up(int64_t n, int64_t m) { return (n + m - 1) / m; }
 
 #if defined(__SSE2__)
-// Sixteen lines of sixteen bytes, turned: four rounds of interleaving the first half of the lines with the second.
-static void turn16(uint8_t *to, int64_t tm, const uint8_t *from, int64_t fm) {
+// Sixteen lines of sixteen bytes become `lines` lines: four rounds of interleaving the first half with the second.
+static void turn16(uint8_t *to, int64_t tm, const uint8_t *from, int64_t fm, int64_t lines) {
 	__m128i a[16], b[16];
 	for (int i = 0; i < 16; i++) a[i] = _mm_loadu_si128((const __m128i *)(from + i * fm));
 	for (int round = 0; round < 4; round++) {
@@ -43,22 +43,23 @@ static void turn16(uint8_t *to, int64_t tm, const uint8_t *from, int64_t fm) {
 		}
 		memcpy(a, b, sizeof a);
 	}
-	for (int i = 0; i < 16; i++) _mm_storeu_si128((__m128i *)(to + i * tm), a[i]);
+	for (int i = 0; i < lines; i++) _mm_storeu_si128((__m128i *)(to + i * tm), a[i]);
 }
 #endif
 
-// to[j * tm + i] = from[i * fm + j * fn], i < rows, j < n.
-static void turn(uint8_t *to, int64_t tm, const uint8_t *from, int64_t fm, int64_t fn, int64_t rows, int64_t n) {
+// to[j * tm + i] = from[i * fm + j * fn], i < rows, j < n. Bytes before end may be read.
+static void turn(uint8_t *to, int64_t tm, const uint8_t *from, int64_t fm, int64_t fn, int64_t rows, int64_t n,
+	const uint8_t *end) {
 	int64_t i = 0;
 	if (fm == 1) {
 		for (int64_t j = 0; j < n; j++) memcpy(to + j * tm, from + j * fn, (size_t)rows);
 		return;
 	}
 #if defined(__SSE2__)
-	for (; fn == 1 && n >= LINE && i + LINE <= rows; i += LINE)
+	for (; fn == 1 && i + LINE <= rows && (n >= LINE || end - from >= (i + LINE - 1) * fm + LINE); i += LINE)
 		for (int64_t j = 0; j < n; j += LINE) {
-			if (j > n - LINE) j = n - LINE; // the last columns again
-			turn16(to + j * tm + i, tm, from + i * fm + j, fm);
+			if (j > n - LINE && n >= LINE) j = n - LINE; // the last columns again
+			turn16(to + j * tm + i, tm, from + i * fm + j, fm, least(LINE, n));
 		}
 #endif
 	for (; i < rows; i++) for (int64_t j = 0; j < n; j++) to[j * tm + i] = from[i * fm + j * fn];
@@ -83,15 +84,18 @@ static void copy_rows(void *arg, int worker, int64_t begin, int64_t end) {
 		const int64_t image = r / o->high, row = r % o->high, from = row - p[TOP];
 		uint8_t *to = o->copy + image * o->image + row * o->down;
 		if (!is_read(p, row)) continue;
-		memset(to, zero, (size_t)o->down);
 		const int64_t first = p[LEFT] > 0 ? p[LEFT] : 0, last = least(o->wide, p[LEFT] + p[WIDE]);
-		if (from >= 0 && from < p[HIGH] && first < last) {
+		if (from < 0 || from >= p[HIGH] || first >= last) {
+			memset(to, zero, (size_t)o->down);
+		} else { // weights of channels between groups are zeros
+			memset(to, zero, (size_t)(first * o->across));
+			memset(to + last * o->across, zero, (size_t)((o->wide - last) * o->across));
 			const uint8_t *x = o->x + image * stride[0] + from * stride[2] + (first - p[LEFT]) * stride[3];
 			const int whole = o->alone || o->each == p[CHANNELS];
 			const int64_t groups = whole ? 1 : p[GROUPS], channels = p[GROUPS] * p[CHANNELS] / groups;
 			for (int64_t g = 0; g < groups; g++)
 				turn(to + first * o->across + g * o->each, o->across, x + g * channels * stride[1], stride[1], stride[3],
-					channels, last - first);
+					channels, last - first, o->end);
 		}
 		if (o->sign) for (int64_t i = 0; i < o->down; i++) to[i] ^= 0x80;
 	}
@@ -112,7 +116,7 @@ static void store(const work *o, int64_t image, int64_t output, int64_t n, int64
 	const int flat = s[2] == wide * s[3] || wide == 1; // positions are s[3] apart, or s[2] where rows have one
 	const int64_t step = wide == 1 ? s[2] : s[3];
 	if (flat && step == 1) {
-		turn(o->y + base + from, s[1], bytes, TLK_PANEL, 1, count, n);
+		turn(o->y + base + from, s[1], bytes, TLK_PANEL, 1, count, n, bytes + BLOCK * TLK_PANEL);
 		return;
 	}
 	for (int64_t i = 0; i < count; i++, bytes += TLK_PANEL) {
@@ -126,7 +130,7 @@ static void store(const work *o, int64_t image, int64_t output, int64_t n, int64
 static void block(const work *o, int64_t image, int64_t from, int64_t group, int64_t panel, int panels) {
 	const int64_t *p = o->par, count = least(BLOCK, p[OUT_HIGH] * p[OUT_WIDE] - from);
 	const int64_t at = (group * o->panels + panel) * TLK_PANEL;
-	int32_t c[2][BLOCK * TLK_PANEL], part[2 * CONV8_ROWS * TLK_PANEL], init[2 * TLK_PANEL];
+	int32_t c[2][BLOCK * TLK_PANEL], init[2 * TLK_PANEL];
 	uint8_t bytes[BLOCK * TLK_PANEL];
 	const uint8_t *x[BLOCK];
 	for (int i = 0; i < panels * TLK_PANEL; i++) init[i] = -o->zero * o->sums[at + i];
@@ -141,10 +145,8 @@ static void block(const work *o, int64_t image, int64_t from, int64_t group, int
 	}
 	const uint32_t *w = o->w + at * o->words;
 	for (int64_t i = 0; i < count; i += CONV8_ROWS) {
-		if (o->alone) o->k->alone(&o->q, x + i, w, init, part);
-		else o->k->tile(&o->q, panels, x + i, w, o->words * TLK_PANEL, init, part);
-		for (int k = 0; k < panels; k++)
-			memcpy(c[k] + i * TLK_PANEL, part + k * CONV8_ROWS * TLK_PANEL, CONV8_ROWS * TLK_PANEL * 4);
+		if (o->alone) o->k->alone(&o->q, x + i, w, init, c[0] + i * TLK_PANEL);
+		else o->k->tile(&o->q, panels, x + i, w, o->words * TLK_PANEL, init, c[0] + i * TLK_PANEL, BLOCK * TLK_PANEL);
 	}
 	const int64_t outputs = o->alone ? p[GROUPS] : p[OUTPUTS];
 	for (int k = 0; k < panels; k++) {
@@ -198,6 +200,9 @@ int64_t tl_run_conv8(int form, tl_pool *pool, int isa, char **buf, const int64_t
 	(void)isa;
 	o.k = &tl_conv8_plain;
 #endif
+	const int64_t *s = p + STRIDE_X;
+	o.end = o.x + (p[BATCH] - 1) * s[0] + (p[GROUPS] * p[CHANNELS] - 1) * s[1] + (p[HIGH] - 1) * s[2] +
+		(p[WIDE] - 1) * s[3] + 1;
 	o.zero = (int32_t)(p[ZERO_X] + (o.sign ? 128 : 0));
 	const int copied = lay(&o);
 	const int64_t taps = p[TAPS_HIGH] * p[TAPS_WIDE], head = up((taps + 4) * 8, 64) * 64;

@@ -19,12 +19,12 @@ typedef struct {
 	float least, most;
 } tl_conv8;
 
-// tile: c[panels][CONV8_ROWS][TLK_PANEL] = init[panels][TLK_PANEL] + sums of products of unsigned bytes at x and int8
-// weights in panels wm words apart; panels is 1 or 2. alone: one panel, whose lane n reads byte n of each tap; a word of
+// tile: c[CONV8_ROWS][TLK_PANEL] = init[TLK_PANEL] + sums of products of unsigned bytes at x and int8 weights, for one or
+// two panels, wm words apart in w, TLK_PANEL in init, cm in c. alone: one panel, whose lane n reads byte n of each tap; a word of
 // weights has four taps. finish: bytes y of rows of sums.
 typedef struct {
 	void (*tile)(const tl_conv8 *, int panels, const uint8_t *const *x, const uint32_t *w, int64_t wm,
-		const int32_t *init, int32_t *c);
+		const int32_t *init, int32_t *c, int64_t cm);
 	void (*alone)(const tl_conv8 *, const uint8_t *const *x, const uint32_t *w, const int32_t *init, int32_t *c);
 	void (*finish)(const tl_conv8 *, int64_t rows, const int32_t *c, const float *scale, const float *bias, uint8_t *y);
 } tl_conv8_kernel;

@@ -26,7 +26,7 @@ INLINE int32_t four(const uint8_t *x) {
 }
 
 WIDE INLINE void wide(const tl_conv8 *q, const int panels, const uint8_t *const *x, const uint32_t *w, int64_t wm,
-	const int32_t *init, int32_t *c) {
+	const int32_t *init, int32_t *c, int64_t cm) {
 	__m512i t[2][ROWS];
 	UNROLL for (int p = 0; p < panels; p++)
 		UNROLL for (int i = 0; i < ROWS; i++) t[p][i] = _mm512_loadu_si512(init + p * TLK_PANEL);
@@ -43,13 +43,13 @@ WIDE INLINE void wide(const tl_conv8 *q, const int panels, const uint8_t *const 
 		}
 	}
 	UNROLL for (int p = 0; p < panels; p++)
-		UNROLL for (int i = 0; i < ROWS; i++) _mm512_storeu_si512(c + (p * ROWS + i) * TLK_PANEL, t[p][i]);
+		UNROLL for (int i = 0; i < ROWS; i++) _mm512_storeu_si512(c + p * cm + i * TLK_PANEL, t[p][i]);
 }
 
 WIDE static void wide_tile(const tl_conv8 *q, int panels, const uint8_t *const *x, const uint32_t *w, int64_t wm,
-	const int32_t *init, int32_t *c) {
-	if (panels == 2) wide(q, 2, x, w, wm, init, c);
-	else wide(q, 1, x, w, wm, init, c);
+	const int32_t *init, int32_t *c, int64_t cm) {
+	if (panels == 2) wide(q, 2, x, w, wm, init, c, cm);
+	else wide(q, 1, x, w, wm, init, c, cm);
 }
 
 // Sixteen bytes of each of four taps become words of a lane's four taps.
@@ -97,9 +97,9 @@ NARROW INLINE void narrow(const tl_conv8 *q, const uint8_t *const *x, const uint
 }
 
 NARROW static void narrow_tile(const tl_conv8 *q, int panels, const uint8_t *const *x, const uint32_t *w, int64_t wm,
-	const int32_t *init, int32_t *c) {
-	for (int p = 0; p < panels; p++, w += wm, init += TLK_PANEL)
-		for (int i = 0; i < ROWS; i += 4, c += 4 * TLK_PANEL) narrow(q, x + i, w, init, c);
+	const int32_t *init, int32_t *c, int64_t cm) {
+	for (int p = 0; p < panels; p++, w += wm, init += TLK_PANEL, c += cm)
+		for (int i = 0; i < ROWS; i += 4) narrow(q, x + i, w, init, c + i * TLK_PANEL);
 }
 
 // Bytes of 16-bit products that AVX2 adds in pairs. Two positions at a time; a sum is in two lanes until the end.
@@ -126,9 +126,9 @@ MIDDLE INLINE void middle(const tl_conv8 *q, const uint8_t *const *x, const uint
 }
 
 MIDDLE static void middle_tile(const tl_conv8 *q, int panels, const uint8_t *const *x, const uint32_t *w, int64_t wm,
-	const int32_t *init, int32_t *c) {
-	for (int p = 0; p < panels; p++, w += wm, init += TLK_PANEL)
-		for (int i = 0; i < ROWS; i += 2, c += 2 * TLK_PANEL) middle(q, x + i, w, init, c);
+	const int32_t *init, int32_t *c, int64_t cm) {
+	for (int p = 0; p < panels; p++, w += wm, init += TLK_PANEL, c += cm)
+		for (int i = 0; i < ROWS; i += 2) middle(q, x + i, w, init, c + i * TLK_PANEL);
 }
 
 MIDDLE static void middle_alone(const tl_conv8 *q, const uint8_t *const *x, const uint32_t *w, const int32_t *init,

@@ -8,16 +8,17 @@
 #endif
 
 static void tile(const tl_conv8 *q, int panels, const uint8_t *const *x, const uint32_t *w, int64_t wm,
-	const int32_t *init, int32_t *c) {
-	for (int p = 0; p < panels; p++, w += wm, init += TLK_PANEL)
-		for (int i = 0; i < CONV8_ROWS; i++, c += TLK_PANEL) {
+	const int32_t *init, int32_t *c, int64_t cm) {
+	for (int p = 0; p < panels; p++, w += wm, init += TLK_PANEL, c += cm)
+		for (int i = 0; i < CONV8_ROWS; i++) {
 			const int8_t *f = (const int8_t *)w;
-			memcpy(c, init, 4 * TLK_PANEL);
+			int32_t *t = c + i * TLK_PANEL;
+			memcpy(t, init, 4 * TLK_PANEL);
 			for (int64_t tap = 0; tap < q->taps; tap++) {
 				const uint8_t *y = x[i] + q->tap[tap];
 				for (int64_t k = 0; k < q->words; k++, y += 4, f += 4 * TLK_PANEL)
 					for (int n = 0; n < TLK_PANEL; n++)
-						c[n] += y[0] * f[4 * n] + y[1] * f[4 * n + 1] + y[2] * f[4 * n + 2] + y[3] * f[4 * n + 3];
+						t[n] += y[0] * f[4 * n] + y[1] * f[4 * n + 1] + y[2] * f[4 * n + 2] + y[3] * f[4 * n + 3];
 			}
 		}
 }
