@@ -35,7 +35,8 @@ class Graph:
     def quantized(self, x: str, scale: float, zero: int) -> str:
         """Quantize to uint8, and return the name of the floats that the numbers stand for."""
         steps = self.tensor(f"{x}_scale", np.float32(scale)), self.tensor(f"{x}_zero", np.uint8(zero))
-        return self.node("DequantizeLinear", f"{x}_floats", self.node("QuantizeLinear", f"{x}_numbers", x, *steps), *steps)
+        numbers = self.node("QuantizeLinear", f"{x}_numbers", x, *steps)
+        return self.node("DequantizeLinear", f"{x}_floats", numbers, *steps)
 
     def weights(self, name: str, values: Any, scale: Any) -> str:
         """Add numbers with a scale for each output, and return the name of the floats that they stand for."""

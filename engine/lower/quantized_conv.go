@@ -1,7 +1,7 @@
 package lower
 
 import (
-	"github.com/torchlette/torchlette/engine/op/prim"
+	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
 	"github.com/torchlette/torchlette/kernels/launch"
@@ -9,14 +9,16 @@ import (
 
 func init() { register(map[string]lowering{"quantized_conv": lowerQuantizedConv}) }
 
-// lowerQuantizedConv makes a launch. Only sessions on devices that have it record the primitive.
+// lowerQuantizedConv makes a launch; attributes: windows, groups, outputs of one, dtype, zeros of x and of the result,
+// its limits, rows. Only sessions on devices that have it record the primitive.
 func lowerQuantizedConv(p *program) {
 	if !p.n.Quantized {
 		panic(ir.Errorf(ir.ErrNotImplemented, "quantized_conv: the device has no convolution of 8-bit elements"))
 	}
-	q, _ := prim.QuantizedConvOf(p.n.Attr)
+	w, attr := op.WindowsOf(p.n.Attr)
+	groups, outputs, isRows := attr[0], attr[1], attr[7] != 0
 	x, out := p.in(0), p.out(0)
-	y, w := *out, &q.Windows
+	y := *out
 	s := device.Step{Op: &launch.QuantizedConv{X: x.dtype, Y: out.dtype}, Params: make([]device.Param, launch.ConvParams)}
 	set := func(first int, values ...int64) {
 		for i, v := range values {
@@ -26,7 +28,7 @@ func lowerQuantizedConv(p *program) {
 	if ir.Numel(out.shape) == 0 {
 		return
 	}
-	if q.Rows { // positions are a column
+	if isRows { // positions are a column
 		rows := func(a *arg) *arg {
 			v := *a
 			v.shape, v.stride = []int64{1, a.shape[1], a.shape[0], 1}, []int64{0, a.stride[1], a.stride[0], 0}
@@ -34,13 +36,13 @@ func lowerQuantizedConv(p *program) {
 		}
 		x, y = rows(x), *rows(out)
 	}
-	set(launch.ConvBatch, x.shape[0], q.Groups, x.shape[1]/q.Groups, q.Outputs, x.shape[2], x.shape[3], y.shape[2],
+	set(launch.ConvBatch, x.shape[0], groups, x.shape[1]/groups, outputs, x.shape[2], x.shape[3], y.shape[2],
 		y.shape[3])
 	set(launch.ConvTapsHigh, w.Kernel...)
 	set(launch.ConvStepHigh, w.Stride...)
 	set(launch.ConvTop, w.Lo...)
 	set(launch.ConvGapHigh, w.Dilation...)
-	set(launch.ConvZeroX, q.ZeroX, q.ZeroY, q.Least, q.Most)
+	set(launch.ConvZeroX, attr[3:7]...)
 	set(launch.ConvStrideX, x.stride...)
 	set(launch.ConvStrideY, y.stride...)
 	for i := range 5 {

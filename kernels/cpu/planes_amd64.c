@@ -1,5 +1,5 @@
-// Products of planes of int8 and panels of quantized weights by VNNI. Three dot products of four terms take the place of
-// twelve additions, and of the shifts and lookups that make floats of weights.
+// Products of planes of int8 and panels of quantized weights by VNNI. Three dot products of four terms take the place
+// of twelve additions, and of the shifts and lookups that make floats of weights.
 #include <stdint.h>
 #include <string.h>
 #include <immintrin.h>

@@ -140,7 +140,9 @@ func TestRowsOfFewAreSplitIntoPlanes(t *testing.T) {
 	const k, n = 64, 70
 	for _, q := range []launch.Quantized{{Bits: 8, Group: 1 << 40}, {Bits: 4, Group: 32}} {
 		c := newQuantized(t, rand.New(rand.NewPCG(3, 4)), q, 3, n, k)
-		x := func(row, i int64, v float64) { loopir.StoreBits(ir.F32, c.bufs[0], 3+row*(k+5)+i, ir.EncodeFloat(ir.F32, v)) }
+		x := func(row, i int64, v float64) {
+			loopir.StoreBits(ir.F32, c.bufs[0], 3+row*(k+5)+i, ir.EncodeFloat(ir.F32, v))
+		}
 		for i := range int64(len(c.bufs[1]) / 4) {
 			loopir.StoreBits(ir.I32, c.bufs[1], i, 0x77777777)
 		}

@@ -16,7 +16,8 @@ STEP = np.float32(0.05)
 
 
 def written(path, nodes, shape, tensors):
-    nodes = [node("QuantizeLinear", ["x", "xs", "xz"], ["xq"]), node("DequantizeLinear", ["xq", "xs", "xz"], ["xd"]), *nodes]
+    first = [node("QuantizeLinear", ["x", "xs", "xz"], ["xq"]), node("DequantizeLinear", ["xq", "xs", "xz"], ["xd"])]
+    nodes = first + nodes
     nodes += [node("QuantizeLinear", ["t", "ys", "yz"], ["yq"]), node("DequantizeLinear", ["yq", "ys", "yz"], ["y"])]
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", shape), ("y", None)))
     initial = [numpy_helper.from_array(np.asarray(v), n) for n, v in tensors.items()]
@@ -77,7 +78,8 @@ def test_convolutions_stay_integers(tmp_path, channels, outputs, taps, options, 
 
 def test_residual_blocks_stay_integers(tmp_path):
     found = tensors((16, 16, 3, 3), 16, 0)
-    nodes = [*DEQUANTIZED, node("Conv", ["xd", "wd", "bd"], ["c"], pads=[1] * 4), node("Clip", ["c", "low", "high"], ["d"])]
+    nodes = [*DEQUANTIZED, node("Conv", ["xd", "wd", "bd"], ["c"], pads=[1] * 4)]
+    nodes.append(node("Clip", ["c", "low", "high"], ["d"]))
     nodes += [node("QuantizeLinear", ["d", "xs", "xz"], ["dq"]), node("DequantizeLinear", ["dq", "xs", "xz"], ["dd"])]
     nodes += [node("Conv", ["dd", "wd"], ["e"], pads=[1] * 4), node("Add", ["e", "xd"], ["t"])]
     found |= {"low": np.float32(0), "high": np.float32(2.5)}
