@@ -1,5 +1,5 @@
-// Products of planes of int8 and panels of quantized weights by VNNI. Three dot products of four terms take the place
-// of twelve additions, and of the shifts and lookups that make floats of weights.
+// Products of planes of int8 and panels of quantized weights by VNNI. Four dot products multiply four weights, and
+// weights need not become floats.
 #include <stdint.h>
 #include <string.h>
 #include <immintrin.h>
@@ -47,8 +47,8 @@ WIDE static int split(const tl_quantized *q, int64_t K, const float *x, int8_t *
 		int32_t e;
 		memcpy(&e, &most, 4);
 		e >>= 23;
-		if (most != 0 && (e < 20 || e > 254)) return 0;
-		b->factor = most == 0 ? 0 : power(e - 19);
+		if (most != 0 && (e < 27 || e > 254)) return 0;
+		b->factor = most == 0 ? 0 : power(e - 26);
 		const __m512 up = _mm512_set1_ps(most == 0 ? 0 : power(least(259 - e, 254)));
 		__m512i sum[PLANES];
 		UNROLL for (int p = 0; p < PLANES; p++) sum[p] = _mm512_setzero_si512();
