@@ -11,14 +11,17 @@ import contextlib
 import importlib.util
 import io
 import os
+import tempfile
 import warnings
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TORCHLETTE_NUM_THREADS", "2")
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 
 import numpy as np  # noqa: E402
+import qdq  # noqa: E402
 import torch  # noqa: E402
 from measure import Row, main, race  # noqa: E402
 from nets import NETS, layer  # noqa: E402
@@ -153,6 +156,8 @@ def rows(names: Iterable[str] = ()) -> Iterable[Row]:
     if importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("onnx"):
         rivals = {"onnxruntime": onnxruntime, **rivals}
     torch.set_num_threads(2)
+    if "onnxruntime" in rivals:
+        yield from quantized(names)
     for name, model, x, calls in models():
         if names and not any(n in name for n in names):
             continue
@@ -168,6 +173,27 @@ def rows(names: Iterable[str] = ()) -> Iterable[Row]:
             repeat = [_repeated(f, calls) for f in (mine, theirs)]
             a, b = race(*repeat, rounds=15)
             yield Row(f"{name}, to {rival}", a / calls, b / calls)
+
+
+def quantized(names: Iterable[str] = ()) -> Iterable[Row]:
+    """Race quantized blocks of ResNet-18 with onnxruntime."""
+    for channels, size in qdq.STAGES:
+        name = f"QDQ blocks {channels}x{size}x{size}"
+        if names and not any(n in name for n in names):
+            continue
+        model, x = qdq.blocks(channels, size), np.random.default_rng(0).normal(size=(1, channels, size, size))
+        feeds = {"x": x.astype("float32")}
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "model.onnx")
+            path.write_bytes(model)
+            mine = torchlette.InferenceSession(str(path), device="cpu", threads=2)
+            mine.run(None, feeds)
+        ort: Any = importlib.import_module("onnxruntime")
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = 2
+        theirs = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        runs = [lambda s=s, feeds=feeds: s.run(None, feeds) for s in (mine, theirs)]
+        yield Row(f"{name}, to onnxruntime", *race(*runs, rounds=15))
 
 
 def _repeated(f: Callable[[], Any], calls: int) -> Callable[[], None]:

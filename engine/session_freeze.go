@@ -219,6 +219,9 @@ func (s *InferenceSession) simplify(f *frozenShape, g *program.Program, constant
 		g = simplify.Pads(g, args)
 	}
 	if s.enabled("fold_constants") {
+		if s.own && s.enabled("keep_integers") {
+			g = simplify.QuantizedConvs(g, args, contents)
+		}
 		if s.own && s.enabled("keep_quantized") {
 			g = simplify.Quantized(g, args, contents)
 		}

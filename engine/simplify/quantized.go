@@ -52,26 +52,9 @@ func (s *search) dequantized(i int, contents func(input int) []byte) *dequantize
 	if x.ref == 0 || s.fixed(x) || x.layout.Rank() != 2 || x.layout.Shape[0] > maxQuantizedRows || !w.ref.IsNode() {
 		return nil
 	}
-	m := w.ref.Index()
-	if !s.is(m, prim.Known.Mul) || !s.fixed(w) || w.layout.Numel == 0 || w.layout.Numel != p.Aval(w.ref).Layout.Numel {
-		return nil
-	}
-	a, scale := operand(p, m, 0), operand(p, m, 1)
-	if a.ref == 0 || scale.ref == 0 || !p.Whole(m, 0) || scale.layout.Rank() != 2 {
-		return nil
-	}
-	if a.ref.IsNode() && s.is(a.ref.Index(), prim.Known.Sub) {
-		z := operand(p, a.ref.Index(), 1)
-		if z.ref == 0 || !s.zeroPoints(z, contents) || !p.Whole(a.ref.Index(), 0) {
-			return nil
-		}
-		a = operand(p, a.ref.Index(), 0)
-	}
-	if !a.ref.IsNode() || !s.is(a.ref.Index(), prim.Known.Cast) || !p.Whole(a.ref.Index(), 0) {
-		return nil
-	}
-	q := operand(p, a.ref.Index(), 0)
-	if p.Aval(q.ref).DType != ir.I8 {
+	q, scale, zero, ok := s.scaledNumbers(w.ref.Index(), contents)
+	if !ok || !s.fixed(w) || w.layout.Numel == 0 || w.layout.Numel != p.Aval(w.ref).Layout.Numel || zero != 0 ||
+		p.Aval(q.ref).DType != ir.I8 || scale.layout.Rank() != 2 {
 		return nil
 	}
 	return outputsFirst(w, q, scale)
@@ -103,16 +86,55 @@ func outputsFirst(w, q, scale view) *dequantized {
 	}
 }
 
-// zeroPoints reports that z has zeros, which may be converted.
-func (s *search) zeroPoints(z view, contents func(input int) []byte) bool {
+// scaledNumbers finds what DequantizeLinear records as node m: numbers of 8 bits, less a zero point that all share,
+// times a scale. Numbers and scale have the shape of m.
+func (s *search) scaledNumbers(m int, contents func(input int) []byte) (q, scale view, zero int64, ok bool) {
+	p := s.p
+	if !s.is(m, prim.Known.Mul) || len(p.OperandsOf(m)) != 2 {
+		return q, scale, 0, false
+	}
+	a, scale := operand(p, m, 0), operand(p, m, 1)
+	if a.ref == 0 || scale.ref == 0 || !p.Whole(m, 0) {
+		return q, scale, 0, false
+	}
+	if a.ref.IsNode() && s.is(a.ref.Index(), prim.Known.Sub) {
+		z := operand(p, a.ref.Index(), 1)
+		if z.ref == 0 || !p.Whole(a.ref.Index(), 0) {
+			return q, scale, 0, false
+		}
+		if zero, ok = s.zeroPoint(z, contents); !ok {
+			return q, scale, 0, false
+		}
+		a = operand(p, a.ref.Index(), 0)
+	}
+	if !a.ref.IsNode() || !s.is(a.ref.Index(), prim.Known.Cast) || !p.Whole(a.ref.Index(), 0) {
+		return q, scale, 0, false
+	}
+	return operand(p, a.ref.Index(), 0), scale, zero, true
+}
+
+// zeroPoint is the number of 8 bits that all elements of z are, which may be converted.
+func (s *search) zeroPoint(z view, contents func(input int) []byte) (zero int64, ok bool) {
 	for z.ref.IsNode() && s.is(z.ref.Index(), prim.Known.Cast) {
 		z = operand(s.p, z.ref.Index(), 0)
 	}
 	if !z.ref.IsInput() || z.ref.Index() < s.args {
-		return false
+		return 0, false
 	}
 	data := contents(z.ref.Index())
-	return data != nil && !slices.ContainsFunc(data, func(b byte) bool { return b != 0 })
+	if len(data) == 0 || slices.ContainsFunc(data, func(b byte) bool { return b != data[0] }) {
+		return 0, false
+	}
+	if data[0] == 0 {
+		return 0, true
+	}
+	switch s.p.Aval(z.ref).DType {
+	case ir.U8:
+		return int64(data[0]), true
+	case ir.I8:
+		return int64(int8(data[0])), true
+	}
+	return 0, false
 }
 
 // quantized copies product i with weights of 8 bits in panels: 16 outputs whose words of four terms lie beside each
@@ -122,42 +144,11 @@ func (c *copier) quantized(i int, f *dequantized) {
 	shape := f.numbers.layout.Shape
 	outputs, terms := shape[0], shape[1]
 	panels, width := (outputs+panel-1)/panel, (terms+padding-1)/padding*padding
-	dev := ir.AvalOf(c.from.Nodes[i].Aval).Device
-	node := func(id op.PrimID, attr []int64, d ir.DType, shape []int64, in []view, number ...int64) view {
-		var bits []uint64
-		for _, n := range number {
-			if id == prim.Known.StridedScatter {
-				bits = append(bits, uint64(n))
-			} else {
-				bits = append(bits, ir.EncodeInt(d, n))
-			}
-		}
-		l := ir.DenseLayout(shape)
-		c.add(id, attr, 1, ir.InternAval(d, dev, l), i, in, bits...)
-		return view{ref: program.NodeRef(len(c.to.Nodes) - 1), layout: l}
-	}
-	within := func(v view, d ir.DType, shape, stride []int64) view { // v among zeros
-		zeros := node(prim.Known.Fill, append([]int64{int64(d), int64(dev)}, shape...), d, shape, nil, 0)
-		target := ir.InternLayout(v.layout.Shape, stride)
-		return node(prim.Known.StridedScatter, []int64{int64(target.ID)}, d, shape, []view{zeros, v}, 0)
-	}
+	e := c.emitter(i)
 	f.numbers.ref, f.scale.ref = c.refs[f.numbers.ref], c.refs[f.scale.ref]
-	numbers := node(prim.Known.Cast, []int64{int64(ir.I32)}, ir.I32, shape, []view{f.numbers})
-	bytes := node(prim.Known.Bitwise, []int64{0}, ir.I32, []int64{panels * panel, width},
-		[]view{within(numbers, ir.I32, []int64{panels * panel, width}, []int64{width, 1})}, 255)
-	words := []int64{panels, width / 4, panel}
-	var word view
-	for j := range int64(4) {
-		v := bytes
-		v.layout, v.offset = ir.InternLayout(words, []int64{panel * width, 4, width}), j
-		if j == 0 {
-			word = v
-			continue
-		}
-		v = node(prim.Known.Mul, nil, ir.I32, words, []view{v}, 1<<(8*j))
-		word = node(prim.Known.Add, nil, ir.I32, words, []view{word, v})
-	}
-	scale := within(f.scale, ir.F32, []int64{panels * panel}, []int64{1})
+	numbers := e.node(prim.Known.Cast, []int64{int64(ir.I32)}, ir.I32, shape, []view{f.numbers})
+	word := e.words(e.within(numbers, ir.I32, []int64{panels * panel, width}, []int64{width, 1}), panels, width)
+	scale := e.within(f.scale, ir.F32, []int64{panels * panel}, []int64{1})
 	scale.layout = ir.DenseLayout([]int64{panels, 1, panel})
 	x := operand(c.from, i, 0)
 	x.ref = c.refs[x.ref]
@@ -168,7 +159,58 @@ func (c *copier) quantized(i int, f *dequantized) {
 		bias.ref = c.refs[bias.ref]
 		in = append(in, bias)
 	}
-	node(prim.Known.QuantizedProduct, []int64{8, wholeRow, outputs, 0, biased, 0}, ir.F32,
+	e.node(prim.Known.QuantizedProduct, []int64{8, wholeRow, outputs, 0, biased, 0}, ir.F32,
 		[]int64{x.layout.Shape[0], outputs}, in)
 	c.refs[program.NodeRef(i)] = program.NodeRef(len(c.to.Nodes) - 1)
+}
+
+// emitter adds nodes in the place of node from.
+type emitter struct {
+	c    *copier
+	from int
+	dev  ir.DeviceID
+}
+
+func (c *copier) emitter(from int) *emitter {
+	return &emitter{c: c, from: from, dev: ir.AvalOf(c.from.Nodes[from].Aval).Device}
+}
+
+// node adds a node with a dense result of this dtype and shape; numbers are its last operands.
+func (e *emitter) node(id op.PrimID, attr []int64, d ir.DType, shape []int64, in []view, number ...float64) view {
+	var bits []uint64
+	for _, n := range number {
+		if id == prim.Known.StridedScatter {
+			bits = append(bits, uint64(n))
+		} else {
+			bits = append(bits, ir.EncodeFloat(d, n))
+		}
+	}
+	l := ir.DenseLayout(shape)
+	e.c.add(id, attr, 1, ir.InternAval(d, e.dev, l), e.from, in, bits...)
+	return view{ref: program.NodeRef(len(e.c.to.Nodes) - 1), layout: l}
+}
+
+// within writes v among zeros of this shape, with these strides.
+func (e *emitter) within(v view, d ir.DType, shape, stride []int64) view {
+	zeros := e.node(prim.Known.Fill, append([]int64{int64(d), int64(e.dev)}, shape...), d, shape, nil, 0)
+	target := ir.InternLayout(v.layout.Shape, stride)
+	return e.node(prim.Known.StridedScatter, []int64{int64(target.ID)}, d, shape, []view{zeros, v}, 0)
+}
+
+// words packs panels of int32 numbers of 8 bits, which lie outputs first, width terms each.
+func (e *emitter) words(numbers view, panels, width int64) (word view) {
+	const panel = prim.QuantizedPanel
+	bytes := e.node(prim.Known.Bitwise, []int64{0}, ir.I32, []int64{panels * panel, width}, []view{numbers}, 255)
+	words := []int64{panels, width / 4, panel}
+	for j := range int64(4) {
+		v := bytes
+		v.layout, v.offset = ir.InternLayout(words, []int64{panel * width, 4, width}), j
+		if j == 0 {
+			word = v
+			continue
+		}
+		v = e.node(prim.Known.Mul, nil, ir.I32, words, []view{v}, float64(int64(1)<<(8*j)))
+		word = e.node(prim.Known.Add, nil, ir.I32, words, []view{word, v})
+	}
+	return word
 }

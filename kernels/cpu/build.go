@@ -170,6 +170,8 @@ func (d *Device) generate(p *program, i int, s *device.Step, c *C.tl_step) (f *k
 	case *launch.Quantized:
 		c.kind = C.TLK_STEP_QUANTIZED
 		c.quantized, err = quantized(&p.mem, op, s.Params)
+	case *launch.QuantizedConv:
+		c.kind, err = quantizedConv(op, s.Params)
 	case launch.Copy:
 		c.kind = C.TLK_STEP_COPY
 	case launch.Fill:

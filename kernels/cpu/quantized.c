@@ -6,7 +6,7 @@
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #endif
-#include "vector/cpu.h"
+#include "planes.h"
 
 // Parameters: M, N, K, the stride of rows of x, then the offsets of x, weights, scales, offsets of groups and bias.
 enum { AT_X = 4, AT_W, AT_SCALE, AT_OFFSET, AT_BIAS };
@@ -25,6 +25,10 @@ typedef struct {
 	float *rowscale; // of rows of int8, with the sums of these rows
 	int32_t *rowsum;
 	int8_t *rows;
+	const tl_planes *planes; // of rows that do not fill a low tile, NULL: they are multiplied as floats
+	tl_plane_block *blocks;  // of one row after the other, each in planes at rows, pitch bytes apart
+	int64_t row_blocks;
+	int *whole; // which rows are in planes
 } work;
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -144,13 +148,33 @@ static void block(const work *p, int64_t panel, int64_t from, int64_t to) {
 	}
 }
 
+// tile of a row that is in planes.
+static void plane_tile(const work *p, int64_t panel, int panels, int64_t row, float *c) {
+	const int64_t table = panel * p->groups * TLK_PANEL;
+	p->planes->panels(p->q, panels, p->K, p->rows + row * PLANES * p->pitch, p->pitch, p->blocks + row * p->row_blocks,
+		p->sums ? p->sums + row * p->groups : NULL, p->w + panel * p->words * TLK_PANEL,
+		p->scale + table * (p->q->bits == 8 ? 4 : 2), p->offset ? p->offset + table : NULL, c);
+}
+
+static void split_rows(void *arg, int worker, int64_t begin, int64_t end) {
+	(void)worker;
+	const work *p = arg;
+	for (int64_t i = begin; i < end; i++)
+		p->whole[i] = p->planes->split(p->q, p->K, p->x + i * p->xm, p->rows + i * PLANES * p->pitch, p->pitch,
+			p->blocks + i * p->row_blocks);
+}
+
+// Whether each row is multiplied alone.
+static int alone(const work *p) { return !p->q->dynamic && p->M < least(p->t->panel_rows, TLK_TILE_ROWS); }
+
 // Panels of rows that do not fill a low tile.
 static void few(const work *p, int64_t begin, int64_t end) {
 	float c[16 * TLK_PANEL];
 	for (int64_t i = begin; i < end;) {
 		const int panels = end - i < p->t->row_panels ? 1 : p->t->row_panels;
 		for (int64_t row = 0; row < p->M; row++) {
-			tile(p, i, panels, row, 1, c);
+			if (p->planes && p->whole[row]) plane_tile(p, i, panels, row, c);
+			else tile(p, i, panels, row, 1, c);
 			for (int k = 0; k < panels; k++) store(p, i + k, row, 1, c + k * TLK_PANEL);
 		}
 		i += panels;
@@ -160,7 +184,7 @@ static void few(const work *p, int64_t begin, int64_t end) {
 static void job(void *arg, int worker, int64_t begin, int64_t end) {
 	(void)worker;
 	const work *p = arg;
-	if (!p->q->dynamic && p->M < least(p->t->panel_rows, TLK_TILE_ROWS)) {
+	if (alone(p)) {
 		few(p, begin, end);
 		return;
 	}
@@ -183,8 +207,17 @@ int64_t tl_run_quantized(const tl_quantized *q, tl_pool *pool, int isa, char **b
 	p.panels = (p.N + TLK_PANEL - 1) / TLK_PANEL;
 	p.pitch = (p.K + TLK_TERMS - 1) / TLK_TERMS * TLK_TERMS;
 	p.words = q->bits == 8 ? p.pitch / 4 : (p.K + 7) / 8;
-	const int64_t head = (p.M * 8 + 63) & ~63;
-	const int64_t bytes = q->dynamic ? head + p.M * p.pitch : q->offset ? p.M * p.groups * 4 : 0;
+#if defined(__x86_64__)
+	if (alone(&p) && p.t->row_panels == PLANES_PANELS) p.planes = tl_planes_of(isa);
+#endif
+	int64_t head = (p.M * 8 + 63) & ~63;
+	int64_t bytes = q->dynamic ? head + p.M * p.pitch : q->offset ? p.M * p.groups * 4 : 0;
+	if (p.planes) {
+		p.pitch += TLK_TERMS; // split stores whole vectors
+		p.row_blocks = q->bits == 8 ? (p.K + PLANES_BLOCK - 1) / PLANES_BLOCK : p.groups;
+		head = (bytes + p.M * (4 + p.row_blocks * (int64_t)sizeof(tl_plane_block)) + 63) & ~63;
+		bytes = head + p.M * PLANES * p.pitch;
+	}
 	char *mem = bytes ? tl_scratch(pool, -1, bytes) : NULL;
 	if (bytes && !mem) return bytes;
 	const int64_t grain = GRAIN / (p.K + 1) + 1;
@@ -196,6 +229,12 @@ int64_t tl_run_quantized(const tl_quantized *q, tl_pool *pool, int isa, char **b
 	} else if (q->offset) {
 		p.sums = (float *)mem;
 		tl_parallel_whole(pool, p.M, grain, sum_groups, &p);
+	}
+	if (p.planes) {
+		p.blocks = (tl_plane_block *)(mem + (q->offset ? p.M * p.groups * 4 : 0));
+		p.whole = (int *)(p.blocks + p.M * p.row_blocks);
+		p.rows = (int8_t *)mem + head;
+		tl_parallel_whole(pool, p.M, grain, split_rows, &p);
 	}
 	int64_t claim = GRAIN / (TLK_PANEL * least(p.M, ROWS) * (p.K + 1)) + 1;
 	if (claim > p.t->row_panels) claim -= claim % p.t->row_panels;

@@ -133,3 +133,45 @@ func TestRowsThatAreNotFiniteHaveNoIntegers(t *testing.T) {
 		}
 	}
 }
+
+// TestRowsOfFewAreSplitIntoPlanes: integers of 20 bits have exact sums in planes of int8, where sums of floats have
+// lost bits before they cancel. Rows with numbers that planes do not hold are multiplied as floats.
+func TestRowsOfFewAreSplitIntoPlanes(t *testing.T) {
+	const k, n = 64, 70
+	for _, q := range []launch.Quantized{{Bits: 8, Group: 1 << 40}, {Bits: 4, Group: 32}} {
+		c := newQuantized(t, rand.New(rand.NewPCG(3, 4)), q, 3, n, k)
+		x := func(row, i int64, v float64) {
+			loopir.StoreBits(ir.F32, c.bufs[0], 3+row*(k+5)+i, ir.EncodeFloat(ir.F32, v))
+		}
+		for i := range int64(len(c.bufs[1]) / 4) {
+			loopir.StoreBits(ir.I32, c.bufs[1], i, 0x77777777)
+		}
+		for i := range int64(len(c.bufs[2]) / q.ScaleType().Size()) {
+			loopir.StoreBits(q.ScaleType(), c.bufs[2], i, ir.EncodeFloat(q.ScaleType(), 1))
+		}
+		for i := range int64(k) {
+			sign := 1.0
+			if i%32 >= 16 {
+				sign = -1
+			}
+			x(0, i, sign*float64(1<<19+i*i+1))
+			x(1, i, 0)
+			x(2, i, float64(i)*0x1p-130)
+		}
+		x(1, 40, math.Inf(1))
+		_, err := c.q.Interpret(c.params, append(append([][]byte{}, c.bufs...), c.want))
+		require.NoError(t, err)
+		for _, isa := range []string{"avx2", "avx512_vnni", "amx"} {
+			t.Run(isa, func(t *testing.T) {
+				one, _ := devicesOf(t, isa)
+				got := c.run(t, one)
+				closeTo(t, ir.F32, c.want[n*4:], got[n*4:], 1e-5, true)
+				if isa == "avx2" {
+					require.NotEqual(t, c.want[:n*4], got[:n*4])
+				} else {
+					require.Equal(t, c.want[:n*4], got[:n*4])
+				}
+			})
+		}
+	}
+}

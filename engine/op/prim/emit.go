@@ -49,7 +49,7 @@ func Floor(b op.Builder, x op.Val) op.Val { return b.Emit(pStep, []int64{stepFlo
 func Ceil(b op.Builder, x op.Val) op.Val { return b.Emit(pStep, []int64{stepCeil}, x) }
 
 // Round rounds half to even.
-func Round(b op.Builder, x op.Val) op.Val { return b.Emit(pStep, []int64{stepRound}, x) }
+func Round(b op.Builder, x op.Val) op.Val { return b.Emit(pStep, []int64{StepRound}, x) }
 
 // Trunc rounds toward zero.
 func Trunc(b op.Builder, x op.Val) op.Val { return b.Emit(pStep, []int64{stepTrunc}, x) }

@@ -58,6 +58,8 @@ var forms = map[string]string{
 	"fft": "x {variant, dim, n, bits of a factor} -> y (complex numbers are pairs along a last dim)",
 	"quantized_product": "x[m, k], w, scale, offset?, bias? {bits, group, n, has offset, has bias, dynamic} -> y[m, n] " +
 		"(weights in words, by panels of outputs)",
+	"quantized_conv": "x, w, scale, bias, sums {windows, groups, outputs of one, dtype, zero of x, zero of y, least, " +
+		"most, rows} -> y (weights in words, by panels of outputs)",
 	"scan":   "x {dim, operation} -> y",
 	"sort":   "x {k, dim, descending} -> values, indices",
 	"search": "rows, x {right} -> places",

@@ -5,16 +5,17 @@ import "github.com/torchlette/torchlette/engine/op"
 // Known has the numbers of the primitives that passes and rules outside of this package treat by their meaning. A
 // property that another primitive could have is a field of op.Prim.
 var Known struct {
-	Add, Attention, Bitwise, Cast, Compare, Conv, Copy, Div, Fill, LayerNorm, LayerNormGrad, Loop, Matmul, Mul, Pow,
-	QuantizedProduct, Relu, Rsqrt, Scatter, Softmax, Sqrt, StridedScatter, StridedScatterAdd, Sub, Sum, Where, WindowMax,
-	WindowSum op.PrimID
+	Add, Attention, Bitwise, Cast, Clip, Compare, Conv, Copy, Div, Fill, LayerNorm, LayerNormGrad, Loop, Matmul, Mul, Pow,
+	QuantizedConv, QuantizedProduct, Relu, Rsqrt, Scatter, Softmax, Sqrt, Step, StridedScatter, StridedScatterAdd, Sub,
+	Sum, Where, WindowMax, WindowSum op.PrimID
 }
 
 func setKnown() {
 	k := &Known
 	k.Add, k.Conv, k.Fill, k.LayerNormGrad, k.Matmul, k.Scatter = pAdd, pConv, pFill, pLayerNormGrad, pMatmul, pScatter
 	k.Cast, k.Copy, k.LayerNorm, k.Loop, k.Relu = pCast, pCopy, pLayerNorm, pLoop, pRelu
-	k.Bitwise, k.QuantizedProduct = pBitwise, pQuantizedProduct
+	k.Bitwise, k.QuantizedConv, k.QuantizedProduct = pBitwise, pQuantizedConv, pQuantizedProduct
+	k.Clip, k.Step = pClip, pStep
 	k.WindowMax, k.WindowSum = pWindowMax, pWindowSum
 	k.Pow, k.Rsqrt, k.Sqrt, k.Sub = pPow, pRsqrt, pSqrt, pSub
 	k.Attention, k.Compare, k.Div, k.Mul, k.Softmax, k.Where = pAttention, pCompare, pDiv, pMul, pSoftmax, pWhere

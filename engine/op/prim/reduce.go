@@ -124,6 +124,9 @@ const (
 	least
 )
 
+// Larger is the variant of clip that keeps the larger of two.
+const Larger = largest
+
 func registerExtremaOver() {
 	names, args, dims := []string{"amax", "amin"}, []string{"argmax", "argmin"}, []string{"max_dim", "min_dim"}
 	pExtremum = op.RegisterPrim(op.Prim{Name: "extremum", Doc: "maximum or minimum over dims; ties share the gradient",

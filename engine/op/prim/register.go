@@ -24,6 +24,7 @@ func init() {
 	registerComplexPrims()
 	registerFFT()
 	registerQuantized()
+	registerQuantizedConv()
 	registerRequire()
 	setForms()
 	setBatchRules()

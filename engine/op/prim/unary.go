@@ -35,11 +35,11 @@ func registerUnaryPrims() {
 		Infer: mapInfer("isnan", all, ir.Bool)})
 }
 
-// The variants of step.
+// The variants of step. StepRound rounds half to even.
 const (
 	stepFloor int64 = iota
 	stepCeil
-	stepRound
+	StepRound
 	stepTrunc
 	stepSign
 )

@@ -17,7 +17,7 @@ import itertools
 import operator
 import struct
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from torchlette import _C
@@ -151,8 +151,8 @@ def _items(value: list[Any]) -> tuple[Any, ...]:
     return (len(value), *(v if isinstance(v, _CONSTANTS) else id(v) for v in value))
 
 
-def _needs_grad(t: _C.Tensor) -> tuple[bool]:
-    return (t.requires_grad,)
+#: A table, and the names of some of its entries.
+_Entries = tuple[Mapping[Any, Any], tuple[Any, ...]]
 
 
 class _Family:
@@ -161,17 +161,17 @@ class _Family:
     def __init__(self, roots: list[Any]) -> None:
         self.signatures: dict[Any, _Signature] = {}
         self._readers: list[Callable[[], tuple[Any, ...]]] = []
-        self._constants: list[tuple[Callable[[Any], tuple[Any, ...]], dict[Any, Any]]] = []
+        self._constants: list[_Entries] = []
         self._leaves: list[_C.Tensor] = []  # whose need of a gradient is compared
-        # The state of the last call, and the numbers of all.
-        self._flat: list[Any] = []
+        # The state of the last call, the part of it that is not in tables first, and the numbers of all.
+        self._read: list[Any] = []
+        self._found: list[Any] = []
         self._number = -1
         self._numbers: dict[Any, int] = {}
         # Entries of tables by identity, and lengths of containers.
-        self._entries: list[tuple[Callable[[Any], tuple[Any, ...]], dict[Any, Any]]] = []
+        self._entries: list[_Entries] = []
         self._values: list[Any] = []
         self._containers: list[Any] = []
-        self._lengths: list[int] = []
         self._held: list[Any] = []  # what is known by its identity
         self._seen: dict[int, Any] = {}  # holds the objects, whose identity is in the key
         self._names: set[str] = set()  # in the code of the functions
@@ -183,32 +183,31 @@ class _Family:
         for group, supplied in self._groups:
             skip = supplied if not self._names & _READS_OPTIONS else ()
             self._watch(group, [name for name in group if name not in skip])
+        self._lengths = _C._lengths(self._containers)
 
     def state(self) -> int | None:
         """Return a number for the numbers, words and flags that the function reaches, -1 where it met too many others;
         None where it reaches other objects now.
         """
+        if not _C._holds(self._entries, self._values) or _C._lengths(self._containers) != self._lengths:
+            return None
         try:
-            entries = itertools.chain.from_iterable([get(table) for get, table in self._entries])
-            if not all(map(operator.is_, entries, self._values)):
-                return None
-            flat = [t.requires_grad for t in self._leaves]
-            for get, table in self._constants:
-                flat.extend(get(table))
-            for read in self._readers:
-                flat.extend(read())
+            read = [t.requires_grad for t in self._leaves]
+            for reader in self._readers:
+                read.extend(reader())
+            same = len(read) == len(self._read) and all(map(operator.is_, read, self._read))
+            if same and self._number >= 0 and _C._holds(self._constants, self._found):
+                return self._number
+            found = [table[name] for table, names in self._constants for name in names]
         except (KeyError, ValueError):
             return None
-        if list(map(len, self._containers)) != self._lengths:
-            return None
-        if self._number >= 0 and len(flat) == len(self._flat) and all(map(operator.is_, flat, self._flat)):
-            return self._number
         # A float is known by its bits: -0.0 is another number than 0.0, and a NaN is itself.
+        flat = read + found
         key = tuple([struct.pack("<d", v) if type(v) is float else v for v in flat]), tuple(map(type, flat))
         number = self._numbers.get(key, -1)
         if number < 0 and len(self._numbers) < MAX_FAMILIES:
             number = self._numbers[key] = len(self._numbers)
-        self._flat, self._number = flat, number
+        self._read, self._found, self._number = read, found, number
         return number
 
     def compute_options(self) -> None:
@@ -313,11 +312,10 @@ class _Family:
 
     def _length(self, container: Any) -> None:
         self._containers.append(container)
-        self._lengths.append(len(container))
 
     def _identities(self, table: dict[Any, Any], names: list[Any]) -> None:
         if names:
-            self._entries.append((_getter(names), table))
+            self._entries.append((table, tuple(names)))
             self._values.extend(table[name] for name in names)
 
     def _tensors(self, table: dict[Any, Any]) -> None:
@@ -334,13 +332,7 @@ class _Family:
         found = [n for n in names if isinstance(table[n], _CONSTANTS)]
         self._identities(table, [n for n in names if not isinstance(table[n], _CONSTANTS)])
         if found:
-            self._constants.append((_getter(found), table))
-
-
-def _getter(names: list[Any]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return a function that gives the entries of a table."""
-    get = operator.itemgetter(*names)
-    return (lambda table: (get(table),)) if len(names) == 1 else get
+            self._constants.append((table, tuple(found)))
 
 
 def _flatten(value: Any, tensors: list[_C.Tensor], objects: list[Any]) -> Any:

@@ -1,0 +1,57 @@
+package lower
+
+import (
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/launch"
+)
+
+func init() { register(map[string]lowering{"quantized_conv": lowerQuantizedConv}) }
+
+// lowerQuantizedConv makes a launch; attributes: windows, groups, outputs of one, dtype, zeros of x and of the result,
+// its limits, rows. Only sessions on devices that have it record the primitive.
+func lowerQuantizedConv(p *program) {
+	if !p.n.Quantized {
+		panic(ir.Errorf(ir.ErrNotImplemented, "quantized_conv: the device has no convolution of 8-bit elements"))
+	}
+	w, attr := op.WindowsOf(p.n.Attr)
+	groups, outputs, isRows := attr[0], attr[1], attr[7] != 0
+	x, out := p.in(0), p.out(0)
+	y := *out
+	s := device.Step{Op: &launch.QuantizedConv{X: x.dtype, Y: out.dtype}, Params: make([]device.Param, launch.ConvParams)}
+	set := func(first int, values ...int64) {
+		for i, v := range values {
+			s.Params[first+i] = device.Const(v)
+		}
+	}
+	if ir.Numel(out.shape) == 0 {
+		return
+	}
+	if isRows { // positions are a column
+		rows := func(a *arg) *arg {
+			v := *a
+			v.shape, v.stride = []int64{1, a.shape[1], a.shape[0], 1}, []int64{0, a.stride[1], a.stride[0], 0}
+			return &v
+		}
+		x, y = rows(x), *rows(out)
+	}
+	set(launch.ConvBatch, x.shape[0], groups, x.shape[1]/groups, outputs, x.shape[2], x.shape[3], y.shape[2],
+		y.shape[3])
+	set(launch.ConvTapsHigh, w.Kernel...)
+	set(launch.ConvStepHigh, w.Stride...)
+	set(launch.ConvTop, w.Lo...)
+	set(launch.ConvGapHigh, w.Dilation...)
+	set(launch.ConvZeroX, attr[3:7]...)
+	set(launch.ConvStrideX, x.stride...)
+	set(launch.ConvStrideY, y.stride...)
+	for i := range 5 {
+		a := x
+		if i > 0 {
+			a = p.contiguous(p.in(i))
+		}
+		s.Bufs, s.Params[launch.ConvOffsets+i] = append(s.Bufs, a.buf), a.offset
+	}
+	s.Bufs = append(s.Bufs, out.buf)
+	p.res.Launches = append(p.res.Launches, s)
+}

@@ -1,0 +1,229 @@
+// Runs convolutions of 8-bit elements (launch.QuantizedConv): copies x so that channels of a position lie beside each
+// other, between zero points, and shares blocks of positions and panels of outputs among the threads.
+#include <string.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+#include "conv8.h"
+
+// Numbers of parameters.
+enum { BATCH, GROUPS, CHANNELS, OUTPUTS, HIGH, WIDE, OUT_HIGH, OUT_WIDE, TAPS_HIGH, TAPS_WIDE, STEP_HIGH, STEP_WIDE,
+	TOP, LEFT, GAP_HIGH, GAP_WIDE, ZERO_X, ZERO_Y, LEAST, MOST, STRIDE_X, STRIDE_Y = STRIDE_X + 4,
+	AT_X = STRIDE_Y + 4, AT_W, AT_SCALE, AT_BIAS, AT_SUMS };
+enum { BLOCK = 64, LINE = 16, GRAIN = 1 << 16 }; // positions of a block; bytes of a vector; multiplications of a claim
+
+typedef struct {
+	tl_conv8 q;
+	const tl_conv8_kernel *k;
+	const int64_t *par;
+	int sign, floats, alone;
+	const uint8_t *x, *end; // as bytes without a sign
+	int32_t zero;           // of these
+	int64_t high, wide, each, across, down, image; // of the copy: sizes, bytes of a group, position, row, image
+	uint8_t *copy;
+	int64_t groups, panels, words, blocks; // groups of panels, panels of a group, words of a panel, blocks of an image
+	const uint32_t *w;
+	const float *scale, *bias;
+	const int32_t *sums;
+	uint8_t *y;
+} work;
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t up(int64_t n, int64_t m) { return (n + m - 1) / m; }
+
+#if defined(__SSE2__)
+// Sixteen lines of sixteen bytes become `lines` lines: four rounds of interleaving the first half with the second.
+static void turn16(uint8_t *to, int64_t tm, const uint8_t *from, int64_t fm, int64_t lines) {
+	__m128i a[16], b[16];
+	for (int i = 0; i < 16; i++) a[i] = _mm_loadu_si128((const __m128i *)(from + i * fm));
+	for (int round = 0; round < 4; round++) {
+		for (int i = 0; i < 8; i++) {
+			b[2 * i] = _mm_unpacklo_epi8(a[i], a[i + 8]);
+			b[2 * i + 1] = _mm_unpackhi_epi8(a[i], a[i + 8]);
+		}
+		memcpy(a, b, sizeof a);
+	}
+	for (int i = 0; i < lines; i++) _mm_storeu_si128((__m128i *)(to + i * tm), a[i]);
+}
+#endif
+
+// to[j * tm + i] = from[i * fm + j * fn], i < rows, j < n. Bytes before end may be read.
+static void turn(uint8_t *to, int64_t tm, const uint8_t *from, int64_t fm, int64_t fn, int64_t rows, int64_t n,
+	const uint8_t *end) {
+	int64_t i = 0;
+	if (fm == 1) {
+		for (int64_t j = 0; j < n; j++) memcpy(to + j * tm, from + j * fn, (size_t)rows);
+		return;
+	}
+#if defined(__SSE2__)
+	for (; fn == 1 && i + LINE <= rows && (n >= LINE || end - from >= (i + LINE - 1) * fm + LINE); i += LINE)
+		for (int64_t j = 0; j < n; j += LINE) {
+			if (j > n - LINE && n >= LINE) j = n - LINE; // the last columns again
+			turn16(to + j * tm + i, tm, from + i * fm + j, fm, least(LINE, n));
+		}
+#endif
+	for (; i < rows; i++) for (int64_t j = 0; j < n; j++) to[j * tm + i] = from[i * fm + j * fn];
+}
+
+// Whether a window has this row of the copy.
+static int is_read(const int64_t *p, int64_t row) {
+	for (int64_t t = 0; t < p[TAPS_HIGH]; t++) {
+		const int64_t y = row - t * p[GAP_HIGH];
+		if (y >= 0 && y % p[STEP_HIGH] == 0 && y / p[STEP_HIGH] < p[OUT_HIGH]) return 1;
+	}
+	return 0;
+}
+
+// Rows of the copies of all images.
+static void copy_rows(void *arg, int worker, int64_t begin, int64_t end) {
+	(void)worker;
+	const work *o = arg;
+	const int64_t *p = o->par, *stride = p + STRIDE_X;
+	const uint8_t zero = (uint8_t)(o->sign ? o->zero ^ 0x80 : o->zero);
+	for (int64_t r = begin; r < end; r++) {
+		const int64_t image = r / o->high, row = r % o->high, from = row - p[TOP];
+		uint8_t *to = o->copy + image * o->image + row * o->down;
+		if (!is_read(p, row)) continue;
+		const int64_t first = p[LEFT] > 0 ? p[LEFT] : 0, last = least(o->wide, p[LEFT] + p[WIDE]);
+		if (from < 0 || from >= p[HIGH] || first >= last) {
+			memset(to, zero, (size_t)o->down);
+		} else { // weights of channels between groups are zeros
+			memset(to, zero, (size_t)(first * o->across));
+			memset(to + last * o->across, zero, (size_t)((o->wide - last) * o->across));
+			const uint8_t *x = o->x + image * stride[0] + from * stride[2] + (first - p[LEFT]) * stride[3];
+			const int whole = o->alone || o->each == p[CHANNELS];
+			const int64_t groups = whole ? 1 : p[GROUPS], channels = p[GROUPS] * p[CHANNELS] / groups;
+			for (int64_t g = 0; g < groups; g++)
+				turn(to + first * o->across + g * o->each, o->across, x + g * channels * stride[1], stride[1], stride[3],
+					channels, last - first, o->end);
+		}
+		if (o->sign) for (int64_t i = 0; i < o->down; i++) to[i] ^= 0x80;
+	}
+}
+
+// Stores a block of positions of a panel: bytes or sums [positions][TLK_PANEL].
+static void store(const work *o, int64_t image, int64_t output, int64_t n, int64_t from, int64_t count,
+	const int32_t *c, const uint8_t *bytes, const float *scale, const float *bias) {
+	const int64_t *s = o->par + STRIDE_Y, wide = o->par[OUT_WIDE];
+	const int64_t base = image * s[0] + output * s[1];
+	if (o->floats) {
+		for (int64_t i = 0; i < count; i++, c += TLK_PANEL) {
+			float *y = (float *)o->y + base + (from + i) / wide * s[2] + (from + i) % wide * s[3];
+			for (int64_t k = 0; k < n; k++) y[k * s[1]] = (float)c[k] * scale[k] + bias[k];
+		}
+		return;
+	}
+	const int flat = s[2] == wide * s[3] || wide == 1; // positions are s[3] apart, or s[2] where rows have one
+	const int64_t step = wide == 1 ? s[2] : s[3];
+	if (flat && step == 1) {
+		turn(o->y + base + from, s[1], bytes, TLK_PANEL, 1, count, n, bytes + BLOCK * TLK_PANEL);
+		return;
+	}
+	for (int64_t i = 0; i < count; i++, bytes += TLK_PANEL) {
+		uint8_t *y = o->y + base + (from + i) / wide * s[2] + (from + i) % wide * s[3];
+		if (s[1] == 1) memcpy(y, bytes, (size_t)n);
+		else for (int64_t k = 0; k < n; k++) y[k * s[1]] = bytes[k];
+	}
+}
+
+// A block of positions, and one or two panels of a group.
+static void block(const work *o, int64_t image, int64_t from, int64_t group, int64_t panel, int panels) {
+	const int64_t *p = o->par, count = least(BLOCK, p[OUT_HIGH] * p[OUT_WIDE] - from);
+	const int64_t at = (group * o->panels + panel) * TLK_PANEL;
+	int32_t c[2][BLOCK * TLK_PANEL], init[2 * TLK_PANEL];
+	uint8_t bytes[BLOCK * TLK_PANEL];
+	const uint8_t *x[BLOCK];
+	for (int i = 0; i < panels * TLK_PANEL; i++) init[i] = -o->zero * o->sums[at + i];
+	const uint8_t *base = o->copy + image * o->image + (o->alone ? panel * TLK_PANEL : group * o->each);
+	int64_t row = from / p[OUT_WIDE], column = from % p[OUT_WIDE];
+	for (int64_t i = 0; i < BLOCK; i++) { // beyond the last: the last again
+		x[i] = i < count ? base + row * p[STEP_HIGH] * o->down + column * p[STEP_WIDE] * o->across : x[count - 1];
+		if (++column == p[OUT_WIDE]) {
+			column = 0;
+			row++;
+		}
+	}
+	const uint32_t *w = o->w + at * o->words;
+	for (int64_t i = 0; i < count; i += CONV8_ROWS) {
+		if (o->alone) o->k->alone(&o->q, x + i, w, init, c[0] + i * TLK_PANEL);
+		else o->k->tile(&o->q, panels, x + i, w, o->words * TLK_PANEL, init, c[0] + i * TLK_PANEL, BLOCK * TLK_PANEL);
+	}
+	const int64_t outputs = o->alone ? p[GROUPS] : p[OUTPUTS];
+	for (int k = 0; k < panels; k++) {
+		const float *scale = o->scale + at + k * TLK_PANEL, *bias = o->bias + at + k * TLK_PANEL;
+		const int64_t first = (panel + k) * TLK_PANEL;
+		if (!o->floats) o->k->finish(&o->q, count, c[k], scale, bias, bytes);
+		store(o, image, group * outputs + first, least(TLK_PANEL, outputs - first), from, count, c[k], bytes, scale, bias);
+	}
+}
+
+static void job(void *arg, int worker, int64_t begin, int64_t end) {
+	(void)worker;
+	const work *o = arg;
+	const int64_t each = o->alone ? 1 : 2, pairs = up(o->panels, each);
+	for (int64_t i = begin; i < end; i++) {
+		const int64_t panel = i % pairs * each, rest = i / pairs, group = rest % o->groups, at = rest / o->groups;
+		block(o, at / o->blocks, at % o->blocks * BLOCK, group, panel, (int)least(each, o->panels - panel));
+	}
+}
+
+// Sizes of the copy of x. x itself serves where channels of positions lie beside each other already.
+static int lay(work *o) {
+	const int64_t *p = o->par, *s = p + STRIDE_X;
+	o->high = (p[OUT_HIGH] - 1) * p[STEP_HIGH] + (p[TAPS_HIGH] - 1) * p[GAP_HIGH] + 1;
+	o->wide = (p[OUT_WIDE] - 1) * p[STEP_WIDE] + (p[TAPS_WIDE] - 1) * p[GAP_WIDE] + 1;
+	const int inside = p[TOP] == 0 && p[LEFT] == 0 && o->high <= p[HIGH] && o->wide <= p[WIDE];
+	if (inside && !o->sign && !o->alone && s[1] == 1 && p[CHANNELS] % 4 == 0) {
+		o->each = p[CHANNELS];
+		o->across = s[3];
+		o->down = s[2];
+		o->image = s[0];
+		o->copy = (uint8_t *)o->x;
+		return 0;
+	}
+	o->each = o->alone ? 1 : up(p[CHANNELS], 4) * 4;
+	o->across = o->alone ? up(p[GROUPS], TLK_PANEL) * TLK_PANEL : p[GROUPS] * o->each;
+	o->down = o->wide * o->across;
+	o->image = o->high * o->down;
+	return 1;
+}
+
+int64_t tl_run_conv8(int form, tl_pool *pool, int isa, char **buf, const int64_t *p) {
+	work o = {.par = p, .sign = form & 1, .floats = form >> 1 & 1, .alone = p[CHANNELS] == 1 && p[OUTPUTS] == 1,
+		.x = (const uint8_t *)buf[0] + p[AT_X], .w = (const uint32_t *)buf[1] + p[AT_W],
+		.scale = (const float *)buf[2] + p[AT_SCALE], .bias = (const float *)buf[3] + p[AT_BIAS],
+		.sums = (const int32_t *)buf[4] + p[AT_SUMS], .y = (uint8_t *)buf[5]};
+	if (p[BATCH] == 0 || p[OUT_HIGH] == 0 || p[OUT_WIDE] == 0) return 0;
+#if defined(__x86_64__)
+	o.k = tl_conv8_vectors(isa);
+#else
+	(void)isa;
+	o.k = &tl_conv8_plain;
+#endif
+	const int64_t *s = p + STRIDE_X;
+	o.end = o.x + (p[BATCH] - 1) * s[0] + (p[GROUPS] * p[CHANNELS] - 1) * s[1] + (p[HIGH] - 1) * s[2] +
+		(p[WIDE] - 1) * s[3] + 1;
+	o.zero = (int32_t)(p[ZERO_X] + (o.sign ? 128 : 0));
+	const int copied = lay(&o);
+	const int64_t taps = p[TAPS_HIGH] * p[TAPS_WIDE], head = up((taps + 4) * 8, 64) * 64;
+	const int64_t bytes = head + (copied ? p[BATCH] * o.image : 0);
+	char *mem = tl_scratch(pool, -1, bytes);
+	if (!mem) return bytes;
+	int64_t *tap = (int64_t *)mem;
+	for (int64_t t = 0; t < taps; t++)
+		tap[t] = t / p[TAPS_WIDE] * p[GAP_HIGH] * o.down + t % p[TAPS_WIDE] * p[GAP_WIDE] * o.across;
+	for (int t = 0; t < 4; t++) tap[taps + t] = 0; // of weights that are zeros
+	o.q = (tl_conv8){.taps = taps, .words = o.each / 4, .tap = tap, .zero = (int32_t)p[ZERO_Y],
+		.least = (float)(p[LEAST] - p[ZERO_Y]), .most = (float)(p[MOST] - p[ZERO_Y])};
+	if (copied) {
+		o.copy = (uint8_t *)mem + head;
+		tl_parallel_whole(pool, p[BATCH] * o.high, GRAIN / (4 * o.down + 1) + 1, copy_rows, &o);
+	}
+	o.groups = o.alone ? 1 : p[GROUPS];
+	o.panels = up(o.alone ? p[GROUPS] : p[OUTPUTS], TLK_PANEL);
+	o.words = o.alone ? up(taps, 4) : taps * o.q.words;
+	o.blocks = up(p[OUT_HIGH] * p[OUT_WIDE], BLOCK);
+	const int64_t jobs = p[BATCH] * o.blocks * o.groups * up(o.panels, o.alone ? 1 : 2);
+	tl_parallel(pool, jobs, GRAIN / (BLOCK * 2 * TLK_PANEL * (o.words * 4 + 1)) + 1, job, &o);
+	return 0;
+}

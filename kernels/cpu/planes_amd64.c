@@ -1,0 +1,149 @@
+// Products of planes of int8 and panels of quantized weights by VNNI. Four dot products multiply four weights, and
+// weights need not become floats.
+#include <stdint.h>
+#include <string.h>
+#include <immintrin.h>
+#include "planes.h"
+#if defined(__clang__)
+#define WIDE __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#pragma GCC optimize("O3")
+#define WIDE __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,prefer-vector-width=512")))
+#define UNROLL _Pragma("GCC unroll 32")
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t block_terms(const tl_quantized *q) { return q->bits == 8 ? PLANES_BLOCK : q->group; }
+static inline __mmask16 first(int64_t n) { return n >= 16 ? 0xffff : (__mmask16)((1 << n) - 1); }
+
+WIDE static float greatest(int64_t n, const float *x) {
+	__m512 most = _mm512_setzero_ps();
+	__mmask16 none = 0;
+	for (int64_t i = 0; i < n; i += 16) {
+		const __m512 v = _mm512_abs_ps(_mm512_maskz_loadu_ps(first(n - i), x + i));
+		most = _mm512_max_ps(most, v);
+		none |= _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+	}
+	return none ? __builtin_inff() : _mm512_reduce_max_ps(most);
+}
+
+static float power(int32_t biased) {
+	const int32_t bits = biased << 23;
+	float f;
+	memcpy(&f, &bits, 4);
+	return f;
+}
+
+WIDE static int split(const tl_quantized *q, int64_t K, const float *x, int8_t *to, int64_t pitch, tl_plane_block *b) {
+	// Words of four bits have a lane's even terms in the low halves of bytes, and the odd ones in the high halves.
+	const __m128i order = q->bits == 8 ? _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) :
+		_mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
+	const int64_t block = block_terms(q);
+	for (int64_t k = 0; k < K; k += block, b++) {
+		const int64_t n = least(block, K - k);
+		const float most = greatest(n, x + k);
+		int32_t e;
+		memcpy(&e, &most, 4);
+		e >>= 23;
+		if (most != 0 && (e < 27 || e > 254)) return 0;
+		b->factor = most == 0 ? 0 : power(e - 26);
+		const __m512 up = _mm512_set1_ps(most == 0 ? 0 : power(least(259 - e, 254)));
+		__m512i sum[PLANES];
+		UNROLL for (int p = 0; p < PLANES; p++) sum[p] = _mm512_setzero_si512();
+		for (int64_t i = 0; i < n; i += 16) {
+			__m512 r = _mm512_mul_ps(_mm512_maskz_loadu_ps(first(n - i), x + k + i), up);
+			UNROLL for (int p = 0; p < PLANES; p++) {
+				const __m512i v = _mm512_cvtps_epi32(r);
+				r = _mm512_mul_ps(_mm512_sub_ps(r, _mm512_cvtepi32_ps(v)), _mm512_set1_ps(128));
+				sum[p] = _mm512_add_epi32(sum[p], v);
+				_mm_storeu_si128((__m128i *)(to + p * pitch + k + i), _mm_shuffle_epi8(_mm512_cvtepi32_epi8(v), order));
+			}
+		}
+		UNROLL for (int p = 0; p < PLANES; p++) b->start[p] = -(1 << (q->bits - 1)) * _mm512_reduce_add_epi32(sum[p]);
+	}
+	return 1;
+}
+
+INLINE int32_t four(const int8_t *x) {
+	int32_t y;
+	memcpy(&y, x, 4);
+	return y;
+}
+
+WIDE INLINE __m512 brains(const uint16_t *p) {
+	return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16));
+}
+
+// One block of terms.
+WIDE INLINE void dots(const int bits, const int panels, int64_t words, const int8_t *x, const int64_t pitch,
+	const tl_plane_block *b, const uint32_t *w, const int64_t wm, __m512 v[PLANES_PANELS]) {
+	const __m512i low = _mm512_set1_epi8(15), sign = _mm512_set1_epi8(bits == 8 ? -128 : 8);
+	__m512i t[PLANES_PANELS][PLANES];
+	UNROLL for (int p = 0; p < panels; p++)
+		UNROLL for (int i = 0; i < PLANES; i++) t[p][i] = _mm512_set1_epi32(b->start[i]);
+	for (; words > 0; words--, w += TLK_PANEL, x += 32 / bits)
+		UNROLL for (int p = 0; p < panels; p++) {
+			const __m512i word = _mm512_loadu_si512(w + p * wm);
+			if (bits == 8) {
+				const __m512i f = _mm512_xor_si512(word, sign);
+				UNROLL for (int i = 0; i < PLANES; i++)
+					t[p][i] = _mm512_dpbusd_epi32(t[p][i], f, _mm512_set1_epi32(four(x + i * pitch)));
+				continue;
+			}
+			const __m512i even = _mm512_ternarylogic_epi32(word, sign, low, 0x28); // (word ^ sign) & low
+			const __m512i odd = _mm512_ternarylogic_epi32(_mm512_srli_epi32(word, 4), sign, low, 0x28);
+			UNROLL for (int i = 0; i < PLANES; i++) {
+				t[p][i] = _mm512_dpbusd_epi32(t[p][i], even, _mm512_set1_epi32(four(x + i * pitch)));
+				t[p][i] = _mm512_dpbusd_epi32(t[p][i], odd, _mm512_set1_epi32(four(x + i * pitch + 4)));
+			}
+		}
+	const __m512 step = _mm512_set1_ps(128), factor = _mm512_set1_ps(b->factor);
+	UNROLL for (int p = 0; p < panels; p++) {
+		__m512 sum = _mm512_cvtepi32_ps(t[p][0]);
+		UNROLL for (int i = 1; i < PLANES; i++) sum = _mm512_fmadd_ps(sum, step, _mm512_cvtepi32_ps(t[p][i]));
+		v[p] = _mm512_mul_ps(sum, factor);
+	}
+}
+
+WIDE INLINE void tile(const int bits, const int panels, const tl_quantized *q, int64_t K, const int8_t *x,
+	const int64_t pitch, const tl_plane_block *b, const float *sums, const uint32_t *w, const void *scale,
+	const uint16_t *offset, float *c) {
+	const int each = 32 / bits;
+	const int64_t block = block_terms(q), groups = (K + q->group - 1) / q->group, gm = groups * TLK_PANEL;
+	const int64_t words = bits == 8 ? (K + TLK_TERMS - 1) / TLK_TERMS * TLK_TERMS / 4 : (K + 7) / 8;
+	__m512 total[PLANES_PANELS], v[PLANES_PANELS];
+	UNROLL for (int p = 0; p < panels; p++) total[p] = _mm512_setzero_ps();
+	for (int64_t g = 0, k = 0; k < K; g++, k += block, b++) {
+		const int64_t n = (least(block, K - k) + each - 1) / each;
+		dots(bits, panels, n, x + k, pitch, b, w + k / each * TLK_PANEL, words * TLK_PANEL, v);
+		UNROLL for (int p = 0; p < panels; p++) {
+			if (bits == 8) {
+				total[p] = _mm512_add_ps(total[p], v[p]);
+				continue;
+			}
+			const int64_t at = p * gm + g * TLK_PANEL;
+			total[p] = _mm512_fmadd_ps(v[p], brains((const uint16_t *)scale + at), total[p]);
+			if (offset) total[p] = _mm512_fmadd_ps(_mm512_set1_ps(sums[g]), brains(offset + at), total[p]);
+		}
+	}
+	UNROLL for (int p = 0; p < panels; p++) {
+		if (bits == 8) total[p] = _mm512_mul_ps(total[p], _mm512_loadu_ps((const float *)scale + p * gm));
+		_mm512_storeu_ps(c + p * TLK_PANEL, total[p]);
+	}
+}
+
+WIDE static void panels(const tl_quantized *q, int count, int64_t K, const int8_t *x, int64_t pitch,
+	const tl_plane_block *b, const float *sums, const uint32_t *w, const void *scale, const uint16_t *offset, float *c) {
+#define TILE(bits, panels) tile(bits, panels, q, K, x, pitch, b, sums, w, scale, offset, c)
+	if (q->bits == 8 && count == 1) TILE(8, 1);
+	else if (q->bits == 8) TILE(8, PLANES_PANELS);
+	else if (count == 1) TILE(4, 1);
+	else TILE(4, PLANES_PANELS);
+}
+
+const tl_planes *tl_planes_of(int isa) {
+	static const tl_planes vnni = {split, panels};
+	return isa >= TLK_ISA_AVX512_VNNI ? &vnni : NULL;
+}
