@@ -122,21 +122,20 @@ def test_divergence_of_weibull_from_weibull() -> None:
 
 
 def test_divergence_of_wishart_from_wishart() -> None:
-    """Of diagonal matrices as PyTorch's; of full ones the mean difference of log densities, by 60,000 draws.
-
-    PyTorch's formula leaves out what is off the diagonal: 3.194 and 1.488 for the second pair.
-    """
+    """As PyTorch's of one pair; of a batch that of each pair (PyTorch's differs)."""
     found = []
     for lib in (torch, torchlette):
-        d, scale = lib.distributions, lib.tensor([1.0, 2.0, 0.5])
-        p = d.Wishart(lib.tensor([3.5, 6.0]), lib.diag(scale))
-        q = d.Wishart(lib.tensor([2.8, 4.8]), lib.diag(scale.flip(0)))
+        d = lib.distributions
+        p, q = (
+            d.Wishart(lib.tensor(df), given(lib, matrix)) for df, matrix in ((6.0, COVARIANCE[0]), (4.5, COVARIANCE[1]))
+        )
         found.append(d.kl_divergence(p, q))
     equal(found[1], found[0].detach(), rtol=1e-4, atol=1e-4)
     d, covariance = torchlette.distributions, torchlette.tensor(COVARIANCE)
-    p = d.Wishart(torchlette.tensor([3.5, 6.0]), covariance)
-    q = d.Wishart(torchlette.tensor([2.8, 4.8]), covariance + torchlette.eye(3))
-    equal(d.kl_divergence(p, q), torch.tensor([0.7137, 1.1331]), rtol=0.02, atol=0)
+    p = d.Wishart(torchlette.tensor([4.5, 6.0]), covariance)
+    q = d.Wishart(torchlette.tensor([3.6, 4.8]), covariance + torchlette.eye(3))
+    p1, q1 = (d.Wishart(w.df[0], w.covariance_matrix[0]) for w in (p, q))
+    equal(d.kl_divergence(p, q)[0], torch.tensor(d.kl_divergence(p1, q1).item()), rtol=1e-5, atol=0)
 
 
 def test_uniform_beyond_the_support() -> None:
