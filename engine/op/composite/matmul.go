@@ -106,7 +106,11 @@ func batched(b op.Builder, x, y, bias op.Val) op.Val {
 	var p op.Val
 	rows := []int64{ir.Numel(lead) * m, k}
 	if q == 2 && prim.CanView(x, rows) {
-		p = mm(b, "mm", prim.Reshape(b, x, rows), y, bias)
+		name := "mm"
+		if bias.IsTensor() {
+			name = "addmm"
+		}
+		p = mm(b, name, prim.Reshape(b, x, rows), y, bias)
 	} else {
 		lead = ir.BroadcastShape(lead, t[:q-2])
 		if t[q-2] != k {
