@@ -112,6 +112,8 @@ def activate() -> None:
         sys.meta_path.insert(0, TorchFinder())
         _C._set_facade_everywhere(True)
         take_built_in_names()
+        _C.Tensor.__name__ = _C.Tensor.__qualname__ = "Tensor"
+        _C.Tensor.__module__ = "torch"
 
 
 # What a program asked for and did not get ------------------------------------------------------------------------

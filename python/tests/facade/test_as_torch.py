@@ -38,6 +38,8 @@ WRONG = {
     NotImplementedError: lambda: torch.ones(2, dtype=torch.complex64) < 1,
     ValueError: lambda: torch.tensor([[1], [1, 2]]),
 }
+ones = torch.ones(2)
+assert str(type(ones)) == "<class 'torch.Tensor'>" and type(pickle.loads(pickle.dumps(ones))) is torch.Tensor
 for kind, call in WRONG.items():
     try:
         call()
