@@ -28,7 +28,7 @@ lib.linalg.solve(a @ b.t(), b) | lib.linalg.norm(a) | lib.linalg.svdvals(a) | li
 lib.linalg.cross(a, b) | lib.cross(a, b, dim=1) | lib.matrix_exp(a @ b.t()) | lib.logdet(a @ a.t()) | lib.kron(a, b) |
 lib.meshgrid(a[0], b[0], indexing="ij")[0] | lib.nanmean(a) | lib.diff(a) | lib.cov(a) | lib.copysign(a, b) |
 lib.atleast_2d(a[0]) | lib.hsplit(a, 3)[0] | lib.msort(a) | a.float_power(2) | F.pairwise_distance(a, b) |
-F.avg_pool1d(a[None], 2) | F.max_pool1d(a[None], 2) | lib.repeat_interleave(a, 2, 0) | a.detach().requires_grad_() |
+F.avg_pool1d(a[None], 2) | F.max_pool1d(a[None], 2) | a.detach().requires_grad_() |
 (a * 1).add_(b) | (a * 1)[0].mul_(2) | a.lerp(b, 0.5) | a.float() * 1
 """
 
