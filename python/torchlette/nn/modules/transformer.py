@@ -243,7 +243,10 @@ class TransformerEncoder(Module):
             and attention.batch_first
             and attention.num_heads % 2 == 0
             and attention.in_proj_bias is not None
-            and (layer.activation in (F.relu, F.gelu) or isinstance(layer.activation, (ReLU, GELU)))
+            and (
+                getattr(layer.activation, "__name__", "") in ("relu", "gelu")
+                or isinstance(layer.activation, (ReLU, GELU))
+            )
             and layer.norm1.eps == layer.norm2.eps
             and not (_C.is_grad_enabled() and any(t.requires_grad for t in (src, *layer.parameters())))
         )
