@@ -254,8 +254,8 @@ func (e *Engine) BackwardResults(id uint64, outs []Out, has []bool) (err *ir.Err
 					e.session.Release(outs[k].Handle)
 				}
 			}
-			return ir.Errorf(ir.ErrRuntime, "One of the differentiated Tensors appears to not have been used in the graph. Set "+
-				"allow_unused=True if this is the desired behavior.")
+			return ir.Errorf(ir.ErrRuntime, "The differentiated Tensor at index %d appears to not have been used in the graph. "+
+				"Set allow_unused=True if this is the desired behavior.", i)
 		}
 	}
 	if e.exporting != nil {

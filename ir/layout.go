@@ -2,7 +2,7 @@ package ir
 
 import (
 	"encoding/binary"
-	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -198,15 +198,16 @@ func DenseLayout(shape []int64) *Layout { return InternLayout(shape, DenseStride
 func LayoutOf(id LayoutID) *Layout { return layouts.list.at(uint32(id &^ complexBit)) }
 
 // ShapeString prints a shape as PyTorch does: [2, 3].
-func ShapeString(shape []int64) string {
+func ShapeString(shape []int64) string { return "[" + Joined(shape, ", ") + "]" }
+
+// Joined writes numbers with a separator between them.
+func Joined(numbers []int64, separator string) string {
 	var b strings.Builder
-	b.WriteByte('[')
-	for i, s := range shape {
+	for i, n := range numbers {
 		if i > 0 {
-			b.WriteString(", ")
+			b.WriteString(separator)
 		}
-		fmt.Fprintf(&b, "%d", s)
+		b.WriteString(strconv.FormatInt(n, 10))
 	}
-	b.WriteByte(']')
 	return b.String()
 }

@@ -75,7 +75,7 @@ func BroadcastShape(x, y []int64) []int64 {
 		}
 		return 1
 	}
-	for i := range out {
+	for i := n - 1; i >= 0; i-- { // PyTorch names the last dim that differs
 		p, q := size(x, i), size(y, i)
 		switch {
 		case p == q || q == 1:

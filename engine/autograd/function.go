@@ -2,6 +2,7 @@ package autograd
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/ir"
@@ -114,7 +115,8 @@ func (t *Tape) LeadsOutside(edges []uint32) []bool {
 func (t *Tape) modified(v *Saved, producer uint32, now uint64, sourceLoc uint32) error {
 	from := ""
 	if producer != 0 && t.Node(producer).Kind != KindLeaf {
-		from = ", which is output " + string('0'+rune(producer&maxOutput)) + " of " + t.Name(producer) + ","
+		from = ", which is output " + string('0'+rune(producer&maxOutput)) + " of " +
+			strings.Replace(strings.TrimSuffix(t.Name(producer), "0"), "Backward", "", 1) + ","
 	}
 	err := ir.Errorf(ir.ErrSavedModified, "one of the variables needed for gradient computation has been modified by an "+
 		"inplace operation: [torch.%s %s]%s is at version %d; "+

@@ -39,12 +39,12 @@ func TestSavedValuesAreCheckedAgainstCommits(t *testing.T) {
 			r.tape.AdoptOutput(y.Tape, 9)
 			return y
 		}, func(r *rig, _ op.Val) { r.commits[9] = 2 },
-			"[torch.DoubleTensor [2]], which is output 0 of ExpBackward0, is at version 2; expected version 0"},
+			"[torch.DoubleTensor [2]], which is output 0 of Exp, is at version 2; expected version 0"},
 		{"a view of a result that became a base", func(r *rig, x op.Val) op.Val {
 			y := prim.Reshape(r, prim.Exp(r, x), []int64{2, 1})
 			r.tape.AdoptOutput(y.Tape, 9)
 			return y
-		}, func(r *rig, _ op.Val) { r.commits[9] = 1 }, "which is output 0 of ExpBackward0"},
+		}, func(r *rig, _ op.Val) { r.commits[9] = 1 }, "which is output 0 of Exp"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t)

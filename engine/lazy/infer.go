@@ -145,8 +145,7 @@ func (s *Session) CheckIndex(p *op.Prim, attr []int64, in []op.Val) {
 		return
 	}
 	if index, bad := s.badIndex(p, attr, &in[p.IndexInput], size, true); bad {
-		panic(ir.Errorf(ir.ErrIndex, "%s: index %d is out of bounds for dimension %d with size %d", p.Name, index, attr[0],
-			size))
+		panic(p.Refusal(attr, index, size))
 	}
 }
 

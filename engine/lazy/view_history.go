@@ -231,7 +231,7 @@ func (s *Session) SetRequiresGrad(hd uint64, on bool) *ir.Error {
 	}
 	b := s.bases.at(h.Base)
 	if d := ir.AvalOf(b.Aval).DType; !d.IsFloat() {
-		return ir.Errorf(ir.ErrRuntime, "only Tensors of floating point and complex dtype can require gradients")
+		return ir.Errorf(ir.ErrRuntime, "only Tensors of floating point dtype can require gradients")
 	}
 	h.Tape = autograd.Edge(s.tape.RecordLeaf(hd, Pairs(b.of(h.Layout, h.Offset))), 0)
 	h.Flags |= FlagLeafGrad

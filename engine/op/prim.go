@@ -225,6 +225,25 @@ var (
 // MayFail reports that kernels of p may refuse their data.
 func (p *Prim) MayFail() bool { return p.IndexInput > 0 || p.DataError != nil }
 
+// Refusal makes the error for data that a kernel refuses. size is that of the dim that an index is out of.
+func (p *Prim) Refusal(attr []int64, element, size int64) *ir.Error {
+	if p.DataError != nil {
+		return p.DataError(attr, element)
+	}
+	return ir.Errorf(ir.ErrIndex, "index %d is out of bounds for dimension %d with size %d", element, attr[0], size)
+}
+
+// IndexedSize is the size of dim attr[0] of a layout, -1 where there is none.
+func IndexedSize(layout ir.LayoutID, attr []int64) int64 {
+	if len(attr) == 0 || layout == 0 {
+		return -1
+	}
+	if shape := ir.LayoutOf(layout).Shape; attr[0] >= 0 && attr[0] < int64(len(shape)) {
+		return shape[attr[0]]
+	}
+	return -1
+}
+
 // NameFor is the name of p with these attributes: the variant's, where p has variants.
 func (p *Prim) NameFor(attr []int64) string {
 	if p.Variants == nil {

@@ -56,12 +56,8 @@ func (p *Program) DataError(node int, element int64) *ir.Error {
 	if node < 1 || node > len(p.Nodes) || !p.Nodes[node-1].IsPrim() {
 		return e
 	}
-	x := p.Prim(node - 1)
-	if x.DataError != nil {
-		return x.DataError(p.Attrs(node-1), element)
-	}
-	e.Msg = x.Name + ": " + e.Msg
-	return e
+	attr := p.Attrs(node - 1)
+	return p.Prim(node-1).Refusal(attr, element, op.IndexedSize(p.OperandsOf(node - 1)[0].Layout, attr))
 }
 
 // Body reports what keeps p from being a body, "" for nothing.

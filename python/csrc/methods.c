@@ -81,7 +81,7 @@ static PyObject *get_requires_grad(PyObject *self, void *c) {
 
 static int require_grad(Tensor *t, bool v) {
     if (v && !dtype_has_gradients(t->dtype)) {
-        raise_text(TL_RUNTIME, "only Tensors of floating point and complex dtype can require gradients");
+        raise_text(TL_RUNTIME, "only Tensors of floating point dtype can require gradients");
         return -1;
     }
     if (check_status(tl_requires_grad(t->handle, v)) < 0) {

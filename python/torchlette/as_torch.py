@@ -8,7 +8,8 @@ Three ways, none of which is on by default:
 
 ``torch.x.y`` is the module ``torchlette.torch.x.y`` itself, not a copy. ``importlib.metadata.version("torch")`` is
 ``torch.__version__``: the version of PyTorch whose names are followed, and this library's behind "+". All code of the
-process follows PyTorch's rules, as if it had imported ``torchlette.torch``. A process that has imported PyTorch itself
+process follows PyTorch's rules, as if it had imported ``torchlette.torch``. Errors bear the names of the built-in
+classes that PyTorch raises. A process that has imported PyTorch itself
 is refused.
 
 ``python -m torchlette.as_torch --report script.py`` also prints which names the program asked for and did not get, with
@@ -99,6 +100,8 @@ def activate() -> None:
     Raises:
         ImportError: PyTorch itself was imported before.
     """
+    from torchlette._runtime.errors import take_built_in_names
+
     known = sys.modules.get("torch")
     if known is not None and known is not sys.modules.get(_FACADE) and getattr(known, "_C", None) is not None:
         raise ImportError(
@@ -108,6 +111,9 @@ def activate() -> None:
     if not any(isinstance(finder, TorchFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, TorchFinder())
         _C._set_facade_everywhere(True)
+        take_built_in_names()
+        _C.Tensor.__name__ = _C.Tensor.__qualname__ = "Tensor"
+        _C.Tensor.__module__ = "torch"
 
 
 # What a program asked for and did not get ------------------------------------------------------------------------

@@ -157,6 +157,8 @@ func TestErrorTexts(t *testing.T) {
 		{"sum.dim", "T(2,3), (0,0)", ir.ErrRuntime, "dim 0 appears multiple times in the list of dims"},
 		{"matmul", "T(2,3), T(2,3)", ir.ErrRuntime, "mm: mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)"},
 		{"view", "T(2,3), (4,)", ir.ErrRuntime, "shape '[4]' is invalid for input of size 6"},
+		{"linear", "T(2,3), T(5,4), T(5)", ir.ErrRuntime, "addmm: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)"},
+		{"linear", "T(2,2,3), T(5,4)", ir.ErrRuntime, "mm: mat1 and mat2 shapes cannot be multiplied (4x3 and 4x5)"},
 		{"_index", "T(2,3), [0, 2]", ir.ErrIndex, "index 2 is out of bounds for dimension 0 with size 2"},
 		{"_index", "T(2,3), [1, 0, 0, 0, 0, 0, 5]", ir.ErrIndex, "index 5 is out of bounds for dimension 1 with size 3"},
 		{"mean", "I(3;0,5)", ir.ErrNotImplemented, "mean(): could not infer output dtype. Input dtype must be either a " +

@@ -171,13 +171,14 @@ func convolve(b op.Builder, name string, x, w, bias op.Val, stride, lo, hi, dila
 			"%s instead", groups, groups, ir.ShapeString(k))
 	}
 	win := op.Windows{Kernel: k[2:], Stride: stride, Lo: lo, Dilation: dilation, Base: repeated(1, d)}
+	var padded, reach []int64
 	for i, n := range s[2:] {
-		padded, reach := n+lo[i]+hi[i], dilation[i]*(k[i+2]-1)+1
-		if padded < reach {
-			fail(ir.ErrRuntime, "Calculated padded input size per channel: (%d). Kernel size: (%d). Kernel size can't be "+
-				"greater than actual input size", padded, reach)
-		}
-		win.Out = append(win.Out, (padded-reach)/stride[i]+1)
+		padded, reach = append(padded, n+lo[i]+hi[i]), append(reach, dilation[i]*(k[i+2]-1)+1)
+		win.Out = append(win.Out, ir.FloorDiv(padded[i]-reach[i], stride[i])+1)
+	}
+	if slices.Min(win.Out) < 1 {
+		fail(ir.ErrRuntime, "Calculated padded input size per channel: (%s). Kernel size: (%s). Kernel size can't be "+
+			"greater than actual input size", ir.Joined(padded, " x "), ir.Joined(reach, " x "))
 	}
 	y := wide(b, x, w, bias, func(x, w, bias op.Val) op.Val { return shifted(b, prim.Conv(b, x, w, win, groups), bias) })
 	return withoutBatch(b, y, single)

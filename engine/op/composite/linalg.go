@@ -380,7 +380,14 @@ func registerTriangularSystems() {
 		ErrorSamples: samples("T(3,2), P(2,2)"),
 		Eval: func(a *op.Args) []op.Val {
 			y, l, upper := a.Val(), a.Val(), a.Bool()
-			matrixSize("cholesky_solve", y)
+			for _, v := range []struct {
+				name string
+				val  op.Val
+			}{{"b", y}, {"u", l}} {
+				if n := len(v.val.Shape()); n < 2 {
+					fail(ir.ErrRuntime, "%s should have at least 2 dimensions, but has %d dimensions instead", v.name, n)
+				}
+			}
 			return a.Ret(linearSystem(a.B, "cholesky_solve", l, y, true, func(l, y op.Val) op.Val {
 				return choleskySolve(a.B, l,
 					y, upper)

@@ -118,8 +118,7 @@ func weighted(b op.Builder, loss, w op.Val) op.Val {
 func torchSize(shape []int64) string { return "torch.Size(" + ir.ShapeString(shape) + ")" }
 
 // evalBCE clamps the logarithms at -100. Where one is clamped, the logarithm sees 1 and not the probability, so that
-// the gradient is 0 and not 0 times infinity. What is no probability, and raises in PyTorch, gives NaN: clamped, it
-// would train without a sign of the sigmoid that was forgotten.
+// the gradient is 0 and not 0 times infinity.
 func evalBCE(a *op.Args, x, t op.Val) op.Val {
 	w, how, b := a.Val(), a.Int(), a.B
 	if !ir.SameShape(x.Shape(), t.Shape()) {
@@ -128,8 +127,8 @@ func evalBCE(a *op.Args, x, t op.Val) op.Val {
 	}
 	promote(b, &x, &t)
 	needFloat("binary_cross_entropy", x)
-	outside := prim.BitwiseOr(b, prim.Lt(b, x, op.FloatVal(0)), prim.Gt(b, x, op.FloatVal(1)))
-	x = prim.Where(b, outside, op.FloatVal(math.NaN()), x)
+	inside := prim.BitwiseAnd(b, prim.Ge(b, x, op.FloatVal(0)), prim.Le(b, x, op.FloatVal(1)))
+	x = prim.Require(b, inside, x, prim.RequireUnit)
 	logOf := func(p op.Val) op.Val {
 		low := prim.Lt(b, p, op.FloatVal(math.Exp(-100)))
 		return prim.Where(b, low, op.FloatVal(-100), prim.Log(b, prim.Where(b, low, op.FloatVal(1), p)))

@@ -40,6 +40,14 @@ func mm(b op.Builder, name string, x, y, bias op.Val) op.Val {
 	return matrix(b, x, y, bias)
 }
 
+// productName is the operator that PyTorch's errors name.
+func productName(bias op.Val) string {
+	if bias.IsTensor() {
+		return "addmm"
+	}
+	return "mm"
+}
+
 func mv(b op.Builder, m, v op.Val) op.Val {
 	s, n := m.Shape(), v.Shape()[0]
 	if s[1] != n {
@@ -86,7 +94,7 @@ func matmul(b op.Builder, x, y, bias op.Val) op.Val {
 		sameTypes(x, y)
 		return prim.Reshape(b, matrix(b, prim.Reshape(b, x, []int64{1, s[0]}), y, bias), []int64{t[1]})
 	case len(s) == 2 && len(t) == 2:
-		return mm(b, "mm", x, y, bias)
+		return mm(b, productName(bias), x, y, bias)
 	}
 	return batched(b, x, y, bias)
 }
@@ -106,7 +114,7 @@ func batched(b op.Builder, x, y, bias op.Val) op.Val {
 	var p op.Val
 	rows := []int64{ir.Numel(lead) * m, k}
 	if q == 2 && prim.CanView(x, rows) {
-		p = mm(b, "mm", prim.Reshape(b, x, rows), y, bias)
+		p = mm(b, productName(bias), prim.Reshape(b, x, rows), y, bias)
 	} else {
 		lead = ir.BroadcastShape(lead, t[:q-2])
 		if t[q-2] != k {

@@ -52,8 +52,8 @@ type pooling struct {
 }
 
 // poolingOf checks the arguments as PyTorch does, and finds the output's sizes.
-func poolingOf(name string, in, kernel, stride, padding, dilation []int64, ceil bool) pooling {
-	d := len(in)
+func poolingOf(name string, x op.Val, d int, kernel, stride, padding, dilation []int64, ceil bool) pooling {
+	in := pooled(name, x, d)
 	list := func(what string, v []int64, missing []int64) []int64 {
 		all, ok := perDim(v, d, missing)
 		if !ok {
@@ -86,11 +86,12 @@ func poolingOf(name string, in, kernel, stride, padding, dilation []int64, ceil 
 				out--
 			}
 		}
-		if out < 1 {
-			fail(ir.ErrRuntime, "Given input size: %s. Calculated output size: (%d). Output size is too small",
-				ir.ShapeString(in), out)
-		}
 		p.out = append(p.out, out)
+	}
+	if slices.Min(p.out) < 1 {
+		channels := x.Shape()[len(x.Shape())-d-1:][:1]
+		fail(ir.ErrRuntime, "Given input size: (%s). Calculated output size: (%s). Output size is too small",
+			ir.Joined(slices.Concat(channels, in), "x"), ir.Joined(slices.Concat(channels, p.out), "x"))
 	}
 	return p
 }
@@ -137,8 +138,7 @@ func registerMaxPool(d int) {
 		stride, _ := a.IntList()
 		padding, _ := a.IntList()
 		dilation, _ := a.IntList()
-		in := pooled(name, x, d)
-		w := poolingOf(name, in, kernel, stride, padding, dilation, a.Bool()).windows()
+		w := poolingOf(name, x, d, kernel, stride, padding, dilation, a.Bool()).windows()
 		return prim.WindowMax(a.B, prim.Flat(a.B, x), w)
 	}
 	sizes, kernel, padding := poolSizes(d)
@@ -182,8 +182,7 @@ func registerAvgPool(d int) {
 			kernel, _ := a.IntList()
 			stride, _ := a.IntList()
 			padding, _ := a.IntList()
-			in := pooled(name, x, d)
-			p := poolingOf(name, in, kernel, stride, padding, nil, a.Bool())
+			p := poolingOf(name, x, d, kernel, stride, padding, nil, a.Bool())
 			include := a.Bool()
 			sum := prim.WindowSum(a.B, prim.Flat(a.B, x), p.windows())
 			if d > 1 {
@@ -194,7 +193,7 @@ func registerAvgPool(d int) {
 					return a.Ret(quotient(a.B, sum, op.IntVal(over)))
 				}
 			}
-			return a.Ret(quotient(a.B, sum, p.counts(a.B, x, in, sum.Shape(), include)))
+			return a.Ret(quotient(a.B, sum, p.counts(a.B, x, spatial(name, x, d), sum.Shape(), include)))
 		},
 	})
 }

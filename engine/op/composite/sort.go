@@ -137,7 +137,7 @@ func registerRanks() {
 			k := a.Int()
 			return func(b op.Builder, values, _ op.Val, d int) op.Val {
 				if k < 1 || k > values.Shape()[d] {
-					fail(ir.ErrIndex, "kthvalue(): selected number k out of range for dimension %d", d)
+					fail(ir.ErrRuntime, "kthvalue(): selected number k out of range for dimension %d", d)
 				}
 				return prim.Fill(b, op.IntVal(k-1), ir.I64, x.Device(), one(values, d))
 			}

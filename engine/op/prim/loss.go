@@ -11,7 +11,10 @@ func registerLossPrims() {
 	pCrossEntropy = op.RegisterPrim(op.Prim{Name: "cross_entropy", IndexInput: 1, IgnoredIndex: 1,
 		Doc: "-log(probability) of a class along a dim, 0 where it is the ignored one; whether it is not; the maximum and " +
 			"log(sum(exp(x-maximum)))", NIn: 2,
-		SaveIn: 3, SaveOut: 4 | 8, Infer: crossEntropyInfer, VJP: crossEntropyVJP})
+		SaveIn: 3, SaveOut: 4 | 8, Infer: crossEntropyInfer, VJP: crossEntropyVJP,
+		DataError: func(_ []int64, class int64) *ir.Error {
+			return ir.Errorf(ir.ErrIndex, "Target %d is out of bounds.", class)
+		}})
 	pCrossEntropyGrad = op.RegisterPrim(op.Prim{Name: "cross_entropy_grad", Doc: "cotangent of cross_entropy's x: " +
 		"g*(softmax(x) - onehot), 0 where the class is ignored", NIn: 5,
 		SaveIn: 31, InPlace: [][2]int{{0, 1}}, VJP: crossEntropyGradVJP,

@@ -8,7 +8,7 @@ import (
 // Requirement is what data must be; it selects the text of the error.
 type Requirement int64
 
-// Requirements of draws and of cov's weights, with PyTorch's texts.
+// Requirements of draws, of cov's weights and of binary_cross_entropy, with PyTorch's texts.
 const (
 	RequireProbability Requirement = iota
 	RequireDeviation
@@ -17,6 +17,7 @@ const (
 	RequireRate
 	RequireCounts
 	RequireImportance
+	RequireUnit
 )
 
 var requirements = [...]string{
@@ -27,6 +28,7 @@ var requirements = [...]string{
 	RequireRate:        "invalid Poisson rate, expected rate to be non-negative",
 	RequireCounts:      "cov(): fweights cannot be negative",
 	RequireImportance:  "cov(): aweights cannot be negative",
+	RequireUnit:        "all elements of input should be between 0 and 1",
 }
 
 var pRequire op.PrimID

@@ -22,7 +22,14 @@ a.masked_fill(a > 0, 1.0) | a.gather(1, i) | a.index_select(0, i[0]) | a.split(1
 a.chunk(2)[1] | a.flatten() | a.pow(b) | a.log1p() | a.repeat(2, 1) | a.tril() | a.min(0).values | a.topk(1).values |
 F.gelu(a) | F.linear(a, b) | F.layer_norm(a, (3,)) | F.mse_loss(a, b) | F.cross_entropy(a, i[:, 0]) |
 F.nll_loss(a, i[:, 0]) | F.silu(a) | F.leaky_relu(a) | F.conv1d(a[None], b[None]) | F.embedding(i, a) |
-F.softplus(a) | a.detach().requires_grad_() | (a * 1).add_(b) | (a * 1)[0].mul_(2) | a.lerp(b, 0.5) | a.float() * 1
+F.softplus(a) | lib.fft.fft(a) | lib.fft.rfft(a) | lib.fft.irfft(lib.fft.rfft(a)) | lib.fft.fft2(a) |
+lib.fft.hfft(lib.fft.rfft(a)) | lib.linalg.inv(a @ b.t()) | lib.linalg.cholesky(a @ a.t()) |
+lib.linalg.solve(a @ b.t(), b) | lib.linalg.norm(a) | lib.linalg.svdvals(a) | lib.svd(a)[1] | lib.diag(a[0]) |
+lib.linalg.cross(a, b) | lib.cross(a, b, dim=1) | lib.matrix_exp(a @ b.t()) | lib.logdet(a @ a.t()) | lib.kron(a, b) |
+lib.meshgrid(a[0], b[0], indexing="ij")[0] | lib.nanmean(a) | lib.diff(a) | lib.cov(a) | lib.copysign(a, b) |
+lib.atleast_2d(a[0]) | lib.hsplit(a, 3)[0] | lib.msort(a) | a.float_power(2) | F.pairwise_distance(a, b) |
+F.avg_pool1d(a[None], 2) | F.max_pool1d(a[None], 2) | a.detach().requires_grad_() |
+(a * 1).add_(b) | (a * 1)[0].mul_(2) | a.lerp(b, 0.5) | a.float() * 1
 """
 
 

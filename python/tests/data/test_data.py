@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter, namedtuple
 from pathlib import Path
@@ -271,7 +272,9 @@ def test_workers_that_cannot_start() -> None:
     """A dataset that cannot be pickled is loaded here, with a warning."""
 
     class Local(Squares):
-        """A local class, which a worker cannot import."""
+        """A local class, which a worker cannot import, with what cannot be pickled."""
+
+        lock = threading.Lock()
 
     loader = DataLoader(Local(5), batch_size=2, num_workers=2)
     with pytest.warns(UserWarning, match="pickled"):
@@ -280,16 +283,120 @@ def test_workers_that_cannot_start() -> None:
     assert [[t.tolist() for t in batch] for batch in loader] == first
 
 
+UNGUARDED = """
+import abc, collections, dataclasses, enum, functools, threading, typing
+import torchlette.torch as torch
+from torch_names import DataLoader, Dataset
+
+print("once", flush=True)
+SCALE = 3
+T = typing.TypeVar("T")
+Pair = collections.namedtuple("Pair", "a b")
+
+class Row(typing.NamedTuple):
+    x: int
+    y: float = 2.0
+
+class Kind(enum.Enum):
+    A = 1
+    B = 2
+
+    def twice(self):
+        return self.value * 2
+
+@dataclasses.dataclass
+class Options:
+    n: int = 4
+    names: list = dataclasses.field(default_factory=list)
+
+class Base(Dataset, abc.ABC):
+    @abc.abstractmethod
+    def f(self, i): ...
+
+    def __len__(self):
+        return self.options.n
+
+class Mine(Base, typing.Generic[T]):
+    __slots__ = ("z",)
+    LIMIT = 7
+
+    def __init__(self, options):
+        self.options, self.table, self.z = options, torch.arange(10.0), 5
+
+    def f(self, i):
+        return helper(i) * SCALE
+
+    @staticmethod
+    def up(i):
+        return i + 1
+
+    @classmethod
+    def limit(cls, i):
+        return i + cls.LIMIT
+
+    @property
+    def size(self):
+        return self.z
+
+    @functools.cached_property
+    def base(self):
+        return 100
+
+    def __getitem__(self, i):
+        x = self.up(i) + self.limit(i) + self.size + self.base + Kind.B.twice()
+        return Pair(self.f(i) + self.table[i], Row(x, len(dataclasses.fields(self.options))))
+
+def helper(i):
+    return cached(i) if i < 2 else helper(i - 1)
+
+@functools.lru_cache(maxsize=4)
+def cached(i):
+    return i
+
+def made():
+    k = 10
+
+    class Local(Mine):
+        def f(self, i):
+            return super().f(i) + k
+
+    return Local
+
+torch.set_default_dtype(torch.float64)
+joined = lambda rows: [Pair(p.a + torch.zeros(1), p.b) for p in rows]
+rows = DataLoader(made()(Options()), batch_size=2, num_workers=1, collate_fn=joined)
+for batch in rows:
+    print([(p.a.item(), p.a.dtype, tuple(p.b)) for p in batch])
+"""
+
+
 def test_workers_without_a_guarded_entry(tmp_path: Path) -> None:
-    """A script whose entry is not guarded loads in its own process and says why."""
+    """A script whose entry is not guarded runs once; workers have its classes, functions and default dtype."""
     script = tmp_path / "script.py"
-    script.write_text(
-        "import torchlette.torch as torch\n"
-        "class Numbers(torch.utils.data.Dataset):\n"
-        "    def __len__(self):\n        return 4\n"
-        "    def __getitem__(self, i):\n        return torch.tensor(i)\n"
-        "print([b.tolist() for b in torch.utils.data.DataLoader(Numbers(), batch_size=2, num_workers=2)])\n"
-    )
+    script.write_text(UNGUARDED.replace("torch_names", "torchlette.utils.data"))
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60)
-    assert done.stdout == "[[0, 1], [2, 3]]\n", done.stderr
-    assert "__main__" in done.stderr
+    assert done.stdout.splitlines() == [
+        "once",
+        "[(10.0, torch.float64, (117, 2)), (14.0, torch.float64, (119, 2))]",
+        "[(15.0, torch.float64, (121, 2)), (16.0, torch.float64, (123, 2))]",
+    ], done.stderr
+    assert not done.stderr
+
+
+def test_workers_import_a_program_that_cannot_be_pickled(tmp_path: Path) -> None:
+    """A class with a lock is imported, under a guard; without one the loader says why it loads alone."""
+    script = tmp_path / "script.py"
+    lines = [
+        "import threading, torchlette.torch as torch",
+        "class Numbers(torch.utils.data.Dataset):",
+        "    lock = threading.Lock()",
+        "    def __len__(self):\n        return 4",
+        "    def __getitem__(self, i):\n        return torch.tensor(i)",
+        "if True:",
+        "    print([b.tolist() for b in torch.utils.data.DataLoader(Numbers(), batch_size=2, num_workers=1)])",
+    ]
+    for guard, why in (("if __name__ == '__main__':", ""), ("if True:", "__main__")):
+        script.write_text("\n".join(guard if line == "if True:" else line for line in lines))
+        done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60)
+        assert done.stdout == "[[0, 1], [2, 3]]\n", done.stderr
+        assert why in done.stderr and bool(done.stderr) == bool(why)

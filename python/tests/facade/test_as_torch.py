@@ -17,6 +17,7 @@ SOURCES = Path(__file__).parents[3]
 LIBRARY = Path(sys.modules["torchlette"].__file__ or "").parents[1]
 
 PROGRAM = """
+import pickle
 import sys
 import importlib.metadata
 import importlib.util
@@ -31,6 +32,22 @@ assert (torch.__name__, F.__name__) == ("torch", "torch.nn.functional")
 assert torch.__version__ == importlib.metadata.version("torch") and "+torchlette" in torch.__version__
 assert importlib.util.find_spec("torch") and importlib.util.find_spec("torch.nn")
 assert importlib.util.find_spec("torch.nothing") is None
+WRONG = {
+    RuntimeError: lambda: torch.ones(2) + torch.ones(3),
+    IndexError: lambda: torch.ones(2)[5],
+    NotImplementedError: lambda: torch.ones(2, dtype=torch.complex64) < 1,
+    ValueError: lambda: torch.tensor([[1], [1, 2]]),
+}
+ones = torch.ones(2)
+assert str(type(ones)) == "<class 'torch.Tensor'>" and type(pickle.loads(pickle.dumps(ones))) is torch.Tensor
+for kind, call in WRONG.items():
+    try:
+        call()
+    except kind as error:
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(error).__name__, type(again), again.args) == (kind.__name__, kind, error.args), type(error)
+    else:
+        raise AssertionError(kind)
 loss = nn.Linear(2, 1)(torch.ones(3, 2)).sum()
 loss.backward()
 print(f"{float(loss.detach() * 0):.1f}", *sys.argv[1:])

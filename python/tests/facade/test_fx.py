@@ -9,6 +9,8 @@ import pickle
 
 import pytest
 import torch
+import torch.fx.passes.shape_prop as torch_shape_prop
+from torchlette.torch.fx.passes import shape_prop
 
 import torchlette.torch as facade
 from torchlette.torch import fx
@@ -215,3 +217,37 @@ def test_replace_pattern_wants_as_many_arguments_and_results():
     module = _chain(facade)
     with pytest.raises(AssertionError, match="has 2 arguments and 1 results, the pattern 1 and 1"):
         fx.replace_pattern(module, lambda x: facade.neg(x), lambda x, y: x + y)
+
+
+def annotated(t):
+    """Return a module of either library with an annotated argument, a list of modules and a nested result."""
+
+    class Net(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = t.nn.ModuleList([t.nn.Linear(2, 2)])
+
+        def forward(self, x, k=1):
+            y = self.layers[0](x) * k
+            return {"y": y, "m": y.mean(dim=-1, keepdim=True)}
+
+    Net.forward.__annotations__["k"] = int
+    return Net()
+
+
+def test_texts_of_graphs_are_pytorchs():
+    """The text of a graph and its code, of annotated arguments, keywords and nested results."""
+    ours, theirs = (t.fx.symbolic_trace(annotated(t)) for t in (facade, torch))
+    assert str(ours.graph) == str(theirs.graph)
+    assert ours.code == theirs.code
+
+
+def test_shapes_of_a_graph():
+    """``fx.passes.shape_prop`` notes shapes and dtypes of every node that has a tensor."""
+    found = []
+    for lib, prop in ((torch, torch_shape_prop.ShapeProp), (facade, shape_prop.ShapeProp)):
+        traced = lib.fx.symbolic_trace(lib.nn.Sequential(lib.nn.Linear(3, 4), lib.nn.ReLU()))
+        prop(traced).propagate(lib.ones(2, 3))
+        metas = [node.meta["tensor_meta"] for node in traced.graph.nodes]
+        found.append([(tuple(m.shape), str(m.dtype), m.requires_grad, m.stride) for m in metas])
+    assert found[1] == found[0]

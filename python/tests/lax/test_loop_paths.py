@@ -286,7 +286,7 @@ def test_unrolled_iterations_draw_and_check_as_on_the_cpu() -> None:
         last, ys = lax.scan(lambda c, _: (c.flip(0) + facade.rand_like(c), facade.rand_like(c)), x, length=3)
         drawn.append([last.tolist(), ys.tolist(), facade.rand(3).tolist()])
         index = facade.tensor([[1, 2], [3, 9]], device=device)
-        with pytest.raises(IndexError, match="in a loop: index_select: index 9 is out of bounds"):
+        with pytest.raises(IndexError, match="in a loop: index 9 is out of bounds"):
             lax.scan(lambda c, v: (c + 1, c[v]), x, index)[1].tolist()
     assert drawn[0] == drawn[1]
 

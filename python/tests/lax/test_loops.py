@@ -215,7 +215,7 @@ def test_errors_name_what_is_wrong() -> None:
         lax.scan(lambda c, x: (c, x), 0.0)
     with pytest.raises(ValueError, match="disagrees with leading axis sizes"):
         lax.scan(lambda c, x: (c, x), 0.0, x, length=3)
-    with pytest.raises(IndexError, match="in a loop: index_select: index 9"):
+    with pytest.raises(IndexError, match="in a loop: index 9"):
         lax.scan(lambda c, i: (c, x[i]), 0.0, facade.tensor([1, 9]))[1].tolist()
     with pytest.raises(RuntimeError, match="is read while"):
         lax.scan(lambda c, x: (c + x.item(), None), 0.0, x)

@@ -99,3 +99,31 @@ def test_errors(bad):
             bad(torch)
         with pytest.raises(want.type):
             bad(tl)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"norm_first": True}, {"nhead": 1}, {"batch_first": False}, {"bias": False}, {"activation": "tanh"}],
+    ids=lambda change: next(iter(change), "plain"),
+)
+@pytest.mark.parametrize("nested", [True, False])
+def test_padding_of_encoders_in_evaluation(change, nested):
+    """Results at padding are 0 where PyTorch computes on nested tensors, in evaluation without gradients."""
+    options = {"d_model": 8, "nhead": 2, "dim_feedforward": 16, "dropout": 0.0, "batch_first": True} | change
+    for padding in (PADDING[:, :4], torch.tensor([[False] * 4, [True, False, False, True]])):
+        theirs_, ours_ = [], []
+        for lib, out in ((torch, theirs_), (tl, ours_)):
+            own = options | ({"activation": lib.tanh} if "activation" in change else {})
+            encoder = lib.nn.TransformerEncoder(lib.nn.TransformerEncoderLayer(**own), 2, enable_nested_tensor=nested)
+            for k, p in enumerate(encoder.parameters()):
+                p.data = (lib.arange(p.numel(), dtype=lib.float32) * (k + 1)).sin().reshape(p.shape) * 0.3
+            src, mask = lib.tensor(x(2, 4, 8).detach().numpy()), lib.tensor(padding.numpy())
+            if not own["batch_first"]:
+                src = src.transpose(0, 1)
+            out.append(encoder(src, src_key_padding_mask=mask))
+            encoder.eval()
+            out.append(encoder(src, src_key_padding_mask=mask))
+            with lib.no_grad():
+                out += [encoder(src, src_key_padding_mask=mask), encoder(src)]
+        for want, got in zip(theirs_, ours_, strict=True):
+            torch.testing.assert_close(torch.tensor(got.detach().numpy()), want.detach(), rtol=1e-4, atol=1e-5)

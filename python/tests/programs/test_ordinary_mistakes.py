@@ -78,18 +78,44 @@ def test_saving_into_a_folder_that_is_not_there(tmp_path: Path) -> None:
         assert text == f"Parent directory {tmp_path}/no does not exist."
 
 
-def test_a_loss_of_no_probabilities_is_not_a_number(device: str) -> None:
-    """PyTorch raises. A logarithm that is clamped would train without a sign of the sigmoid that was forgotten."""
-    bce = torchlette.nn.functional.binary_cross_entropy
-    for wrong in (-0.25, 1.5):
-        x = torchlette.tensor([0.5, wrong], device=device, requires_grad=True)
-        t = torchlette.ones(2, device=device)
-        losses = bce(x, t, reduction="none")
-        assert losses.isnan().tolist() == [False, True]
-        bce(x, t).backward()
-        assert bce(x, t).isnan().item()
-    edges = torchlette.tensor([0.0, 1.0], device=device)
-    assert bce(edges, torchlette.tensor([0.0, 1.0], device=device)).item() == 0
+def test_a_loss_of_no_probabilities_raises(device: str) -> None:
+    """A sigmoid that was forgotten: the read of the loss or of its gradient raises PyTorch's error."""
+    bce = facade.nn.functional.binary_cross_entropy
+    with pytest.raises(RuntimeError) as want:
+        torch.nn.functional.binary_cross_entropy(torch.tensor([0.5, 1.5]), torch.ones(2))
+    for wrong in (-0.25, 1.5, float("nan")):
+        x = facade.tensor([0.5, wrong], device=device, requires_grad=True)
+        with pytest.raises(RuntimeError, match=str(want.value)):
+            bce(x, facade.ones(2, device=device)).item()
+    edges = facade.tensor([0.0, 1.0], device=device)
+    assert bce(edges, facade.tensor([0.0, 1.0], device=device)).item() == 0
+
+
+MISTAKES: dict[str, Callable[[Any], Any]] = {
+    "linear of rows": lambda t: t.nn.Linear(4, 5)(t.ones(2, 3)),
+    "linear of batches": lambda t: t.nn.Linear(4, 5)(t.ones(2, 2, 3)),
+    "linear without bias": lambda t: t.nn.Linear(4, 5, bias=False)(t.ones(2, 3)),
+    "matmul": lambda t: t.ones(2, 3) @ t.ones(4, 5),
+    "shapes that differ twice": lambda t: t.ones(3, 2) + t.ones(2, 3),
+    "rows by a tensor": lambda t: t.ones(3, 2)[t.tensor([9])].tolist(),
+    "gather": lambda t: t.ones(2, 4).gather(1, t.tensor([[7]])).tolist(),
+    "scatter": lambda t: t.zeros(2).scatter_(0, t.tensor([3]), 1.0).tolist(),
+    "a class too large": lambda t: t.nn.functional.cross_entropy(t.ones(2, 3), t.tensor([0, 9])).item(),
+    "convolution": lambda t: t.nn.Conv2d(3, 4, 3)(t.ones(1, 3, 2, 5)),
+    "pooling": lambda t: t.nn.MaxPool2d(3)(t.ones(1, 1, 2, 2)),
+    "kthvalue": lambda t: t.kthvalue(t.ones(3), 5),
+    "cholesky_solve": lambda t: t.cholesky_solve(t.ones(2), t.ones(2)),
+    "bincount": lambda t: t.bincount(t.ones(2)),
+    "an unused input": lambda t: t.autograd.grad(t.ones(2, requires_grad=True).sum(), [t.ones(2, requires_grad=True)]),
+    "a gradient of integers": lambda t: t.ones(2).long().requires_grad_(),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_texts_of_mistakes_are_pytorchs(name: str) -> None:
+    (classes, ours, _), (wanted, theirs, _) = (outcome(lambda at=t: MISTAKES[name](at)) for t in (facade, torch))
+    assert ours == theirs
+    assert wanted[0] in classes
 
 
 def test_a_gradient_of_the_wrong_type() -> None:

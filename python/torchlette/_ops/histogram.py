@@ -19,6 +19,9 @@ class Histogram(NamedTuple):
     hist: Tensor
     bin_edges: Tensor
 
+    def __repr__(self) -> str:
+        return f"torch.return_types.histogram(\nhist={self.hist},\nbin_edges={self.bin_edges})"
+
 
 def _edges(input: Tensor, bins: int | Tensor, range: Sequence[float] | None) -> Tensor:
     if isinstance(bins, Tensor):
@@ -98,6 +101,9 @@ class HistogramDD(NamedTuple):
 
     hist: Tensor
     bin_edges: tuple[Tensor, ...]
+
+    def __repr__(self) -> str:
+        return f"torch.return_types.histogramdd(\nhist={self.hist},\nbin_edges={self.bin_edges})"
 
 
 def histogramdd(

@@ -229,7 +229,9 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     [1, 0, 2, 0, 0, 1]
     """
     if input.dtype.is_floating_point or input.dtype is _C.bool:
-        raise NotImplementedError(f"bincount: not implemented for {input.dtype}")
+        kind = {_C.float16: "Half", _C.float32: "Float", _C.float64: "Double"}.get(input.dtype, "BFloat16")
+        kind = "Bool" if input.dtype is _C.bool else kind
+        raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{kind}'")
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     if input.dim() != 1:

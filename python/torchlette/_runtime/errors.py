@@ -186,6 +186,41 @@ class ValueOverflowError(TorchletteError, OverflowError):
     """A number does not fit its type."""
 
 
+#: Classes that PyTorch has no name for -> the built-in class that it raises.
+_BUILT_IN: dict[type[TorchletteError], type[Exception]] = {
+    ExecutionError: RuntimeError,
+    DtypeError: TypeError,
+    InvalidValueError: ValueError,
+    IndexRangeError: IndexError,
+    NotSupportedError: NotImplementedError,
+    LibraryError: OSError,
+    FileFormatError: RuntimeError,
+    MissingDirectoryError: RuntimeError,
+    RefusedNameError: AttributeError,
+    ValueLostError: RuntimeError,
+    TensorHostCoercionError: TypeError,
+    SavedTensorModifiedError: RuntimeError,
+    BackwardGraphFreedError: RuntimeError,
+    NonReentrantBackwardError: RuntimeError,
+    KernelExecutionError: RuntimeError,
+    ValueOverflowError: OverflowError,
+}
+
+
+def take_built_in_names() -> None:
+    """Give the classes of ``_BUILT_IN`` the names that a traceback of PyTorch shows, for :mod:`torchlette.as_torch`.
+
+    Programs print ``type(error).__name__``. An error of such a class is pickled as one of the built-in class.
+    """
+
+    def reduce(self: TorchletteError) -> tuple[type[Exception], tuple[object, ...]]:
+        return _BUILT_IN[type(self)], self.args
+
+    for ours, theirs in _BUILT_IN.items():
+        ours.__name__, ours.__qualname__, ours.__module__ = theirs.__name__, theirs.__name__, "builtins"
+        ours.__reduce__ = reduce  # type: ignore[assignment]
+
+
 # The codes of torchlette.h.
 BY_CODE: dict[int, type[TorchletteError]] = {
     1: ExecutionError,

@@ -133,7 +133,9 @@ class Node:
         ]
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} object at {id(self):#x}>"
+        name = type(self).__name__
+        module = "torch.autograd.function." if name.endswith("Backward") else ""  # of a Function in Python
+        return f"<{module}{name} object at {id(self):#x}>"
 
 
 #: Kinds of hooks: before a function and after it.

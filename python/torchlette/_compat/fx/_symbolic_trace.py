@@ -200,7 +200,8 @@ class Tracer(TracerBase):
                 continue
             stars = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
             default = () if p.default is p.empty or stars else (p.default,)
-            made = self.create_proxy("placeholder", stars + p.name, default, {}, name=p.name, type_expr=None)
+            kind = None if p.annotation is p.empty else p.annotation
+            made = self.create_proxy("placeholder", stars + p.name, default, {}, name=p.name, type_expr=kind)
             if p.kind is p.VAR_POSITIONAL:
                 kwargs[stars] = made
             elif p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD):

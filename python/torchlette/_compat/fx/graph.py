@@ -105,7 +105,7 @@ class CodeGen:
 
         if node.op == "placeholder":
             name = str(node.target)
-            parameters.append(name + (f" = {written(node.args[0])}" if node.args else ""))
+            parameters.append(name + node._annotation() + (f" = {written(node.args[0])}" if node.args else ""))
             plain = name.lstrip("*")
             return "" if plain == node.name else f"{node.name} = {plain}"
         if node.op == "output":
@@ -426,9 +426,7 @@ class Graph:
         self._codegen = codegen
 
     def __str__(self) -> str:
-        names = [node.name for node in self.nodes if node.op == "placeholder"]
-        lines = [f"    {node.format_node()}" for node in self.nodes]
-        return f"graph({', '.join(f'%{n}' for n in names)}):\n" + "\n".join(lines).replace("    %", "    %")
+        return "\n".join(["graph():", *(f"    {node.format_node()}" for node in self.nodes)])
 
     def print_tabular(self) -> None:
         """Print the nodes, one a line."""

@@ -217,18 +217,25 @@ class Node:
     def _pretty_print_target(self, target: Any) -> str:
         return target if isinstance(target, str) else qualified_name(target)
 
+    def _annotation(self) -> str:
+        """Return the type of a parameter as code has it, for types that need no import."""
+        known = isinstance(self.type, type) and self.type.__module__ == "builtins"
+        return f" : {self.type.__name__}" if known else ""
+
     def format_node(self, placeholder_names: Any = None, maybe_return_typename: Any = None) -> str | None:
         """Return a line that describes the node."""
         if self.op == "placeholder":
             default = f"(default={self.args[0]})" if self.args else ""
-            return f"%{self.name} : [num_users={len(self.users)}] = {self.op}[target={self.target}]{default}"
+            users = f"[num_users={len(self.users)}]"
+            return f"%{self.name} :{self._annotation()[2:]} {users} = {self.op}[target={self.target}]{default}"
         if self.op == "get_attr":
             return f"%{self.name} : [num_users={len(self.users)}] = {self.op}[target={self.target}]"
         if self.op == "output":
-            return f"return {_shown(self.args[0])}"
+            return f"return {self.args[0]}"
         return (
             f"%{self.name} : [num_users={len(self.users)}] = {self.op}[target="
-            f"{self._pretty_print_target(self.target)}](args = {_shown(self.args)}, kwargs = {_shown(self.kwargs)})"
+            f"{self._pretty_print_target(self.target)}](args = {_shown(self.args)}, "
+            f"kwargs = {{{', '.join(f'{key}: {_shown(value)}' for key, value in self.kwargs.items())}}})"
         )
 
     def __repr__(self) -> str:

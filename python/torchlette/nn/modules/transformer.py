@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlette import _C
+from torchlette.amp.autocast_mode import is_autocast_enabled
 from torchlette.nn import functional as F
 from torchlette.nn import init
-from torchlette.nn.modules.activation import MultiheadAttention
+from torchlette.nn.modules.activation import GELU, MultiheadAttention, ReLU
 from torchlette.nn.modules.container import ModuleList
 from torchlette.nn.modules.dropout import Dropout
 from torchlette.nn.modules.linear import Linear
@@ -184,8 +185,9 @@ class TransformerEncoder(Module):
         encoder_layer: The layer.
         num_layers: Number of copies.
         norm: Applied to the last result.
-        enable_nested_tensor: Accepted for compatibility.
-        mask_check: Accepted for compatibility.
+        enable_nested_tensor: Evaluation without gradients sets results at padding to 0 before ``norm``, as PyTorch's
+            nested tensors do: with ``batch_first``, an even number of heads and no ``mask``.
+        mask_check: Do so only where padding follows all elements, in each row.
     """
 
     def __init__(
@@ -219,9 +221,35 @@ class TransformerEncoder(Module):
             src_key_padding_mask: Which elements of ``src`` are padding.
             is_causal: A hint that the mask is causal.
         """
+        padding = src_key_padding_mask if mask is None and self._clears_padding(src) else None
         for layer in self.layers:
             src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))
+        if padding is not None:
+            padding = padding != 0
+            if self.mask_check:
+                padding = padding & (padding[:, 1:] | ~padding[:, :-1]).all()
+            src = src.masked_fill(padding.unsqueeze(-1), 0)
         return src if self.norm is None else self.norm(src)
+
+    def _clears_padding(self, src: Tensor) -> bool:
+        """Return whether PyTorch computes the layers on nested tensors, which leave 0 at padding."""
+        layer: Any = self.layers[0]
+        if not (self.enable_nested_tensor and isinstance(layer, TransformerEncoderLayer)):
+            return False
+        attention = layer.self_attn
+        return (
+            not (layer.training or layer.norm_first or is_autocast_enabled(src.device.type))
+            and src.dim() == 3
+            and attention.batch_first
+            and attention.num_heads % 2 == 0
+            and attention.in_proj_bias is not None
+            and (
+                getattr(layer.activation, "__name__", "") in ("relu", "gelu")
+                or isinstance(layer.activation, (ReLU, GELU))
+            )
+            and layer.norm1.eps == layer.norm2.eps
+            and not (_C.is_grad_enabled() and any(t.requires_grad for t in (src, *layer.parameters())))
+        )
 
 
 class TransformerDecoder(Module):

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import multiprocessing.spawn
 import pickle
 import queue
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
 from typing import Any
 
+from torchlette import _C
+from torchlette._runtime.random import initial_seed
+from torchlette.utils.data.by_value import ByValue
 from torchlette.utils.data.collate import default_collate, default_convert
 from torchlette.utils.data.dataset import IterableDataset
 from torchlette.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
@@ -51,7 +56,7 @@ def _check_workers(num_workers: int, prefetch_factor: int | None, persistent_wor
         raise ValueError("timeout option should be non-negative")
     if num_workers == 0 and prefetch_factor is not None:
         raise ValueError(
-            "prefetch_factor option could only be specified in multiprocessing. let num_workers > 0 to enable "
+            "prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 to enable "
             "multiprocessing, "
             "otherwise set prefetch_factor to None."
         )
@@ -64,9 +69,11 @@ def _check_workers(num_workers: int, prefetch_factor: int | None, persistent_wor
 class DataLoader:
     """Batches of a dataset.
 
-    Worker processes are always spawned: a forked child cannot use its parent's engine. They cannot start if the dataset
-    cannot be pickled or the program's entry is not under ``if __name__ == "__main__":``; the loader then warns and
-    loads the same batches in this process.
+    Worker processes are always spawned: a forked child cannot use its parent's engine. The dataset and the loader's
+    functions go to them with the program's own classes and functions and the global names that these read; the program
+    itself does not run again. Where something cannot be pickled so, workers import the program instead, which needs
+    ``if __name__ == "__main__":`` around its entry. Where that fails too, the loader warns and loads the same batches
+    in this process.
 
     Args:
         dataset: A :class:`Dataset` or :class:`IterableDataset`.
@@ -165,6 +172,9 @@ class DataLoader:
         if sampler is not None:
             return sampler
         return RandomSampler(self.dataset, generator=self.generator) if shuffle else SequentialSampler(self.dataset)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_pool": None}
 
     @property
     def _auto_collation(self) -> bool:
@@ -269,14 +279,37 @@ class _Lines(str):
         return str(self)
 
 
-def _work(info: WorkerInfo, loader: dict[str, Any], requests: Any, results: Any) -> None:
+_start = threading.Lock()
+
+
+class _Process(multiprocessing.context.SpawnProcess):
+    """A process that does not import the program."""
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:
+        spawn: Any = multiprocessing.spawn
+        with _start:
+            whole = spawn.get_preparation_data
+            spawn.get_preparation_data = lambda name: {
+                key: value for key, value in whole(name).items() if not key.startswith("init_main")
+            }
+            try:
+                return multiprocessing.context.SpawnProcess._Popen(process_obj)  # type: ignore[attr-defined]
+            finally:
+                spawn.get_preparation_data = whole
+
+
+def _work(info: WorkerInfo, what: ByValue | dict[str, Any], dtype: Any, requests: Any, results: Any) -> None:
     """Serve requests ``(pass, number, request)`` until ``None`` comes; run in a worker process."""
     import random
 
     import torchlette
 
     global _worker_info
+    loader = what.value if isinstance(what, ByValue) else what
+    info = WorkerInfo(info.id, info.num_workers, info.seed, loader["dataset"])
     _worker_info = info
+    torchlette.set_default_dtype(dtype)
     results.put((-1, -1, info.id, None, _STARTED))
     torchlette.manual_seed(info.seed)
     random.seed(info.seed)
@@ -300,16 +333,11 @@ class _Workers:
     """The worker processes of one loader."""
 
     def __init__(self, loader: DataLoader) -> None:
-        from torchlette._runtime.random import initial_seed
-
         if getattr(multiprocessing.current_process(), "_inheriting", False):
             raise SystemExit(1)  # a worker that runs the program again to import it: its parent notices and loads alone
-        context = multiprocessing.get_context("spawn")
         self.loader = loader
-        self.results = context.Queue()
-        self.requests = [context.Queue() for _ in range(loader.num_workers)]
         self.sweep = -1
-        self.processes = []
+        self.processes: list[Any] = []
         settings = {
             "dataset": loader.dataset,
             "auto_collation": loader._auto_collation,
@@ -317,12 +345,23 @@ class _Workers:
             "drop_last": loader.drop_last,
             "worker_init_fn": loader.worker_init_fn,
         }
+        try:
+            self._start(_Process, ByValue(settings))
+        except _CannotStart:
+            self._start(multiprocessing.context.SpawnProcess, settings)
+
+    def _start(self, kind: Any, settings: Any) -> None:
+        """Start the processes."""
+        context: Any = multiprocessing.get_context("spawn")
+        self.results = context.Queue()
+        self.requests = [context.Queue() for _ in range(self.loader.num_workers)]
         for i, requests in enumerate(self.requests):
-            info = WorkerInfo(i, loader.num_workers, initial_seed() + i, loader.dataset)
-            process = context.Process(target=_work, args=(info, settings, requests, self.results), daemon=True)
+            info = WorkerInfo(i, self.loader.num_workers, initial_seed() + i, None)
+            rest = (settings, _C.get_default_dtype(), requests, self.results)
+            process = kind(target=_work, args=(info, *rest), daemon=True)
             try:
                 process.start()
-            except (AttributeError, TypeError, pickle.PicklingError) as error:
+            except (AttributeError, TypeError, ValueError, pickle.PicklingError) as error:
                 self.stop()
                 raise _CannotStart(f"the dataset or a function of the loader cannot be pickled ({error})") from None
             self.processes.append(process)
@@ -421,6 +460,7 @@ class _Workers:
             process.join(timeout=5.0)
             if process.is_alive():
                 process.terminate()
+        self.processes = []
 
 
 class _BaseDataLoaderIter:
