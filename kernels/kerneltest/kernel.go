@@ -510,17 +510,10 @@ func Draw(r *rand.Rand, lim Limits) *Case {
 	seed, drawOffset := b.Scalar(ir.I64), b.Scalar(ir.I64)
 	g.params = append(g.params, r.Uint64(), r.Uint64())
 	b.Map()
-	e := b.LinearIndex()
-	w := make([]int, 4)
-	for i := range w {
-		w[i] = b.Philox(b.Div(e, b.I64(4)), b.Param(drawOffset), b.Param(seed), i)
-	}
-	q := b.Rem(e, b.I64(4))
-	word := w[3]
-	for i := 2; i >= 0; i-- {
-		word = b.Select(b.Eq(q, b.I64(int64(i))), w[i], word)
-	}
+	part := func(p loopir.DrawPart) int { return b.Draw(p, b.Param(drawOffset), b.Param(seed)) }
+	word := part(loopir.DrawWord)
 	g.store(word, false)
+	g.store(b.Add(b.Bin(loopir.OpXor, part(loopir.DrawFirst), part(loopir.DrawSecond)), part(loopir.DrawOdd)), false)
 	u := b.Mul(b.Cast(ir.F32, b.Bin(loopir.OpShr, word, b.Int(ir.U32, 8))), b.Float(ir.F32, 1.0/(1<<24)))
 	g.store(u, false)
 	return g.done()

@@ -209,33 +209,3 @@ TLK_UN(cast_u64_u32, uint64_t, uint32_t, x) TLK_UN(cast_u64_u64, uint64_t, uint6
 TLK_UN(cast_b8_u64, uint8_t, uint64_t, x) TLK_UN(cast_i32_u64, int32_t, uint64_t, x)
 TLK_UN(cast_i64_u64, int64_t, uint64_t, x) TLK_UN(cast_u32_u64, uint32_t, uint64_t, x)
 TLK_UN(cast_f32_u64, float, uint64_t, TLK_UNSIGNED(x)) TLK_UN(cast_f64_u64, double, uint64_t, TLK_UNSIGNED(x))
-
-// The four words of one Philox block. Neighbours that share a counter share the work; the blocks are made side by side.
-#define TLK_DRAWN 256
-TLK_ARG philox4 TLK_P {
-	const int32_t *out = c->k->extra + q->aux;
-	uint64_t lo[TLK_DRAWN], hi[TLK_DRAWN], key[TLK_DRAWN];
-	uint32_t w[4][TLK_DRAWN];
-	uint8_t block[TLK_DRAWN]; // of each lane
-	for (int64_t i = 0, n = c->n[q->lanes], m; n > 0; i += m, n -= m) {
-		const uint64_t *l = (const uint64_t *)c->reg[q->a] + i, *h = (const uint64_t *)c->reg[q->b] + i;
-		const uint64_t *k = (const uint64_t *)c->reg[q->c] + i;
-		int blocks = 0;
-		m = n < TLK_DRAWN ? n : TLK_DRAWN;
-		for (int j = 0; j < m; j++) {
-			lo[blocks] = l[j], hi[blocks] = h[j], key[blocks] = k[j];
-			block[j] = (uint8_t)blocks;
-			blocks += j + 1 == m || l[j] != l[j + 1] || h[j] != h[j + 1] || k[j] != k[j + 1];
-		}
-		TLK_VEC for (int b = 0; b < blocks; b++) {
-			uint32_t x[4];
-			tl_philox(lo[b], hi[b], key[b], x);
-			w[0][b] = x[0], w[1][b] = x[1], w[2][b] = x[2], w[3][b] = x[3];
-		}
-		for (int word = 0; word < 4; word++) {
-			if (out[word] < 0) continue;
-			uint32_t *d = (uint32_t *)c->reg[out[word]] + i;
-			for (int j = 0; j < m; j++) d[j] = w[word][block[j]];
-		}
-	}
-}
