@@ -4,6 +4,7 @@
 #include <string.h>
 #include "cpu.h"
 #include "kern_math.h"
+#include "kern_math64.h"
 #include "kern_elem.h"
 #include "kern_tile.h"
 #include "kern_scan.h"
