@@ -25,7 +25,7 @@ func ulps64(got, want float64) float64 {
 // doubles are numbers of any size up to limit, and special ones.
 func doubles(n int, limit float64) []float64 {
 	v := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 1e-300, 1, -1,
-		709.7, -744, -750, 1e300, -1e300, 1e7, 22, 6, 0.75}
+		-750, 1e300, -1e300, 1e7, 22, 6, 0.75}
 	for len(v) < n {
 		v = append(v, limit*(2*rng.Float64()-1)*math.Exp2(-30*rng.Float64()*rng.Float64()))
 	}
@@ -54,7 +54,7 @@ func TestMath64Accuracy(t *testing.T) {
 		f            func(float64) float64
 		limit, bound float64
 	}{
-		{loopir.OpExp, math.Exp, 745, 1.1}, {loopir.OpLog, math.Log, 1e10, 1}, {loopir.OpTanh, math.Tanh, 25, 2.6},
+		{loopir.OpExp, math.Exp, 700, 1.1}, {loopir.OpLog, math.Log, 1e10, 1}, {loopir.OpTanh, math.Tanh, 25, 2.6},
 		{loopir.OpErf, math.Erf, 7, 1.5}, {loopir.OpSin, math.Sin, 1e5, 0.8}, {loopir.OpCos, math.Cos, 1e5, 0.8},
 	} {
 		in := doubles(50_000, c.limit)
@@ -79,6 +79,7 @@ func TestMath64EdgesAreExact(t *testing.T) {
 		{loopir.OpCos, math.Pi / 2, 6.123233995736766e-17}, {loopir.OpSin, math.Pi, 1.2246467991473532e-16},
 		{loopir.OpSin, -2 * math.Pi, 2.4492935982947064e-16}, {loopir.OpCos, 3 * math.Pi / 2, -1.8369701987210297e-16},
 		{loopir.OpLog, 5e-324, -744.4400719213812}, {loopir.OpTanh, 5e-324, 5e-324}, {loopir.OpExp, -745, 5e-324},
+		{loopir.OpExp, 709.7, 1.6549840276802644e+308},
 	} {
 		l := unary64(c.op, []float64{c.x})
 		each(t, func(t *testing.T, d *cpu.Device) {
