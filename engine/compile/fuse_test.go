@@ -182,6 +182,13 @@ store %1 over $0 base 0 last exclusive
 %1 = dropout %0 7 3 0.5 : f32[9]
 %2 = add %1 $0 : f32[9] live
 `, [][]int{{0, 1, 2}}},
+	{"noise", `input $0 : f32[2,9]
+%0 = random{7,0,rand_normal,2,9} 7 3 : f32[2,9]
+%1 = mul %0 0.1 : f32[2,9]
+%2 = add $0 %1 : f32[2,9] live
+%3 = random{7,0,rand_uniform,18} 7 4 : f32[18] live
+%4 = mul %2[18] %3 : f32[18] live
+`, [][]int{{0, 1, 2, 3, 4}}},
 	{"no more memory than one by one", `input $0 : f32[8,8]
 %0 = sum{0} $0[8,8,8](0,8,1) : f32[8,8]
 %1 = sum{1} $0[8,8,8](8,0,1) : f32[8,8]
@@ -408,7 +415,7 @@ func (m *mapWriter) node() {
 	x, y, view := pickOf(m.r, m.values[d]), pickOf(m.r, m.values[d]), pickOf(m.r, m.views)
 	live := pickOf(m.r, []string{"", "", " live"})
 	work, to := "", d
-	switch m.r.Intn(7) {
+	switch m.r.Intn(8) {
 	case 0, 1:
 		work = pickOf(m.r, []string{"add", "sub", "mul"}) + " " + x + view + " " + y
 	case 2:
@@ -421,6 +428,9 @@ func (m *mapWriter) node() {
 	case 5:
 		x, to = pickOf(m.r, m.values["f32"]), "f32"
 		work = fmt.Sprintf("dropout %s %d 1 0.25", x, m.r.Intn(99))
+	case 7:
+		draw := pickOf(m.r, []string{"rand_uniform", "rand_normal"})
+		work, to = fmt.Sprintf("random{7,0,%s,%s} %d 1", draw, strings.Trim(m.shape, "[]"), m.r.Intn(99)), "f32"
 	case 6:
 		to, live = "f32", ""
 		work = "add " + m.version + " " + pickOf(m.r, m.values["f32"])

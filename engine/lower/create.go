@@ -11,9 +11,9 @@ func init() {
 	register(map[string]lowering{
 		"fill":         elementwise("fill", func(o *operands) int { return o.scalar(0, o.out) }),
 		"iota":         elementwise("iota", numbers),
-		"rand_uniform": draws("rand_uniform", uniform),
-		"rand_normal":  draws("rand_normal", normal),
-		"rand_int":     draws("rand_int", integers),
+		"rand_uniform": elementwise("rand_uniform", uniform),
+		"rand_normal":  elementwise("rand_normal", normal),
+		"rand_int":     elementwise("rand_int", integers),
 		"dropout":      elementwise("dropout", dropout),
 	})
 }
@@ -39,43 +39,9 @@ func numbers(o *operands) int {
 	return k.Add(start, k.Mul(i, step))
 }
 
-// draw turns the four words of a Philox block into four values.
-type draw func(k *kernel, d ir.DType, word [4]int) [4]int
-
-// draws lowers a random primitive: one index is a block of four elements.
-func draws(name string, f draw) lowering {
-	return func(p *program) {
-		n := p.n.Out[0].Layout.Numel
-		if n == 0 {
-			return
-		}
-		out := p.out(0)
-		out.computed = true
-		out.over([]int64{1})
-		k := p.kernel(name+"_"+out.dtype.String(), []int64{(n + 3) / 4}, nil, 0, out)
-		k.Map()
-		block := k.Index(0)
-		v := f(k, out.dtype, k.block(block, 0, 1))
-		first, size, at := k.Mul(block, k.I64(4)), k.size(n), k.I64(0)
-		if out.offParam >= 0 {
-			at = k.Param(out.offParam)
-		}
-		for j, x := range v {
-			e := k.Add(first, k.I64(int64(j)))
-			k.StoreAt(k.Lt(e, size), out.kbuf, k.Add(at, e), k.Cast(out.dtype, x), loopir.Set)
-		}
-		k.launch()
-	}
-}
-
-// block is the words of Philox block number ctr (Salmon et al., SC 2011); seed and Philox offset are scalar operands.
-func (k *kernel) block(ctr, seed, drawOffset int) [4]int {
-	var w [4]int
-	s, n := k.scalar(seed, ir.I64), k.scalar(drawOffset, ir.I64)
-	for j := range w {
-		w[j] = k.Philox(ctr, n, s, j)
-	}
-	return w
+// draw is a random word of the element, of the stream whose seed and Philox offset are the operands from n on.
+func (o *operands) draw(n int, part loopir.DrawPart) int {
+	return o.k.Draw(part, o.k.scalar(o.in[n+1], ir.I64), o.k.scalar(o.in[n], ir.I64))
 }
 
 // unit maps a word to [0, 1): its top bits, as many as the dtype holds exactly, so that rounding never gives 1.
@@ -87,48 +53,31 @@ func unit(k *kernel, d ir.DType, word int) int {
 	return k.Mul(k.Cast(d, word), k.Float(d, math.Ldexp(1, -int(bits))))
 }
 
-func uniform(k *kernel, d ir.DType, w [4]int) (v [4]int) {
-	for j := range w {
-		v[j] = unit(k, d, w[j])
-	}
-	return v
-}
+func uniform(o *operands) int { return unit(o.k, o.out, o.draw(0, loopir.DrawWord)) }
 
-// normal is the Box-Muller transform (Box and Muller, 1958) of the word pairs (0,1) and (2,3).
-func normal(k *kernel, d ir.DType, w [4]int) (v [4]int) {
-	t := d.ComputeType()
-	for j := 0; j < 4; j += 2 {
-		u := k.Sub(k.Float(t, 1), unit(k, t, w[j])) // in (0, 1]
-		r := k.Un(loopir.OpSqrt, k.Mul(k.Float(t, -2), k.Un(loopir.OpLog, u)))
-		angle := k.Mul(k.Float(t, 2*math.Pi), unit(k, t, w[j+1]))
-		v[j] = k.Mul(r, k.Un(loopir.OpCos, angle))
-		v[j+1] = k.Mul(r, k.Un(loopir.OpSin, angle))
-	}
-	return v
+// normal is the Box-Muller transform (Box and Muller, 1958) of the words of a pair: r cos(2 pi v) for the first element,
+// r sin(2 pi v) = r cos(2 pi (v - 1/4)) for the second one. v - 1/4 is exact.
+func normal(o *operands) int {
+	k, t := o.k, o.out.ComputeType()
+	u := k.Sub(k.Float(t, 1), unit(k, t, o.draw(0, loopir.DrawFirst))) // in (0, 1]
+	r := k.Un(loopir.OpSqrt, k.Mul(k.Float(t, -2), k.Un(loopir.OpLog, u)))
+	quarter := k.Mul(k.Cast(t, o.draw(0, loopir.DrawOdd)), k.Float(t, 0.25))
+	v := k.Sub(unit(k, t, o.draw(0, loopir.DrawSecond)), quarter)
+	return k.Mul(r, k.Un(loopir.OpCos, k.Mul(k.Float(t, 2*math.Pi), v)))
 }
 
 // integers is low + word mod (high-low).
-func integers(k *kernel, _ ir.DType, w [4]int) (v [4]int) {
-	low := k.scalar(2, ir.I64)
-	span := k.Cast(ir.U32, k.Sub(k.scalar(3, ir.I64), low))
-	for j := range w {
-		v[j] = k.Add(low, k.Cast(ir.I64, k.Rem(w[j], span)))
-	}
-	return v
+func integers(o *operands) int {
+	k, low := o.k, o.scalar(2, ir.I64)
+	span := k.Cast(ir.U32, k.Sub(o.scalar(3, ir.I64), low))
+	return k.Add(low, k.Cast(ir.I64, k.Rem(o.draw(0, loopir.DrawWord), span)))
 }
 
 // dropout keeps element e where the uniform number of e is at least p; operands x, seed, Philox offset, p.
 func dropout(o *operands) int {
 	k, t := o.k, o.types[0].ComputeType()
-	e := k.LinearIndex()
-	w := k.block(k.Div(e, k.I64(4)), o.in[1], o.in[2])
-	lane := k.Rem(e, k.I64(4))
-	word := w[3]
-	for j := 2; j >= 0; j-- {
-		word = k.Select(k.Eq(lane, k.I64(int64(j))), w[j], word)
-	}
 	prob := o.scalar(3, t)
-	u := k.Cast(t, unit(k, ir.F32, word))
+	u := k.Cast(t, unit(k, ir.F32, o.draw(1, loopir.DrawWord)))
 	scale := k.Div(k.Float(t, 1), k.Sub(k.Float(t, 1), prob))
 	return k.Mul(o.x[0], k.Select(k.Ge(u, prob), scale, k.Float(t, 0)))
 }

@@ -192,11 +192,11 @@ static void draw(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t r
 	float scale = 1 / (1 - x->rate);
 	for (int64_t i = 0; i < queries; i++) {
 		int64_t row = (b * x->heads + h) * x->queries + q0 + i;
-		for (int64_t j = 0; j < keys; j += 4) { // k0 is a multiple of four
-			uint32_t w[4];
-			tl_random_block((uint64_t)(row * fours + (k0 + j) / 4), draw_offset, seed, w);
-			for (int64_t l = 0; l < 4 && j + l < keys; l++)
-				keep[i * rs + (j + l) * cs] = (float)(w[l] >> 8) * 0x1p-24f < x->rate ? 0 : scale;
+		uint64_t pairs[COLS / 2 + 2 * TLK_PHILOX];
+		x->t->draws((uint64_t)(row * fours + k0 / 4), draw_offset, seed, (keys + 3) / 4, pairs); // k0 is a multiple of four
+		for (int64_t j = 0; j < keys; j++) {
+			uint32_t word = (uint32_t)(pairs[j / 2] >> j % 2 * 32);
+			keep[i * rs + j * cs] = (float)(word >> 8) * 0x1p-24f < x->rate ? 0 : scale;
 		}
 	}
 }

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	opPhilox = C.TLK_PHILOX
-	opFma    = C.TLK_FMA
-	opSum    = C.TLK_SUM
+	opDraw = C.TLK_DRAW
+	opFma  = C.TLK_FMA
+	opSum  = C.TLK_SUM
 )
 
 func sortBy(s []int, key func(int) int) {
@@ -359,7 +359,7 @@ func cost(s *segment) int64 {
 		switch i.op {
 		case C.TLK_EXP, C.TLK_LOG, C.TLK_TANH, C.TLK_ERF, C.TLK_SIN, C.TLK_COS:
 			n += 8
-		case C.TLK_POW, C.TLK_PHILOX, C.TLK_REM, C.TLK_LOGADD, C.TLK_LOGSUM:
+		case C.TLK_POW, C.TLK_DRAW, C.TLK_REM, C.TLK_LOGADD, C.TLK_LOGSUM:
 			n += 32
 		case C.TLK_DIRECT:
 		case C.TLK_CODE:

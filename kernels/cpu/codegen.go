@@ -307,8 +307,8 @@ func (e *emitter) need(x int) int {
 		r = e.scans[int(ex.Imm)]
 	case loopir.OpBitcast:
 		r = e.need(ex.A)
-	case loopir.OpPhilox:
-		r = e.philox(x)
+	case loopir.OpDraw:
+		r = e.draw(x)
 	default:
 		i := e.operands(ex, kind)
 		r = out(i)
@@ -459,23 +459,23 @@ func (e *emitter) as(x, kind int, scalar bool) int {
 	return i.d
 }
 
-// philox computes all words of a block at once, for every expression that uses one of them.
-func (e *emitter) philox(x int) int {
+// draw computes all parts of a stream's elements at once, for every expression that uses one of them.
+func (e *emitter) draw(x int) int {
 	ex := e.k.Exprs[x]
 	kind, level := e.kind(x), e.level(x)
-	i := instr{op: C.TLK_PHILOX, lanes: kind, d: -1, aux: len(e.extra)}
+	i := instr{op: C.TLK_DRAW, lanes: kind, d: -1, aux: len(e.extra)}
 	i.a, i.b, i.c = e.as(ex.A, kind, false), e.as(ex.B, kind, false), e.as(ex.C, kind, false)
-	words := [4]int{-1, -1, -1, -1}
+	parts := [loopir.NumDrawParts]int{-1, -1, -1, -1}
 	for n, y := range e.k.Exprs {
-		if y.Op != loopir.OpPhilox || !e.live[n] || y.A != ex.A || y.B != ex.B || y.C != ex.C {
+		if y.Op != loopir.OpDraw || !e.live[n] || y.A != ex.A || y.B != ex.B || y.C != ex.C {
 			continue
 		}
-		if words[y.Imm] < 0 {
-			words[y.Imm] = e.reg(ir.U32, kind, level)
+		if parts[y.Imm] < 0 {
+			parts[y.Imm] = e.reg(ir.U32, kind, level)
 		}
-		e.val[n] = words[y.Imm]
+		e.val[n] = parts[y.Imm]
 	}
-	e.extra = append(e.extra, words[:]...)
+	e.extra = append(e.extra, parts[:]...)
 	e.add(level, i)
 	return e.val[x]
 }

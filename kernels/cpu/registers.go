@@ -123,7 +123,7 @@ func (e *emitter) results(i *instr, f func(r int)) {
 			}
 		}
 	}
-	if i.op == opPhilox {
+	if i.op == opDraw {
 		for _, r := range e.extra[i.aux : i.aux+4] {
 			if r >= 0 {
 				f(r)

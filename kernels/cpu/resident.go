@@ -241,7 +241,7 @@ func (k *residentCoder) value(i int, carried []machine.Value) (ok bool) {
 // call computes an operation without a vector form by the function of a tile.
 func (k *residentCoder) call(e *loopir.Expr, v *machine.Value, args []machine.Value) bool {
 	op, ok := opcodes[e.Op]
-	if !ok || len(args) > 2 || e.Type == ir.Bool || e.Op == loopir.OpPhilox {
+	if !ok || len(args) > 2 || e.Type == ir.Bool || e.Op == loopir.OpDraw {
 		return false
 	}
 	f := &array[C.tl_lanes](&k.p.mem, 1)[0]

@@ -140,7 +140,8 @@ func (m *gemm) store(s spot, v *gpuir.Node, width int) {
 // mapOf evaluates the map for `width` elements: the values of C and of the further results.
 func (m *gemm) mapOf(s spot, v *gpuir.Node, width int) (list []*gpuir.Node) {
 	k := m.g.Epilogue
-	e := gen{k: k, o: m.o, p: m.p, out: m.out, given: map[int]*gpuir.Node{}, scalars: m.l.Scalars, linear: s.at}
+	e := gen{k: k, o: m.o, p: m.p, out: m.out, given: map[int]*gpuir.Node{}, scalars: m.l.Scalars,
+		linear: s.at, wide: width == 4}
 	e.o.I64 = m.t.I64
 	e.resetValues()
 	stored := len(k.Bufs) - len(m.l.BufResults)

@@ -113,26 +113,6 @@ func (g *gen) narrow(e int) *gpuir.Node {
 	return g.let(gpuir.N(loopir.OpCast, ir.I32, n))
 }
 
-// philoxBlock is the four words of a Philox block (Salmon et al., SC 2011), shared by the expressions that use one.
-func (g *gen) philoxBlock(x loopir.Expr) *gpuir.Node {
-	key := [3]int{x.A, x.B, x.C}
-	blocks := g.philox
-	if g.slot != nil {
-		blocks = g.slot.philox
-	}
-	if n, ok := blocks[key]; ok {
-		return n
-	}
-	var words []*gpuir.Node
-	for _, e := range key {
-		lo, hi := g.halves(e)
-		words = append(words, lo, hi)
-	}
-	n := g.let(&gpuir.Node{Op: gpuir.PPhilox, Type: ir.U32, Width: 4, Args: words})
-	blocks[key] = n
-	return n
-}
-
 // halves splits an I64 expression into two words. Scalars keep all 64 bits even where I64 is computed in I32.
 func (g *gen) halves(e int) (lo, hi *gpuir.Node) {
 	x := g.k.Exprs[e]

@@ -55,7 +55,7 @@ type gen struct {
 	isInner []bool
 	vals    map[int]*gpuir.Node    // value of an expression, in the current block
 	base    map[int]*gpuir.Node    // the outer part of an access's address
-	philox  map[[3]int]*gpuir.Node // the words of a Philox block
+	drawn   map[[2]int]*gpuir.Node // the Philox block of the current element, by offset and seed
 	acc     map[int]*gpuir.Node    // final value of an accumulator
 	accIdx  map[int]*gpuir.Node    // final index of an accumulator
 	shared  map[sharedKey]int      // workgroup arrays
@@ -91,17 +91,17 @@ func newGen(k *loopir.Kernel, o Options) *gen {
 
 // resetValues forgets expression values at the end of their block.
 func (g *gen) resetValues() {
-	g.vals, g.base, g.philox, g.held = map[int]*gpuir.Node{}, map[int]*gpuir.Node{}, map[[3]int]*gpuir.Node{}, nil
+	g.vals, g.base, g.drawn, g.held = map[int]*gpuir.Node{}, map[int]*gpuir.Node{}, map[[2]int]*gpuir.Node{}, nil
 }
 
 // nested runs f with its statements going to a new block, and returns the block. Values computed inside are not used
 // after it.
 func (g *gen) nested(f func()) []gpuir.Stmt {
 	var body []gpuir.Stmt
-	saved, vals, base, philox := g.out, g.vals, g.base, g.philox
-	g.out, g.vals, g.base, g.philox = &body, clone(vals), clone(base), clone(philox)
+	saved, vals, base, blocks := g.out, g.vals, g.base, g.drawn
+	g.out, g.vals, g.base, g.drawn = &body, clone(vals), clone(base), clone(blocks)
 	f()
-	g.out, g.vals, g.base, g.philox = saved, vals, base, philox
+	g.out, g.vals, g.base, g.drawn = saved, vals, base, blocks
 	return body
 }
 
@@ -327,8 +327,8 @@ func (g *gen) make(x loopir.Expr) *gpuir.Node {
 		return g.acc[int(x.Imm)]
 	case loopir.OpAccIdx:
 		return g.accIdx[int(x.Imm)]
-	case loopir.OpPhilox:
-		return gpuir.NLane(g.philoxBlock(x), int(x.Imm))
+	case loopir.OpDraw:
+		return g.draw(x)
 	case loopir.OpNarrow:
 		return gpuir.NNarrow(ir.DType(x.Imm), g.expr(x.A))
 	case loopir.OpCast, loopir.OpBitcast:

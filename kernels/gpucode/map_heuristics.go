@@ -54,7 +54,7 @@ func (g *gen) multiVectorMap(dims []int) {
 		g.isInner[i] = true
 	}
 	at := func(id *gpuir.Node) *slot {
-		return &slot{linear: id, vals: map[int]*gpuir.Node{}, philox: map[[3]int]*gpuir.Node{}}
+		return &slot{linear: id, vals: map[int]*gpuir.Node{}, drawn: map[[2]int]*gpuir.Node{}}
 	}
 	whole := g.nested(func() {
 		var slots []*slot

@@ -13,14 +13,14 @@ type slot struct {
 	index  []*gpuir.Node
 	linear *gpuir.Node
 	vals   map[int]*gpuir.Node
-	philox map[[3]int]*gpuir.Node
+	drawn  map[[2]int]*gpuir.Node
 }
 
 // open makes the slot of inner index number j.
 func (g *gen) open(rowStart, j, here *gpuir.Node) *slot {
 	g.enter(rowStart, j)
 	return &slot{here: here, linear: g.linear, index: append([]*gpuir.Node(nil), g.index[g.k.Outer:]...),
-		vals: map[int]*gpuir.Node{}, philox: map[[3]int]*gpuir.Node{}}
+		vals: map[int]*gpuir.Node{}, drawn: map[[2]int]*gpuir.Node{}}
 }
 
 // at runs f at slot s.

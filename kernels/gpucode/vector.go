@@ -91,13 +91,20 @@ func vecStage(k *loopir.Kernel, st *loopir.Stage, inner []bool) bool {
 			return false
 		}
 	}
-	for i, used := range k.Uses(st) {
+	uses := k.Uses(st)
+	draws := numbersDrawsOnly(k, st, uses)
+	for i, used := range uses {
 		if !used || k.Inner > 0 && !inner[i] {
 			continue
 		}
 		e := k.Exprs[i]
 		switch e.Op {
-		case loopir.OpLoadAt, loopir.OpIndex, loopir.OpLinear, loopir.OpPhilox:
+		case loopir.OpLinear:
+			if !draws {
+				return false
+			}
+			continue
+		case loopir.OpLoadAt, loopir.OpIndex:
 			return false
 		case loopir.OpLoad:
 			if a := k.Access[e.Imm]; !contiguous(k, a) && (k.Inner > 0 || !constant(a)) {

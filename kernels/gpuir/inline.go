@@ -207,7 +207,7 @@ func (n *inliner) apply(x *Node, args []*Node) *Node {
 	case PLane:
 		return NLane(args[0], int(x.Imm))
 	}
-	if x.Op < loopir.NumOps && x.Width == 1 && x.Imm == 0 && x.Op != loopir.OpPhilox && len(args) > 0 {
+	if x.Op < loopir.NumOps && x.Width == 1 && x.Imm == 0 && x.Op != loopir.OpDraw && len(args) > 0 {
 		return N(x.Op, x.Type, args...)
 	}
 	y := *x

@@ -223,7 +223,7 @@ func (v *verifier) pure(n *Node) error {
 		}
 		return nil
 	}
-	if n.Op >= loopir.NumOps || n.Op.IsLeaf() || n.Op == loopir.OpPhilox || len(n.Args) != n.Op.Arity() {
+	if n.Op >= loopir.NumOps || n.Op.IsLeaf() || n.Op == loopir.OpDraw || len(n.Args) != n.Op.Arity() {
 		return fmt.Errorf("operation %v with %d arguments is none of the GPU IR", n.Op, len(n.Args))
 	}
 	var t [3]ir.DType

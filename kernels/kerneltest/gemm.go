@@ -57,15 +57,15 @@ func Epilogue(t ir.DType, function int, residual bool) *loopir.Kernel {
 	return finish(v)
 }
 
-// GatedEpilogue makes a map of a product of dtype t with operands of two dtypes and a scalar. With numbered it depends
-// on the number of the element.
+// GatedEpilogue makes a map of a product of dtype t with operands of two dtypes and a scalar. With numbered it draws.
 func GatedEpilogue(t ir.DType, numbered bool) *loopir.Kernel {
 	b, v, x, finish := launch.NewEpilogue(t, ir.Bool, t)
 	ct := t.ComputeType()
 	scale := b.Cast(ct, b.Param(b.Scalar(ir.I32)))
 	v = b.Select(x[0], b.Narrow(t, b.Mul(v, scale)), b.Sub(v, x[1]))
 	if numbered {
-		v = b.Select(b.Eq(b.Rem(b.LinearIndex(), b.I64(3)), b.I64(1)), b.Int(ct, 0), v)
+		drawn := b.Draw(loopir.DrawWord, b.I64(3), b.I64(5))
+		v = b.Select(b.Lt(drawn, b.Int(ir.U32, 1<<30)), b.Int(ct, 0), v)
 	}
 	return finish(v)
 }

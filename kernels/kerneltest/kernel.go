@@ -344,6 +344,12 @@ func Dense(r *rand.Rand, lim Limits) *Case {
 	pool = append(pool, b.Load(shifted), b.Load(b.Access(g.buffer(ir.F32, loopir.Read, 1), -1)), g.scalar(ir.F32))
 	// A buffer that is read both as a vector and as a constant.
 	pool = append(pool, b.Load(b.Access(0, -1)))
+	if r.IntN(3) == 0 {
+		draw := g.draws()
+		for part := range loopir.NumDrawParts {
+			pool = append(pool, draw(part))
+		}
+	}
 	for range 1 + r.IntN(8) {
 		x := pool[r.IntN(len(pool))]
 		if y := g.operation(pool, x); b.Type(y) != ir.I64 {
@@ -375,6 +381,9 @@ func Rows(r *rand.Rand, lim Limits) *Case {
 	w := b.Load(b.Access(g.buffer([]ir.DType{ir.F32, ir.F16, ir.BF16}[r.IntN(3)], loopir.Read, c), -1, loopir.Broadcast,
 		loopir.Unit))
 	scale := b.Load(b.Access(g.buffer(ir.F32, loopir.Read, n), -1, loopir.Unit))
+	if r.IntN(3) == 0 { // dropout
+		x = b.Select(b.Lt(g.draws()(loopir.DrawWord), b.Int(ir.U32, 3<<30)), x, b.Float(ir.F32, 0))
+	}
 	b.Each()
 	sum := b.Reduce(loopir.Sum, x)
 	low := b.Reduce(loopir.Min, g.convert(ir.I32, b.Mul(x, b.Float(ir.F32, 50))))
@@ -503,24 +512,22 @@ func Scatter(r *rand.Rand, lim Limits) *Case {
 	return g.done()
 }
 
+// draws makes a stream and returns what gives the parts of the current element.
+func (g *gen) draws() func(loopir.DrawPart) int {
+	seed, drawOffset := g.b.Scalar(ir.I64), g.b.Scalar(ir.I64)
+	g.params = append(g.params, g.r.Uint64(), g.r.Uint64())
+	return func(p loopir.DrawPart) int { return g.b.Draw(p, g.b.Param(drawOffset), g.b.Param(seed)) }
+}
+
 // Draw stores random words and uniforms.
 func Draw(r *rand.Rand, lim Limits) *Case {
 	g := newGen(r, lim, "draw", 1+r.IntN(2), 0)
 	b := g.b
-	seed, drawOffset := b.Scalar(ir.I64), b.Scalar(ir.I64)
-	g.params = append(g.params, r.Uint64(), r.Uint64())
 	b.Map()
-	e := b.LinearIndex()
-	w := make([]int, 4)
-	for i := range w {
-		w[i] = b.Philox(b.Div(e, b.I64(4)), b.Param(drawOffset), b.Param(seed), i)
-	}
-	q := b.Rem(e, b.I64(4))
-	word := w[3]
-	for i := 2; i >= 0; i-- {
-		word = b.Select(b.Eq(q, b.I64(int64(i))), w[i], word)
-	}
+	draw := g.draws()
+	word := draw(loopir.DrawWord)
 	g.store(word, false)
+	g.store(b.Add(b.Bin(loopir.OpXor, draw(loopir.DrawFirst), draw(loopir.DrawSecond)), draw(loopir.DrawOdd)), false)
 	u := b.Mul(b.Cast(ir.F32, b.Bin(loopir.OpShr, word, b.Int(ir.U32, 8))), b.Float(ir.F32, 1.0/(1<<24)))
 	g.store(u, false)
 	return g.done()

@@ -255,11 +255,8 @@ func (x *attention) kept(b, h, i, j int64) float64 {
 	}
 	n := (((b*x.heads+h)*x.rows+i)*((x.cols+3)/4))*4 + j
 	seed, drawOffset, ct := x.params[x.l.Seed], x.params[x.l.DrawOffset], x.a.Type.ComputeType()
-	block := uint64(n / 4)
-	w := loopir.Philox([4]uint32{uint32(block), uint32(block >> 32), uint32(drawOffset), uint32(drawOffset >> 32)},
-		[2]uint32{uint32(seed), uint32(seed >> 32)})
 	rate := ir.DecodeFloat(ct, x.params[x.l.Rate])
-	if math.Ldexp(float64(w[n%4]>>8), -24) < rate {
+	if math.Ldexp(float64(loopir.Draw(loopir.DrawWord, uint64(n), drawOffset, seed)>>8), -24) < rate {
 		return 0
 	}
 	return 1 / (1 - rate)

@@ -273,10 +273,9 @@ func (b *Builder) Select(c, x, y int) int {
 	return b.emit(Expr{Op: OpSelect, Type: b.Type(x), A: c, B: x, C: y})
 }
 
-// Philox is output word 0 to 3 of the Philox4x32-10 block with counter (ctr, Philox offset) under key seed, all I64;
-// U32.
-func (b *Builder) Philox(ctr, drawOffset, seed, word int) int {
-	return b.emit(Expr{Op: OpPhilox, Type: ir.U32, A: ctr, B: drawOffset, C: seed, Imm: uint64(word)})
+// Draw is the random word of the current element that part names, see [OpDraw]. drawOffset and seed are I64; U32.
+func (b *Builder) Draw(part DrawPart, drawOffset, seed int) int {
+	return b.emit(Expr{Op: OpDraw, Type: ir.U32, A: b.LinearIndex(), B: drawOffset, C: seed, Imm: uint64(part)})
 }
 
 // Stages. Accumulators, stores and checks belong to the stage begun last.

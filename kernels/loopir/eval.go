@@ -2,7 +2,6 @@ package loopir
 
 import (
 	"math"
-	"math/bits"
 
 	"github.com/torchlette/torchlette/ir"
 )
@@ -25,7 +24,7 @@ func (o Op) Arity() int {
 	switch o {
 	case OpConst, OpParam, OpIndex, OpLinear, OpLoad, OpAcc, OpAccIdx, OpAccRun:
 		return 0
-	case OpFma, OpSelect, OpPhilox:
+	case OpFma, OpSelect, OpDraw:
 		return 3
 	case OpAdd, OpSub, OpMul, OpDiv, OpRem, OpMin, OpMax, OpPow, OpLogAdd, OpEq, OpNe, OpLt, OpLe, OpAnd, OpOr, OpXor,
 		OpShl, OpShr:
@@ -59,9 +58,8 @@ func EvalOp(op Op, t, at ir.DType, imm, a, b, c uint64) uint64 {
 			return b
 		}
 		return c
-	case OpPhilox:
-		return uint64(Philox([4]uint32{uint32(a), uint32(a >> 32), uint32(b), uint32(b >> 32)},
-			[2]uint32{uint32(c), uint32(c >> 32)})[imm&3])
+	case OpDraw:
+		return uint64(Draw(DrawPart(imm), a, b, c))
 	}
 	if op.IsCompare() {
 		return boolBits(Compare(op, at, a, b))
@@ -393,24 +391,3 @@ func saturate(to ir.DType, x float64) uint64 {
 	}
 	return ir.EncodeInt(to, int64(x))
 }
-
-// Philox is the Philox4x32-10 block function (Salmon et al., "Parallel random
-// numbers: as easy as 1, 2, 3", SC 2011).
-func Philox(ctr [4]uint32, key [2]uint32) [4]uint32 {
-	for range 10 {
-		hi0, lo0 := bits.Mul32(PhiloxM0, ctr[0])
-		hi1, lo1 := bits.Mul32(PhiloxM1, ctr[2])
-		ctr = [4]uint32{hi1 ^ ctr[1] ^ key[0], lo1, hi0 ^ ctr[3] ^ key[1], lo0}
-		key[0] += PhiloxW0
-		key[1] += PhiloxW1
-	}
-	return ctr
-}
-
-// The multipliers and Weyl increments of Philox4x32.
-const (
-	PhiloxM0 = 0xD2511F53
-	PhiloxM1 = 0xCD9E8D57
-	PhiloxW0 = 0x9E3779B9
-	PhiloxW1 = 0xBB67AE85
-)

@@ -230,9 +230,10 @@ const (
 	OpErf
 	OpIsNaN
 
-	// Philox4x32-10 (Salmon et al., SC 2011). A, B: i64 counter and Philox offset; C: i64 seed; Imm: which of the four
-	// output words; U32.
-	OpPhilox
+	// A random word of the element. A: OpLinear, the element's number; B, C: i64 Philox offset and seed; Imm: a DrawPart;
+	// U32. Element e has word e%4 of block e/4 of Philox4x32-10 (Salmon et al., SC 2011), with counter (block, offset)
+	// under the key seed.
+	OpDraw
 
 	NumOps
 )

@@ -96,7 +96,7 @@ var opNames = [NumOps]string{
 	"add", "sub", "mul", "div", "rem", "min", "max", "neg", "abs", "fma", "pow", "log_add",
 	"eq", "ne", "lt", "le", "select", "and", "or", "xor", "not", "shl", "shr",
 	"floor", "ceil", "round", "trunc", "sqrt", "exp", "log", "sin", "cos", "tanh", "erf", "isnan",
-	"philox",
+	"draw",
 }
 
 // String names the operation.

@@ -274,7 +274,7 @@ func isAllOnes(e Expr) bool {
 // collapse finds integer and bool results that do not depend on the operand that is no constant.
 func collapse(xs []Expr, e Expr) (uint64, bool) {
 	t := xs[e.A].Type
-	if t.IsFloat() || e.B < 0 || e.Op == OpSelect || e.Op == OpPhilox {
+	if t.IsFloat() || e.B < 0 || e.Op == OpSelect || e.Op == OpDraw {
 		return 0, false
 	}
 	zero := xs[e.B].Op == OpConst && xs[e.B].Imm == 0

@@ -138,6 +138,9 @@ func (v *verifier) expr(i int, e Expr) error {
 	if e.Op.IsLeaf() {
 		return v.leaf(e, t[0])
 	}
+	if e.Op == OpDraw && v.k.Exprs[e.A].Op != OpLinear {
+		return errors.New("a draw is not of the current element")
+	}
 	return CheckTypes(e.Op, e.Type, t, e.Imm)
 }
 
@@ -234,11 +237,11 @@ func CheckTypes(op Op, res ir.DType, t [3]ir.DType, imm uint64) error {
 			return fmt.Errorf("types %v, %v, %v to %v, want bool and three equal types", t[0], t[1], t[2], res)
 		}
 		return nil
-	case OpPhilox:
-		if imm > 3 {
-			return fmt.Errorf("word %d, want 0 to 3", imm)
+	case OpDraw:
+		if imm >= uint64(NumDrawParts) {
+			return fmt.Errorf("draw part %d, want 0 to %d", imm, NumDrawParts-1)
 		}
-		return checkPhilox(t, res)
+		return checkDraw(t, res)
 	case OpEq, OpNe:
 		return same(ir.Bool, true)
 	case OpLt, OpLe:
@@ -255,9 +258,9 @@ func CheckTypes(op Op, res ir.DType, t [3]ir.DType, imm uint64) error {
 	return same(t[0], t[0].IsFloat())
 }
 
-func checkPhilox(t [3]ir.DType, res ir.DType) error {
+func checkDraw(t [3]ir.DType, res ir.DType) error {
 	if t != [3]ir.DType{ir.I64, ir.I64, ir.I64} || res != ir.U32 {
-		return fmt.Errorf("philox of %v to %v, want three int64 to uint32", t, res)
+		return fmt.Errorf("draw of %v to %v, want three int64 to uint32", t, res)
 	}
 	return nil
 }

@@ -43,9 +43,9 @@ func TestOperationsTakeTheirTypesOnly(t *testing.T) {
 		{"cast", loopir.OpCast, 0, [3]ir.DType{b}, f64, ""},
 		{"narrow to half", loopir.OpNarrow, uint64(ir.F16), [3]ir.DType{f32}, f32, ""},
 		{"narrow to float32", loopir.OpNarrow, uint64(ir.F32), [3]ir.DType{f32}, f32, "not defined on"},
-		{"philox", loopir.OpPhilox, 3, [3]ir.DType{i64, i64, i64}, u32, ""},
-		{"philox word 4", loopir.OpPhilox, 4, [3]ir.DType{i64, i64, i64}, u32, "word 4"},
-		{"philox of int32", loopir.OpPhilox, 0, [3]ir.DType{i32, i64, i64}, u32, "philox of"},
+		{"draw", loopir.OpDraw, 3, [3]ir.DType{i64, i64, i64}, u32, ""},
+		{"draw part 4", loopir.OpDraw, 4, [3]ir.DType{i64, i64, i64}, u32, "part 4"},
+		{"draw of int32", loopir.OpDraw, 0, [3]ir.DType{i32, i64, i64}, u32, "draw of"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			err := loopir.CheckTypes(tc.op, tc.res, tc.args, tc.imm)

@@ -117,7 +117,7 @@ func draw() *loopir.Kernel {
 	seed, drawOffset := b.Scalar(ir.I64), b.Scalar(ir.I64)
 	out := b.Linear(b.Buf(ir.F32, loopir.Write), -1)
 	b.Map()
-	w := b.Philox(b.LinearIndex(), b.Param(drawOffset), b.Param(seed), 2)
+	w := b.Draw(loopir.DrawWord, b.Param(drawOffset), b.Param(seed))
 	b.Store(out, b.Mul(b.Cast(ir.F32, b.Bin(loopir.OpShr, w, b.Int(ir.U32, 8))), b.Float(ir.F32, 1.0/(1<<24))))
 	return b.Kernel()
 }
@@ -153,6 +153,7 @@ func TestGolden(t *testing.T) {
 		{"argmax_parts", argmax(), parts, Options{I64: true}},
 		{"argmax_columns", argmax(), columns, Options{I64: true}},
 		{"rand", draw(), plain, Options{}},
+		{"rand_vec4", draw(), vec, Options{}},
 		{"narrowed", narrowed(), plain, Options{F16: true}},
 		{"narrowed_vec4", narrowed(), vec, Options{F16: true}},
 	} {

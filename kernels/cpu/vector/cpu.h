@@ -36,7 +36,7 @@ enum {
 	TLK_FMA,
 	TLK_SHIFTED, // (a - b) * c; b and c have one lane
 	TLK_SELECT, // a ? b : c. var: bit 0: c has one lane; bit 1: b has one lane
-	TLK_PHILOX, // results: four registers listed in kern.extra from aux on; a, b, c: counter, Philox offset, key
+	TLK_DRAW, // results: a register for each part, in kern.extra from aux on; a, b, c: element, Philox offset, seed
 	// Accumulators. var 0: along the rows of a tile; 1: along its columns (imm: elements from row to row, 0 for the
 	// tile's).
 	//
@@ -56,6 +56,8 @@ enum {
 	TLK_CODE,   // imm: the address of machine code, a tl_code
 	TLK_OPS
 };
+
+#define TLK_PHILOX 16 // Philox blocks that are made beside each other
 
 enum { TLK_LANE_ONE, TLK_LANE_OUTER, TLK_LANE_TILE, TLK_LANE_KINDS };
 
@@ -465,7 +467,6 @@ float tl_widen_f16(uint16_t);
 float tl_widen_bf16(uint16_t);
 uint16_t tl_narrow_f16(float);
 uint16_t tl_narrow_bf16(float);
-void tl_random_block(uint64_t counter, uint64_t draw_offset, uint64_t seed, uint32_t out[4]); // Philox
 
 // Copies machine code to memory that is executable and never writable at the same time. NULL where the system forbids
 // it.
@@ -558,6 +559,8 @@ typedef struct {
 	tl_job fft_columns32, fft_columns64, fft_rows32, fft_rows64; // of a tl_fft_run
 	void (*attention_softmax)(int64_t rows, int64_t n, float *s, int64_t ld, float *top, float *sum, float *out,
 		int64_t w);
+	// Random words: count Philox blocks of a stream, rounded up to a multiple of TLK_PHILOX.
+	void (*draws)(uint64_t first, uint64_t draw_offset, uint64_t seed, int64_t count, uint64_t *);
 	void (*attention_weights)(int64_t rows, int64_t n, float *s, float *dp, int64_t ld, const float *lse,
 		const float *delta, int columns);
 } tl_isa_table;

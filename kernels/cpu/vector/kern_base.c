@@ -26,5 +26,3 @@ float tl_widen_f16(uint16_t h) { return tl_half_to_float(h); }
 float tl_widen_bf16(uint16_t h) { return tl_brain_to_float(h); }
 uint16_t tl_narrow_f16(float f) { return tl_float_to_half(f); }
 uint16_t tl_narrow_bf16(float f) { return tl_float_to_brain(f); }
-void tl_random_block(uint64_t counter, uint64_t draw_offset, uint64_t seed, uint32_t out[4]) { tl_philox(counter,
-	draw_offset, seed, out); }

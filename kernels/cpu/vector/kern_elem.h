@@ -88,11 +88,10 @@ TLK_UN(sqrt_f32, float, float, sqrtf(x)) TLK_UN(sqrt_f64, double, double, sqrt(x
 			TLK_VEC for (int64_t j = i; j < i + 64; j++) d[j] = EXP(a[j] - y); \
 		} \
 		TLK_VEC for (; i < n; i++) d[i] = EXP(a[i] - y); }
-TLK_EXPONENTIAL(f32, float, tl_expf) TLK_EXPONENTIAL(f64, double, exp)
-TLK_UN(log_f32, float, float, tl_logf(x)) TLK_UN(log_f64, double, double, log(x))
-TLK_UN(tanh_f32, float, float, tl_tanhf(x)) TLK_UN(tanh_f64, double, double, tanh(x))
-TLK_UN(erf_f32, float, float, tl_erff(x)) TLK_UN(erf_f64, double, double, erf(x))
-TLK_UN(sin_f64, double, double, sin(x)) TLK_UN(cos_f64, double, double, cos(x))
+TLK_EXPONENTIAL(f32, float, tl_expf) TLK_EXPONENTIAL(f64, double, tl_exp64)
+TLK_UN(log_f32, float, float, tl_logf(x)) TLK_UN(log_f64, double, double, tl_log64(x))
+TLK_UN(tanh_f32, float, float, tl_tanhf(x)) TLK_UN(tanh_f64, double, double, tl_tanh64(x))
+TLK_UN(erf_f32, float, float, tl_erff(x)) TLK_UN(erf_f64, double, double, tl_erf64(x))
 TLK_BIN3(rem_f32, float, float, fmodf(x, y)) TLK_BIN3(rem_f64, double, double, fmod(x, y))
 TLK_BIN3(pow_f64, double, double, pow(x, y))
 // log(exp(x) + exp(y)) = max + log1p(exp(-|x - y|)). NaN propagates; two equal infinities give that infinity.
@@ -104,15 +103,17 @@ TLK_BIN3(logadd_f32, float, float, tl_logadd_f32(x, y)) TLK_BIN3(logadd_f64, dou
 
 // Arguments beyond the range of the reduction, and NaN, go to the C library. Blocks without such arguments take the
 // vector loop. In other blocks each element chooses for itself, so that no result depends on its neighbours.
-#define TLK_TRIG_BAD(x) (!(tl_asf(tl_asu(x) & 0x7fffffffu) <= TLK_TRIG_MAX))
-#define TLK_TRIG(name, shift, slow) \
-	TLK_ARG name TLK_P { int64_t n = c->n[q->lanes]; float *d = c->reg[q->d]; const float *a = c->reg[q->a]; \
+#define TLK_TRIG_BAD(x) (!((x) <= TLK_TRIG_MAX && (x) >= -TLK_TRIG_MAX))
+#define TLK_TRIG(name, T, fast, shift, slow) \
+	TLK_ARG name TLK_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *a = c->reg[q->a]; \
 		int bad = 0; \
 		for (int64_t i = 0; i < n; i++) bad |= TLK_TRIG_BAD(a[i]); \
-		if (bad) { for (int64_t i = 0; i < n; i++) d[i] = TLK_TRIG_BAD(a[i]) ? slow(a[i]) : tl_trigf(a[i], shift); return; } \
-		TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = tl_trigf(a[i], shift); }
-TLK_TRIG(sin_f32, 0, sinf)
-TLK_TRIG(cos_f32, 1, cosf)
+		if (bad) { for (int64_t i = 0; i < n; i++) d[i] = TLK_TRIG_BAD(a[i]) ? slow(a[i]) : fast(a[i], shift); return; } \
+		TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = fast(a[i], shift); }
+TLK_TRIG(sin_f32, float, tl_trigf, 0, sinf)
+TLK_TRIG(cos_f32, float, tl_trigf, 1, cosf)
+TLK_TRIG(sin_f64, double, tl_trig64, 0, sin)
+TLK_TRIG(cos_f64, double, tl_trig64, 1, cos)
 
 // An exponent of 2 is always a product, so that results do not depend on its number of lanes. tl_powf computes the
 // rest.
@@ -209,33 +210,3 @@ TLK_UN(cast_u64_u32, uint64_t, uint32_t, x) TLK_UN(cast_u64_u64, uint64_t, uint6
 TLK_UN(cast_b8_u64, uint8_t, uint64_t, x) TLK_UN(cast_i32_u64, int32_t, uint64_t, x)
 TLK_UN(cast_i64_u64, int64_t, uint64_t, x) TLK_UN(cast_u32_u64, uint32_t, uint64_t, x)
 TLK_UN(cast_f32_u64, float, uint64_t, TLK_UNSIGNED(x)) TLK_UN(cast_f64_u64, double, uint64_t, TLK_UNSIGNED(x))
-
-// The four words of one Philox block. Neighbours that share a counter share the work; the blocks are made side by side.
-#define TLK_DRAWN 256
-TLK_ARG philox4 TLK_P {
-	const int32_t *out = c->k->extra + q->aux;
-	uint64_t lo[TLK_DRAWN], hi[TLK_DRAWN], key[TLK_DRAWN];
-	uint32_t w[4][TLK_DRAWN];
-	uint8_t block[TLK_DRAWN]; // of each lane
-	for (int64_t i = 0, n = c->n[q->lanes], m; n > 0; i += m, n -= m) {
-		const uint64_t *l = (const uint64_t *)c->reg[q->a] + i, *h = (const uint64_t *)c->reg[q->b] + i;
-		const uint64_t *k = (const uint64_t *)c->reg[q->c] + i;
-		int blocks = 0;
-		m = n < TLK_DRAWN ? n : TLK_DRAWN;
-		for (int j = 0; j < m; j++) {
-			lo[blocks] = l[j], hi[blocks] = h[j], key[blocks] = k[j];
-			block[j] = (uint8_t)blocks;
-			blocks += j + 1 == m || l[j] != l[j + 1] || h[j] != h[j + 1] || k[j] != k[j + 1];
-		}
-		TLK_VEC for (int b = 0; b < blocks; b++) {
-			uint32_t x[4];
-			tl_philox(lo[b], hi[b], key[b], x);
-			w[0][b] = x[0], w[1][b] = x[1], w[2][b] = x[2], w[3][b] = x[3];
-		}
-		for (int word = 0; word < 4; word++) {
-			if (out[word] < 0) continue;
-			uint32_t *d = (uint32_t *)c->reg[out[word]] + i;
-			for (int j = 0; j < m; j++) d[j] = w[word][block[j]];
-		}
-	}
-}

@@ -221,24 +221,3 @@ static inline uint64_t tl_powu(uint64_t x, uint64_t b) {
 	}
 	return r;
 }
-
-// Philox4x32-10 (Salmon et al., SC 2011).
-static inline void tl_philox(uint64_t lo, uint64_t hi, uint64_t key, uint32_t out[4]) {
-	uint32_t c0 = (uint32_t)lo, c1 = (uint32_t)(lo >> 32), c2 = (uint32_t)hi, c3 = (uint32_t)(hi >> 32);
-	uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-#pragma GCC unroll 10
-	for (int r = 0; r < 10; r++) {
-		uint64_t p = (uint64_t)0xD2511F53u * c0, q = (uint64_t)0xCD9E8D57u * c2;
-		uint32_t n0 = (uint32_t)(q >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p >> 32) ^ c3 ^ k1;
-		c1 = (uint32_t)q;
-		c3 = (uint32_t)p;
-		c0 = n0;
-		c2 = n2;
-		k0 += 0x9E3779B9u;
-		k1 += 0xBB67AE85u;
-	}
-	out[0] = c0;
-	out[1] = c1;
-	out[2] = c2;
-	out[3] = c3;
-}

@@ -4,11 +4,13 @@
 #include <string.h>
 #include "cpu.h"
 #include "kern_math.h"
+#include "kern_math64.h"
 #include "kern_elem.h"
 #include "kern_tile.h"
 #include "kern_scan.h"
 #include "kern_gemm.h"
 #include "kern_spots.h"
+#include "kern_draw.h"
 #include "kern_window.h"
 #include "kern_plane.h"
 #include "kern_half.h"
@@ -86,7 +88,7 @@ static const tl_fn functions[TLK_OPS][TLK_TYPES][TLK_TYPES] = {
 	[TLK_TANH] = {FLOATS(U1, tanh)}, [TLK_ERF] = {FLOATS(U1, erf)}, [TLK_ISNAN] = {FLOATS(U1, isnan)},
 	[TLK_FMA] = {FLOATS(B6, fma)}, [TLK_SHIFTED] = {FLOATS(U1, shifted)},
 	[TLK_SELECT] = {WIDTHS(SEL)},
-	[TLK_PHILOX] = {ALL(philox4)},
+	[TLK_DRAW] = {ALL(draw)},
 	[TLK_SUM] = {[TLK_F32] = {sum_f32_0, sum_f32_1, sum_f32_2, dot_f32, squares_f32, distances_f32, coldot_f32,
 		colprod_f32},
 		[TLK_F64] = {sum_f64_0, sum_f64_1, sum_f64_1, dot_f64, squares_f64, distances_f64, coldot_f64,
@@ -131,5 +133,5 @@ const tl_isa_table TLK_TABLE = {
 	.panel_rows = TLK_PANEL_ROWS, .row_panels = TLK_ROW_PANELS, .panel = quantized_panel, .int8_panel = int8_panel,
 	.fft_columns32 = fft_column_job32, .fft_columns64 = fft_column_job64, .fft_rows32 = fft_row_job32,
 		.fft_rows64 = fft_row_job64,
-	.attention_softmax = attention_softmax, .attention_weights = attention_weights,
+	.attention_softmax = attention_softmax, .attention_weights = attention_weights, .draws = philox_run,
 };

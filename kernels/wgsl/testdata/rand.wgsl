@@ -29,11 +29,13 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let lid = i32(local);
   let v0 = ((gid * 64i) + lid);
   if ((v0 < P.p0)) {
-    let v1 = philox(vec4<u32>(bitcast<u32>(v0), 0u, P.p2, P.p2h), vec2<u32>(P.p1, P.p1h));
-    let v2 = v1.z;
-    let v3 = (v2 >> u32(8u));
-    let v4 = f32(v3);
-    let v5 = (v4 * 5.9604645e-08f);
-    b0[v0] = v5;
+    let v1 = i32(u32(v0) / u32(4i));
+    let v2 = philox(vec4<u32>(bitcast<u32>(v1), 0u, P.p2, P.p2h), vec2<u32>(P.p1, P.p1h));
+    let v3 = i32(u32(v0) % u32(4i));
+    let v4 = select(select(v2.w, v2.z, (v3 < 3i)), select(v2.y, v2.x, (v3 < 1i)), (v3 < 2i));
+    let v5 = (v4 >> u32(8u));
+    let v6 = f32(v5);
+    let v7 = (v6 * 5.9604645e-08f);
+    b0[v0] = v7;
   }
 }
