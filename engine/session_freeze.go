@@ -219,33 +219,9 @@ func (s *InferenceSession) simplify(f *frozenShape, g *program.Program, constant
 		g = simplify.Pads(g, args)
 	}
 	if s.enabled("fold_constants") {
-		if s.own && s.enabled("keep_integers") {
-			g = simplify.QuantizedConvs(g, args, contents)
-		}
-		if s.own && s.enabled("keep_quantized") {
-			g = simplify.Quantized(g, args, contents)
-		}
-		if s.enabled("fold_scales") {
-			g = simplify.Scales(g, args)
-		}
-		if s.enabled("fold_shifts") {
-			g = simplify.Shifts(g, args)
-		}
-		fixed, rest, kept := simplify.Split(g, args)
-		if fixed != nil {
-			var given []constant
-			for _, i := range kept {
-				given = append(given, constants[i-args])
-			}
-			stores, err := s.e.runOnce(fixed, given, s.stop)
-			if err != nil {
-				return nil, nil, err
-			}
-			f.stores = stores
-			for _, id := range stores {
-				constants = append(constants, constant{id})
-			}
-			g = rest
+		var err *ir.Error
+		if g, constants, err = s.fold(f, g, constants); err != nil {
+			return nil, nil, err
 		}
 	}
 	if s.enabled("find_attention") {
@@ -257,6 +233,43 @@ func (s *InferenceSession) simplify(f *frozenShape, g *program.Program, constant
 		rest = append(rest, constants[i-args])
 	}
 	return g, rest, nil
+}
+
+// fold gives products and convolutions what scales, shifts and quantizes their weights. It computes what only constants
+// decide.
+func (s *InferenceSession) fold(f *frozenShape, g *program.Program, constants []constant) (*program.Program,
+	[]constant, *ir.Error) {
+	args := len(s.in)
+	contents := func(i int) []byte { return s.e.contents(constants[i-args].store) }
+	if s.own && s.enabled("keep_integers") {
+		g = simplify.QuantizedConvs(g, args, contents)
+	}
+	if s.own && s.enabled("keep_quantized") {
+		g = simplify.Quantized(g, args, contents)
+	}
+	if s.enabled("fold_scales") {
+		g = simplify.Scales(g, args)
+	}
+	if s.enabled("fold_shifts") {
+		g = simplify.Shifts(g, args)
+	}
+	fixed, rest, kept := simplify.Split(g, args)
+	if fixed == nil {
+		return g, constants, nil
+	}
+	var given []constant
+	for _, i := range kept {
+		given = append(given, constants[i-args])
+	}
+	stores, err := s.e.runOnce(fixed, given, s.stop)
+	if err != nil {
+		return nil, nil, err
+	}
+	f.stores = stores
+	for _, id := range stores {
+		constants = append(constants, constant{id})
+	}
+	return rest, constants, nil
 }
 
 // contents returns the bytes of a storage in host memory, nil for another one.

@@ -55,8 +55,8 @@ func unit(k *kernel, d ir.DType, word int) int {
 
 func uniform(o *operands) int { return unit(o.k, o.out, o.draw(0, loopir.DrawWord)) }
 
-// normal is the Box-Muller transform (Box and Muller, 1958) of the words of a pair: r cos(2 pi v) for the first element,
-// r sin(2 pi v) = r cos(2 pi (v - 1/4)) for the second one. v - 1/4 is exact.
+// normal is the Box-Muller transform (Box and Muller, 1958) of the words of a pair: r cos(2 pi v) for the first
+// element, r sin(2 pi v) = r cos(2 pi (v - 1/4)) for the second one. v - 1/4 is exact.
 func normal(o *operands) int {
 	k, t := o.k, o.out.ComputeType()
 	u := k.Sub(k.Float(t, 1), unit(k, t, o.draw(0, loopir.DrawFirst))) // in (0, 1]

@@ -82,7 +82,8 @@ func (f body) element(o *operands) int {
 func mapping(name string, f body) lowering { return elementwise(name, f.element) }
 
 // numbered names those of elements that use the number of their element.
-var numbered = map[string]bool{"dropout": true, "iota": true, "rand_uniform": true, "rand_normal": true, "rand_int": true}
+var numbered = map[string]bool{"dropout": true, "iota": true, "rand_uniform": true, "rand_normal": true,
+	"rand_int": true}
 
 func elementwise(name string, f element) lowering {
 	elements[name] = f

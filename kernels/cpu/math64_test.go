@@ -69,8 +69,8 @@ func TestMath64Accuracy(t *testing.T) {
 	}
 }
 
-// Doubles next to multiples of pi/2, where the result is what the reduction keeps, and denormal numbers. The functions of
-// Go are inexact there.
+// Doubles next to multiples of pi/2, where the result is what the reduction keeps, and denormal numbers. The functions
+// of Go are inexact there.
 func TestMath64EdgesAreExact(t *testing.T) {
 	for _, c := range []struct {
 		op      loopir.Op

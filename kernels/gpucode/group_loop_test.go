@@ -153,7 +153,7 @@ func groupWalk(end, most int64, reverse bool) *launch.GroupLoop {
 	seed, at := b.Scalar(ir.I64), b.Scalar(ir.I64)
 	b.Map()
 	x := b.Load(from)
-	bits := b.Cast(ir.I32, b.And(b.Philox(b.Index(0), b.Param(at), b.Param(seed), 0), b.Int(ir.U32, 255)))
+	bits := b.Cast(ir.I32, b.And(b.Draw(loopir.DrawWord, b.Param(at), b.Param(seed)), b.Int(ir.U32, 255)))
 	b.Check(b.Lt(x, b.Int(ir.I32, most)), b.Sub(b.Cast(ir.I64, x), b.I64(1<<12)))
 	b.Store(to, b.Add(x, bits))
 	g.Steps = []launch.GroupStep{{Op: count, Slots: []int{2, 3, 1}, Params: []uint64{1}},

@@ -94,24 +94,7 @@ func vecStage(k *loopir.Kernel, st *loopir.Stage, inner []bool) bool {
 	uses := k.Uses(st)
 	draws := numbersDrawsOnly(k, st, uses)
 	for i, used := range uses {
-		if !used || k.Inner > 0 && !inner[i] {
-			continue
-		}
-		e := k.Exprs[i]
-		switch e.Op {
-		case loopir.OpLinear:
-			if !draws {
-				return false
-			}
-			continue
-		case loopir.OpLoadAt, loopir.OpIndex:
-			return false
-		case loopir.OpLoad:
-			if a := k.Access[e.Imm]; !contiguous(k, a) && (k.Inner > 0 || !constant(a)) {
-				return false
-			}
-		}
-		if k.Inner > 0 && e.Type == ir.I64 {
+		if used && (k.Inner == 0 || inner[i]) && !vecExpr(k, k.Exprs[i], draws) {
 			return false
 		}
 	}
@@ -121,6 +104,22 @@ func vecStage(k *loopir.Kernel, st *loopir.Stage, inner []bool) bool {
 		}
 	}
 	return true
+}
+
+// vecExpr reports that an expression has a value for four elements at a time. draws: the number of the element is for
+// draws alone.
+func vecExpr(k *loopir.Kernel, e loopir.Expr, draws bool) bool {
+	switch e.Op {
+	case loopir.OpLinear:
+		return draws
+	case loopir.OpLoadAt, loopir.OpIndex:
+		return false
+	case loopir.OpLoad:
+		if a := k.Access[e.Imm]; !contiguous(k, a) && (k.Inner > 0 || !constant(a)) {
+			return false
+		}
+	}
+	return k.Inner == 0 || e.Type != ir.I64
 }
 
 // contiguous reports that consecutive indices access consecutive elements.

@@ -215,31 +215,42 @@ func (g *GroupLoop) Interpret(params []uint64, bufs [][]byte) (loopir.Fault, err
 		}
 	}
 	for t := int64(0); t < length && g.goes(mem); t++ {
-		p := g.place(t, length)
-		for i := range g.Slots {
-			if err := g.enter(i, p, params, bufs, mem); err != nil {
-				return loopir.Fault{}, err
-			}
+		f, err := g.iterate(g.place(t, length), params, bufs, mem)
+		if err != nil {
+			return loopir.Fault{}, fmt.Errorf("iteration %d: %w", t, err)
 		}
-		for i := range g.Steps {
-			f, err := g.step(&g.Steps[i], p, params, mem)
-			if err != nil {
-				return loopir.Fault{}, fmt.Errorf("iteration %d: %w", t, err)
-			}
-			if !fault.Failed {
-				fault = f
-			}
-		}
-		for i := range g.Slots {
-			if err := g.leave(i, p, bufs, mem); err != nil {
-				return loopir.Fault{}, err
-			}
+		if !fault.Failed {
+			fault = f
 		}
 	}
 	if !fault.Failed {
 		fault.Failed = g.Ends && g.goes(mem)
 	}
 	return fault, g.finish(bufs, mem)
+}
+
+// iterate interprets the iteration at place p; its fault is that of the first step that has one.
+func (g *GroupLoop) iterate(p int64, params []uint64, bufs, mem [][]byte) (fault loopir.Fault, err error) {
+	for i := range g.Slots {
+		if err := g.enter(i, p, params, bufs, mem); err != nil {
+			return fault, err
+		}
+	}
+	for i := range g.Steps {
+		f, err := g.step(&g.Steps[i], p, params, mem)
+		if err != nil {
+			return fault, err
+		}
+		if !fault.Failed {
+			fault = f
+		}
+	}
+	for i := range g.Slots {
+		if err := g.leave(i, p, bufs, mem); err != nil {
+			return fault, err
+		}
+	}
+	return fault, nil
 }
 
 // step interprets a step at a place.

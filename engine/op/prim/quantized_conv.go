@@ -44,12 +44,13 @@ func QuantizedConvOf(attr []int64) (q QuantizedConv, ok bool) {
 
 // Panels are the shapes of the weights, and of scales, biases and sums, for channels of a group.
 func (q *QuantizedConv) Panels(channels int64) (words, outputs []int64) {
-	taps, panels, each := ir.Numel(q.Windows.Kernel), (q.Outputs+QuantizedPanel-1)/QuantizedPanel, (channels+3)/4
+	taps := ir.Numel(q.Windows.Kernel)
 	if channels == 1 && q.Outputs == 1 {
-		panels, each = (q.Groups+QuantizedPanel-1)/QuantizedPanel, 1
+		panels := (q.Groups + QuantizedPanel - 1) / QuantizedPanel
 		return []int64{panels, (taps + 3) / 4, QuantizedPanel}, []int64{panels * QuantizedPanel}
 	}
-	return []int64{q.Groups * panels, taps * each, QuantizedPanel}, []int64{q.Groups * panels * QuantizedPanel}
+	panels := q.Groups * ((q.Outputs + QuantizedPanel - 1) / QuantizedPanel)
+	return []int64{panels, taps * ((channels + 3) / 4), QuantizedPanel}, []int64{panels * QuantizedPanel}
 }
 
 // registerQuantizedConv; attributes: those of QuantizedConv.

@@ -8,8 +8,8 @@
 // A double whose bits say 2^k.
 static inline double tl_power64(uint64_t k) { return tl_asd((k + 1023) << 52); }
 
-// Returns exp(r) - 1 and k with x = r + k ln 2, |r| <= ln 2 / 2, for |x| < 2^10: Cody and Waite, Software Manual for the
-// Elementary Functions, 1980.
+// Returns exp(r) - 1 and k with x = r + k ln 2, |r| <= ln 2 / 2, for |x| < 2^10: Cody and Waite, Software Manual for
+// the Elementary Functions, 1980.
 static inline double tl_exp64_reduced(double x, uint64_t *k) {
 	double t = x * 1.44269504088896338700e+00 + TLK_ROUND64;
 	double n = t - TLK_ROUND64;
