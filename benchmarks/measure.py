@@ -89,10 +89,14 @@ def race(ours: Callable[[], Any], rival: Callable[[], Any], rounds: int = 7, war
 
 
 def settle(run: Callable[[], Any]) -> None:
-    """Call ``run`` until no plan of it waits for kernels that a GPU compiles beside the runs."""
+    """Call ``run`` until no plan of it waits for kernels that a GPU compiles beside the runs, for 10 seconds at most.
+
+    Plans of other windows count until these run again.
+    """
     for _ in range(3):
         run()
-    while torchlette.stats()["plans_compiling"]:
+    end = time.perf_counter() + 10
+    while torchlette.stats()["plans_compiling"] and time.perf_counter() < end:
         run()
 
 

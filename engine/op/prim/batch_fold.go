@@ -26,12 +26,14 @@ func setFoldRules() {
 		}
 		return []int{1}
 	}))
-	op.SetBatch(pQuantizedProduct, op.BatchFold, batchFold(batchFirst, func(c *op.BatchCall) (weights []int) {
+	weights := func(c *op.BatchCall) (list []int) {
 		for i := 1; i < len(c.In); i++ {
-			weights = append(weights, i)
+			list = append(list, i)
 		}
-		return weights
-	}))
+		return list
+	}
+	op.SetBatch(pQuantizedProduct, op.BatchFold, batchFold(batchFirst, weights))
+	op.SetBatch(pQuantizedConv, op.BatchFold, batchFold(batchFirst, weights))
 	op.SetBatch(pRecurrenceGrad, op.BatchFold, batchFold(beforeLast, func(*op.BatchCall) []int { return []int{1} }))
 }
 
