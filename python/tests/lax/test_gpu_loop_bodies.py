@@ -162,7 +162,7 @@ def test_a_workgroup_checks_indices_that_a_carry_has() -> None:
     for places, text in (([0, 3, N + 2, 1], f"index {N + 2}"), ([0, -N - 3, 2, 1], "index -3")):
         index = facade.tensor(places * 2, device="wgpu")
         outside = lax.scan(lambda c, i: (mixed(facade, w, c), c[i]), x, index, accept_path="B")[1]
-        with pytest.raises(IndexError, match=f"in a loop: index_select: {text} is out of bounds"):
+        with pytest.raises(IndexError, match=f"in a loop: {text} is out of bounds"):
             outside.tolist()
     one = facade.tensor(3, device="wgpu")
     taken = lax.cond(one < 2, lambda v: (v @ v)[one + N], lambda v: v[one], x)  # the other index is not looked at
