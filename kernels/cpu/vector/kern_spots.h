@@ -4,9 +4,11 @@
 // 2 L columns. Meanwhile fetched + 1 rows of C, cm apart, are prefetched. Processors that multiply by one element of a
 // vector have none: they load packed windows by vectors.
 #if TLK_BY_ELEMENT
-#define spots32 0
-#define spots64 0
+#define TLK_SPOTS32 0
+#define TLK_SPOTS64 0
 #else
+#define TLK_SPOTS32 spots32
+#define TLK_SPOTS64 spots64
 #define TLK_SPOTS(s, T, V, L) \
 	TLK_INLINE void spot##s(const int mr, const int step, int64_t kc, const T *a, const int64_t *row, const T *w, \
 		T *sums, int first, const T *fetch, int64_t cm, int64_t fetched) { \

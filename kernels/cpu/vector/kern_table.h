@@ -123,7 +123,7 @@ const tl_isa_table TLK_TABLE = {
 	.mr32 = TLK_MR, .nr32 = TLK_NR32, .mr64 = TLK_MR, .nr64 = TLK_NR64, .along = TLK_ALONG,
 	.gemm32 = gemm32, .gemm64 = gemm64, .packb32 = packb32, .packb64 = packb64, .gemmrows32 = gemmrows32,
 		.gemmrows64 = gemmrows64, .window32 = window32, .window64 = window64, .plane32 = plane32, .plane64 = plane64,
-		.putruns32 = putruns32, .putruns64 = putruns64, .spots32 = spots32, .spots64 = spots64,
+		.putruns32 = putruns32, .putruns64 = putruns64, .spots32 = TLK_SPOTS32, .spots64 = TLK_SPOTS64,
 	.packruns32 = packruns32, .packruns64 = packruns64,
 	.packwindows32 = packwindows32, .packwindows64 = packwindows64, .turnout32 = turnout32, .turnout64 = turnout64,
 	.packtrans32 = packtrans32, .packtrans64 = packtrans64, .packa32 = packa32, .packa64 = packa64,
