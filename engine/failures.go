@@ -40,7 +40,7 @@ type ranWindow struct {
 	sourceLocs []uint32
 	ops        []uint16
 	attrs      []uint32
-	sizes      []int64 // of the dims that indices are into
+	sizes      []int64 // by node: of the dim that indices are into; nil where no node takes indices
 }
 
 // maxRecent is how many windows are remembered.
@@ -215,14 +215,16 @@ func (f *failures) raiseLostWrites() (err *ir.Error) {
 
 // remember keeps the event numbers of a window that ran, to explain later faults.
 func (f *failures) remember(g *ir.Graph, w *lazy.Window) {
-	r := ranWindow{ops: make([]uint16, 0, len(w.Nodes)), attrs: make([]uint32, 0, len(w.Nodes)),
-		sizes: make([]int64, len(w.Nodes))}
+	r := ranWindow{ops: make([]uint16, 0, len(w.Nodes)), attrs: make([]uint32, 0, len(w.Nodes))}
 	checks := false
 	for i, id := range w.Nodes {
 		n := g.Node(id)
 		p := op.Of(n)
 		checks = checks || p != nil && p.MayFail()
 		if p != nil && p.IndexInput > 0 {
+			if r.sizes == nil {
+				r.sizes = make([]int64, len(w.Nodes))
+			}
 			r.sizes[i] = op.IndexedSize(g.Edges(n)[0].Layout, ir.AttrOf(n.Attr))
 		}
 		r.ops, r.attrs = append(r.ops, n.Op), append(r.attrs, n.Attr)
@@ -258,7 +260,11 @@ func (r *ranWindow) explain(fault device.Fault, x **ir.Error) bool {
 	if p == nil || !p.MayFail() {
 		return false
 	}
-	*x = p.Refusal(ir.AttrOf(r.attrs[i]), fault.Element, r.sizes[i])
+	size := int64(0)
+	if r.sizes != nil {
+		size = r.sizes[i]
+	}
+	*x = p.Refusal(ir.AttrOf(r.attrs[i]), fault.Element, size)
 	(*x).SourceLoc = r.sourceLocs[i]
 	return true
 }

@@ -164,8 +164,9 @@ func TestAConditionEndsALoopOnADevice(t *testing.T) {
 	assert.Equal(t, []float32{3, 2, 1}, r.read(outs[2]))
 }
 
-// TestAWorkgroupEndsALoopByItsCondition: so it does for carries that only products change, that nothing reads, and that
-// stay; also in rounds, of which each goes on from the carries of the one before. What runs longer is an error.
+// A workgroup ends a loop by its condition, where products change a carry, where nothing reads one, and where one stays
+// the same. A loop that is longer than a dispatch takes further dispatches, which begin with the carries of the one
+// before. A loop that is longer than all of them is an error.
 func TestAWorkgroupEndsALoopByItsCondition(t *testing.T) {
 	mixes := func(r *rig, x T) T { return r.do("matmul", r.do("flip", x, []int64{0}), r.do("t", x)) }
 	adds := func(r *rig, x T) T { return r.do("mul", x, 1.25) }

@@ -225,7 +225,8 @@ var (
 // MayFail reports that kernels of p may refuse their data.
 func (p *Prim) MayFail() bool { return p.IndexInput > 0 || p.DataError != nil }
 
-// Refusal makes the error for data that a kernel refuses. size is that of the dim that an index is out of.
+// Refusal is the error for an element that a kernel refuses: DataError's where the primitive has one, else that of an
+// index beyond the given size of dim attr[0].
 func (p *Prim) Refusal(attr []int64, element, size int64) *ir.Error {
 	if p.DataError != nil {
 		return p.DataError(attr, element)

@@ -2,8 +2,8 @@
 #pragma once
 #include "vector/cpu.h"
 
-// The kind of a step is TLK_STEP_CONV8, plus 1 if elements of x have a sign, plus 2 if results are floats. Its
-// parameters are those of the launch, in order.
+// The kind of a step is TLK_STEP_CONV8, plus 1 if elements of x have a sign, plus 2 if results are floats. par has the
+// parameters of launch.QuantizedConv.
 enum { TLK_STEP_CONV8 = 64 };
 int64_t tl_run_conv8(int form, tl_pool *pool, int isa, char **buf, const int64_t *par);
 

@@ -70,8 +70,8 @@ static void SUF(tridiagonal_job)(void *arg, int worker, int64_t begin, int64_t e
 }
 
 // Reduces the padded symmetric matrix a to tridiagonal form by Householder's reflectors (Golub and Van Loan, section
-// 8.3). d receives the diagonal, e the diagonal beside it. v receives reflector j in row j: n-1 elements, with 1 at
-// place j. A step updates each row and multiplies it with the next reflector, so it reads the lower triangle once. room
+// 8.3). d receives the diagonal, e the diagonal beside it. Row j of v receives reflector j: n-1 elements, with 1 at
+// place j. Each step reads the lower triangle once: it updates a row and multiplies it with the next reflector. room
 // holds AREAS + 3 vectors.
 static void SUF(tridiagonal)(la_place *p, REAL *a, int64_t n, double *d, double *e, REAL *v, REAL *tau, REAL *room) {
 	const tl_isa_table *t = tl_isa_tables(p->isa);

@@ -9,7 +9,6 @@ import (
 
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/cpu"
-	"github.com/torchlette/torchlette/kernels/device"
 	"github.com/torchlette/torchlette/kernels/launch"
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
@@ -97,25 +96,7 @@ func newConv(t *testing.T, r *rand.Rand, q launch.QuantizedConv, s convShape) *c
 
 func (c *convCase) run(t *testing.T, d *cpu.Device) []byte {
 	t.Helper()
-	step, bind := device.Step{Op: &c.q}, device.Binding{}
-	got := make([]byte, len(c.want))
-	for i, b := range append(append([][]byte{}, c.bufs...), got) {
-		x, err := d.Alloc(int64(len(b)))
-		require.NoError(t, err)
-		defer d.Free(x)
-		require.NoError(t, d.Upload(x, ir.Bool, 0, b))
-		bind.Bufs, step.Bufs = append(bind.Bufs, x), append(step.Bufs, i)
-	}
-	for _, v := range c.params {
-		step.Params = append(step.Params, device.Const(int64(v)))
-	}
-	p, err := d.Build([]device.Step{step}, len(bind.Bufs))
-	require.NoError(t, err)
-	defer p.Release()
-	_, err = d.Run(p, &bind)
-	require.NoError(t, err)
-	require.NoError(t, d.Read(bind.Bufs[len(bind.Bufs)-1], ir.Bool, 0, got))
-	return got
+	return runLaunch(t, d, &c.q, c.params, c.bufs, len(c.want))
 }
 
 // TestQuantizedConvolutionsAreThoseOfTheDefinition takes sizes beside those of words, panels, tiles and blocks. All

@@ -54,16 +54,22 @@ func newQuantized(t *testing.T, r *rand.Rand, q launch.Quantized, m, n, k int64)
 
 func (c *quantizedCase) run(t *testing.T, d *cpu.Device) []byte {
 	t.Helper()
-	step, bind := device.Step{Op: &c.q}, device.Binding{}
-	got := make([]byte, len(c.want))
-	for i, b := range append(append([][]byte{}, c.bufs...), got) {
+	return runLaunch(t, d, &c.q, c.params, c.bufs, len(c.want))
+}
+
+// runLaunch runs a launch over these buffers and a result of so many bytes, and returns the result.
+func runLaunch(t *testing.T, d *cpu.Device, op launch.Op, params []uint64, bufs [][]byte, bytes int) []byte {
+	t.Helper()
+	step, bind := device.Step{Op: op}, device.Binding{}
+	got := make([]byte, bytes)
+	for i, b := range append(append([][]byte{}, bufs...), got) {
 		x, err := d.Alloc(int64(len(b)))
 		require.NoError(t, err)
 		defer d.Free(x)
 		require.NoError(t, d.Upload(x, ir.Bool, 0, b))
 		bind.Bufs, step.Bufs = append(bind.Bufs, x), append(step.Bufs, i)
 	}
-	for _, v := range c.params {
+	for _, v := range params {
 		step.Params = append(step.Params, device.Const(int64(v)))
 	}
 	p, err := d.Build([]device.Step{step}, len(bind.Bufs))

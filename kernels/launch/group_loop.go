@@ -229,7 +229,7 @@ func (g *GroupLoop) Interpret(params []uint64, bufs [][]byte) (loopir.Fault, err
 	return fault, g.finish(bufs, mem)
 }
 
-// iterate interprets the iteration at place p; its fault is that of the first step that has one.
+// iterate interprets the iteration at place p. It returns the first fault of its steps.
 func (g *GroupLoop) iterate(p int64, params []uint64, bufs, mem [][]byte) (fault loopir.Fault, err error) {
 	for i := range g.Slots {
 		if err := g.enter(i, p, params, bufs, mem); err != nil {

@@ -37,7 +37,7 @@ def tensors(shape, outputs, axis, elements=np.uint8, weights=np.int8):
 
 
 def check(path, shape, label="convolution_int8"):
-    """The session is within a step of onnxruntime and of floats; what it runs is integers alone."""
+    """Compare a session with onnxruntime and with floats, to one step, and look for its kernel in the profile."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 3
     x = RNG.standard_normal(shape).astype(np.float32)
