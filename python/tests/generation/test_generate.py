@@ -70,6 +70,26 @@ def test_one_program_serves_all_steps() -> None:
     assert compiled[3] == compiled[-1]
 
 
+def test_a_stream_keeps_the_modules_of_its_beginning_and_reads_weights_anew() -> None:
+    model, calls = tiny.ours(tiny.reference("gpt2")), []
+    plain = [t.item() for t in generation.stream(model, tiny.from_torch(IDS[:1]), max_new_tokens=12, eos_token_id=[])]
+    for made, _ in enumerate(generation.stream(model, tiny.from_torch(IDS[:1]), max_new_tokens=12, eos_token_id=[])):
+        if made == 5:
+            for module in model.modules():
+                module.register_forward_hook(lambda *_: calls.append(0))
+    assert not calls
+    tokens = []
+    for made, token in enumerate(generation.stream(model, tiny.from_torch(IDS[:1]), max_new_tokens=12, eos_token_id=[])):
+        tokens.append(token.item())
+        if made == 5:
+            with tl.no_grad():
+                for p in model.parameters():
+                    p.zero_()
+    assert calls
+    assert tokens[:6] == plain[:6]
+    assert set(tokens[6:]) == {0}
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("options", [{}, {"eos_token_id": ENDS, "min_new_tokens": 6}, {"repetition_penalty": 1.5}])
 def test_a_draft_model_changes_no_greedy_token(options: dict, seed: int) -> None:

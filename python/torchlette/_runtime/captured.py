@@ -399,7 +399,7 @@ class _Function:
         if family is None or state is None:
             self._forget(structure)
             if len(self.families) < MAX_FAMILIES:
-                family = self.families[structure] = _Family([self.fn, *objects])
+                family = self.families[structure] = _Family([*self.context.roots_of(self.fn), *objects])
                 state = family.state()
         layouts = _C._signature(tensors)
         if family is None or state is None or state < 0 or layouts is None:
@@ -490,6 +490,12 @@ class CapturingContext(Context):
 
     #: The number of programs that a function may have; None for ``torch._dynamo.config.recompile_limit``.
     limit: int | None = None
+    #: Where the search for what a call depends on begins; None for the function. The rest is that of the capture.
+    roots: tuple[Any, ...] | None = None
+
+    def roots_of(self, fn: Callable[..., Any]) -> tuple[Any, ...]:
+        """Return where the search for what a call of ``fn`` depends on begins."""
+        return (fn,) if self.roots is None else self.roots
 
     def function(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that calls ``fn``, or its program."""
