@@ -1,10 +1,12 @@
 """Tokens of a GPT-2 of 124M parameters, random weights, one text: beside the limit, and beside PyTorch.
 
-``python benchmarks/generation.py [--record]`` prints a row for each dtype. The limit of a token is the bytes of the
-weights over the rate at which this machine reads memory, measured in the same rounds by a sum of as many bytes. The
-other side is transformers' model called with its cache, in the same dtype. The last row loads a folder with these
-weights, beside the format's own library; both sides then read all of them. MINILM=FOLDER adds the cosines of a
-sentence model.
+``python benchmarks/generation.py [--record]`` prints a row for each dtype. A token is one of a run of RUN tokens, as a
+text is made. The limit of a token is the bytes of the weights over the rate at which this machine reads memory,
+measured in the same rounds by a sum of 1 GiB, which no cache holds. The other side is transformers' model called with
+its cache, in the same dtype, in runs too. Weights of 8 and 4 bits have a row "alone" for one token after a pass of the
+garbage collector, which empties the caches and lets threads fall asleep, beside the sum of as many bytes. The last row
+loads a folder with these weights, beside the format's own library; both sides then read all of them. MINILM=FOLDER
+adds the cosines of a sentence model.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from torchlette import generation
 from torchlette.quantized import QuantizedLinear
 
 CONFIG = {"vocab_size": 50257, "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024}
-PROMPT, ROUNDS = 64, 41
+PROMPT, ROUNDS, RUN = 64, 11, 16
+BLOCK = 1 << 28  # floats whose sum measures the rate of memory
 DTYPES = ("float32", "bfloat16", "float16")
 SCHEMES = ("int8", "int4", "int4_128_asymmetric")
 
@@ -59,7 +62,7 @@ def ours(tensors: dict[str, torch.Tensor], dtype: str, scheme: str | None = None
     def step() -> None:
         nonlocal tokens
         if next(tokens, None) is None:
-            tokens = generation.stream(model, [[7] * PROMPT], max_new_tokens=ROUNDS + 200)
+            tokens = generation.stream(model, [[7] * PROMPT], max_new_tokens=500)
             for _ in range(4):
                 next(tokens)
 
@@ -92,27 +95,50 @@ def theirs(tensors: dict[str, torch.Tensor], dtype: str) -> Callable[[], None] |
     return step
 
 
+def runs(one: Callable[[], None]) -> Callable[[], None]:
+    """Return a function that calls ``one`` RUN times."""
+
+    def run() -> None:
+        for _ in range(RUN):
+            one()
+
+    return run
+
+
+def limited(name: str, step: Callable[[], None], size: int, block: torch.Tensor) -> Row:
+    """Return the row of a token beside the time in which memory gives its weights of ``size`` bytes."""
+    token, read = race(runs(step), lambda: block.sum().item(), ROUNDS)
+    token, read = token / RUN, read * size / (4 * block.numel())
+    return Row(name, token, read, detail={"tokens/s": 1 / token, "GB/s": size / token / 1e9})
+
+
+def beside(name: str, step: Callable[[], None], other: Callable[[], None]) -> Row:
+    """Return the row of a token beside one of another function."""
+    token, rival = race(runs(step), runs(other), 7)
+    return Row(name, token / RUN, rival / RUN, detail={"tokens/s": RUN / token})
+
+
 def tokens(tensors: dict[str, torch.Tensor]) -> Iterator[Row]:
     """Measure one token in each dtype."""
+    block = torch.ones(BLOCK)
     for dtype in DTYPES:
         step, size = ours(tensors, dtype)
-        block = torch.ones(size // 4)
-        token, read = race(step, lambda block=block: block.sum().item(), ROUNDS)
-        yield Row(f"token, {dtype}, limit", token, read, detail={"tokens/s": 1 / token, "GB/s": size / token / 1e9})
+        yield limited(f"token, {dtype}, limit", step, size, block)
         if (other := theirs(tensors, dtype)) is not None:
-            token, rival = race(step, other, 11)
-            yield Row(f"token, {dtype}, transformers", token, rival, detail={"tokens/s": 1 / token})
+            yield beside(f"token, {dtype}, transformers", step, other)
 
 
 def quantized(tensors: dict[str, torch.Tensor]) -> Iterator[Row]:
     """Measure one token with weights of 8 and 4 bits, beside the limit and beside float32."""
     full, _ = ours(tensors, "float32")
+    block = torch.ones(BLOCK)
     for scheme in SCHEMES:
         step, size = ours(tensors, "float32", scheme)
-        block = torch.ones(size // 4)
-        token, read = race(step, lambda block=block: block.sum().item(), ROUNDS)
-        yield Row(f"token, {scheme}, limit", token, read, detail={"tokens/s": 1 / token, "GB/s": size / token / 1e9})
-        yield Row(f"token, {scheme}, float32", *race(step, full, 11))
+        yield limited(f"token, {scheme}, limit", step, size, block)
+        few = block[: size // 4]
+        token, read = race(step, lambda few=few: few.sum().item(), 31)
+        yield Row(f"token, {scheme}, alone, limit", token, read)
+        yield beside(f"token, {scheme}, float32", step, full)
 
 
 def loads(tensors: dict[str, torch.Tensor]) -> Iterator[Row]:

@@ -2,11 +2,11 @@
 #pragma once
 #include "vector/cpu.h"
 
-// A row is split into planes of int8: terms of a block are factor (128^3 a + 128^2 b + 128 c + d), to half of factor,
-// where 64 is at least the magnitude of a. So a term has an error of at most 2^-27 of the greatest in its block. start
-// has what makes weights of dot products, which have no sign, numbers with one. A block has a group's terms, or
+// A row is split into planes of int8: terms of a block are factor (256^2 a + 256 b + c), to half of factor, a power of
+// two. The greatest term of a block has at least 22 bits, so a term has an error of at most 2^-23 of the greatest.
+// start has what makes weights of dot products, which have no sign, numbers with one. A block has a group's terms, or
 // PLANES_BLOCK.
-enum { PLANES = 4, PLANES_BLOCK = 64, PLANES_PANELS = 4 };
+enum { PLANES = 3, PLANES_BLOCK = 64, PLANES_PANELS = 4 };
 typedef struct { float factor; int32_t start[PLANES]; } tl_plane_block;
 
 // split: false where a term is not finite or a block's terms are too small. Planes lie pitch bytes apart, which has

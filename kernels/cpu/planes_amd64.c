@@ -1,4 +1,4 @@
-// Products of planes of int8 and panels of quantized weights by VNNI. Four dot products multiply four weights, and
+// Products of planes of int8 and panels of quantized weights by VNNI. Three dot products multiply four weights, and
 // weights need not become floats.
 #include <stdint.h>
 #include <string.h>
@@ -13,6 +13,9 @@
 #define UNROLL _Pragma("GCC unroll 32")
 #endif
 #define INLINE static inline __attribute__((always_inline))
+
+// The mantissa of 2^-22 (256^2 + 256 + 1) 127, the greatest number that three digits of -128 to 127 have, less 1.
+enum { MOST_MANTISSA = 0x7efefe };
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t block_terms(const tl_quantized *q) { return q->bits == 8 ? PLANES_BLOCK : q->group; }
@@ -44,19 +47,20 @@ WIDE static int split(const tl_quantized *q, int64_t K, const float *x, int8_t *
 	for (int64_t k = 0; k < K; k += block, b++) {
 		const int64_t n = least(block, K - k);
 		const float most = greatest(n, x + k);
-		int32_t e;
+		int32_t e, mantissa;
 		memcpy(&e, &most, 4);
-		e >>= 23;
-		if (most != 0 && (e < 27 || e > 254)) return 0;
-		b->factor = most == 0 ? 0 : power(e - 26);
-		const __m512 up = _mm512_set1_ps(most == 0 ? 0 : power(least(259 - e, 254)));
+		mantissa = e & 0x7fffff;
+		e = (e >> 23) + (mantissa > MOST_MANTISSA);
+		if (most != 0 && (e < 23 || e > 254)) return 0;
+		b->factor = most == 0 ? 0 : power(e - 22);
+		const __m512 up = _mm512_set1_ps(most == 0 ? 0 : power(276 - e));
 		__m512i sum[PLANES];
 		UNROLL for (int p = 0; p < PLANES; p++) sum[p] = _mm512_setzero_si512();
 		for (int64_t i = 0; i < n; i += 16) {
-			__m512 r = _mm512_mul_ps(_mm512_maskz_loadu_ps(first(n - i), x + k + i), up);
-			UNROLL for (int p = 0; p < PLANES; p++) {
-				const __m512i v = _mm512_cvtps_epi32(r);
-				r = _mm512_mul_ps(_mm512_sub_ps(r, _mm512_cvtepi32_ps(v)), _mm512_set1_ps(128));
+			__m512i r = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_maskz_loadu_ps(first(n - i), x + k + i), up));
+			UNROLL for (int p = PLANES - 1; p >= 0; p--) {
+				const __m512i v = _mm512_srai_epi32(_mm512_slli_epi32(r, 24), 24);
+				r = _mm512_srai_epi32(_mm512_sub_epi32(r, v), 8);
 				sum[p] = _mm512_add_epi32(sum[p], v);
 				_mm_storeu_si128((__m128i *)(to + p * pitch + k + i), _mm_shuffle_epi8(_mm512_cvtepi32_epi8(v), order));
 			}
@@ -64,6 +68,12 @@ WIDE static int split(const tl_quantized *q, int64_t K, const float *x, int8_t *
 		UNROLL for (int p = 0; p < PLANES; p++) b->start[p] = -(1 << (q->bits - 1)) * _mm512_reduce_add_epi32(sum[p]);
 	}
 	return 1;
+}
+
+// _mm512_dpbusd_epi32. For that one GCC copies all sums before and after a loop's body.
+WIDE INLINE __m512i dot(__m512i sums, __m512i words, __m512i x) {
+	__asm__("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(words), "v"(x));
+	return sums;
 }
 
 INLINE int32_t four(const int8_t *x) {
@@ -89,17 +99,17 @@ WIDE INLINE void dots(const int bits, const int panels, int64_t words, const int
 			if (bits == 8) {
 				const __m512i f = _mm512_xor_si512(word, sign);
 				UNROLL for (int i = 0; i < PLANES; i++)
-					t[p][i] = _mm512_dpbusd_epi32(t[p][i], f, _mm512_set1_epi32(four(x + i * pitch)));
+					t[p][i] = dot(t[p][i], f, _mm512_set1_epi32(four(x + i * pitch)));
 				continue;
 			}
 			const __m512i even = _mm512_ternarylogic_epi32(word, sign, low, 0x28); // (word ^ sign) & low
 			const __m512i odd = _mm512_ternarylogic_epi32(_mm512_srli_epi32(word, 4), sign, low, 0x28);
 			UNROLL for (int i = 0; i < PLANES; i++) {
-				t[p][i] = _mm512_dpbusd_epi32(t[p][i], even, _mm512_set1_epi32(four(x + i * pitch)));
-				t[p][i] = _mm512_dpbusd_epi32(t[p][i], odd, _mm512_set1_epi32(four(x + i * pitch + 4)));
+				t[p][i] = dot(t[p][i], even, _mm512_set1_epi32(four(x + i * pitch)));
+				t[p][i] = dot(t[p][i], odd, _mm512_set1_epi32(four(x + i * pitch + 4)));
 			}
 		}
-	const __m512 step = _mm512_set1_ps(128), factor = _mm512_set1_ps(b->factor);
+	const __m512 step = _mm512_set1_ps(256), factor = _mm512_set1_ps(b->factor);
 	UNROLL for (int p = 0; p < panels; p++) {
 		__m512 sum = _mm512_cvtepi32_ps(t[p][0]);
 		UNROLL for (int i = 1; i < PLANES; i++) sum = _mm512_fmadd_ps(sum, step, _mm512_cvtepi32_ps(t[p][i]));

@@ -237,6 +237,8 @@ int64_t tl_run_quantized(const tl_quantized *q, tl_pool *pool, int isa, char **b
 		tl_parallel_whole(pool, p.M, grain, split_rows, &p);
 	}
 	int64_t claim = GRAIN / (TLK_PANEL * least(p.M, ROWS) * (p.K + 1)) + 1;
+	// A row multiplies row_panels panels at a time, which share its terms and hide the latency of their sums.
+	if (alone(&p) && claim < p.t->row_panels) claim = p.t->row_panels;
 	if (claim > p.t->row_panels) claim -= claim % p.t->row_panels;
 	tl_parallel(pool, (p.M + ROWS - 1) / ROWS * p.panels, claim, job, &p);
 	return 0;
