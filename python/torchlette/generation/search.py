@@ -175,6 +175,9 @@ def stream(
 ) -> Iterator[Tensor]:
     """Give the new tokens while they are made: an iterator of int64 [rows, n], with n = 1 without ``assistant_model``.
 
+    Weights may be written between tokens. Other modules, hooks and modes of a model of this package count from the
+    next call on.
+
     Args:
         model: As for :func:`torchlette.generate`, and so is what follows.
         input_ids: The prompts.
