@@ -1,12 +1,12 @@
 """Tokens of a GPT-2 of 124M parameters, random weights, one text: beside the limit, and beside PyTorch.
 
-``python benchmarks/generation.py [--record]`` prints a row for each dtype. A token is one of a run of RUN tokens, as a
-text is made. The limit of a token is the bytes of the weights over the rate at which this machine reads memory,
-measured in the same rounds by a sum of 1 GiB, which no cache holds. The other side is transformers' model called with
-its cache, in the same dtype, in runs too. Weights of 8 and 4 bits have a row "alone" for one token after a pass of the
-garbage collector, which empties the caches and lets threads fall asleep, beside the sum of as many bytes. The last row
-loads a folder with these weights, beside the format's own library; both sides then read all of them. MINILM=FOLDER
-adds the cosines of a sentence model.
+``python benchmarks/generation.py [--record] [tokens] [quantized] [loads]`` prints a row for each dtype. A token is one
+of a run of RUN tokens, as a text is made. The limit of a token is the bytes of the weights over the rate at which this
+machine reads memory, measured in the same rounds by a sum of 1 GiB, which no cache holds. The other side is
+transformers' model called with its cache, in the same dtype, in runs too. Weights of 8 and 4 bits have a row "alone"
+for one token after a pass of the garbage collector, which empties the caches and lets threads fall asleep, beside the
+sum of as many bytes. The last row loads a folder with these weights, beside the format's own library; both sides then
+read all of them. MINILM=FOLDER adds the cosines of a sentence model.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import importlib.util
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,27 +51,50 @@ def weights() -> dict[str, torch.Tensor]:
     return {name: 0.02 * torch.randn(shape, generator=generator) for name, shape in shapes.items()}
 
 
-def ours(tensors: dict[str, torch.Tensor], dtype: str, scheme: str | None = None) -> tuple[Callable[[], None], int]:
-    """Return a function that makes one token, and the bytes of the weights that a token reads."""
+def runs(one: Callable[[], None]) -> Callable[[], None]:
+    """Return a function that calls ``one`` RUN times."""
+
+    def run() -> None:
+        for _ in range(RUN):
+            one()
+
+    return run
+
+
+@dataclass
+class Ours:
+    """A model of ours: ``begin`` computes a prompt, ``one`` and ``run`` make one token and RUN of them; ``size`` is the
+    bytes of weights that a token reads.
+    """
+
+    begin: Callable[[], None]
+    one: Callable[[], None]
+    run: Callable[[], None]
+    size: int
+
+
+def ours(tensors: dict[str, torch.Tensor], dtype: str, scheme: str | None = None) -> Ours:
+    """Return our side."""
     config = {"model_type": "gpt2", **CONFIG}
     named = {name: tl.tensor(t.numpy()) for name, t in tensors.items()}
     model = generation.build(config, named, device="cpu", dtype=getattr(tl, dtype))
     if scheme is not None:
         tl.quantize(model, scheme)
-    tokens: Iterator[Any] = iter(())
+    texts: list[Iterator[Any]] = []
 
-    def step() -> None:
-        nonlocal tokens
-        if next(tokens, None) is None:
-            tokens = generation.stream(model, [[7] * PROMPT], max_new_tokens=500)
-            for _ in range(4):
-                next(tokens)
+    def begin() -> None:
+        texts[:] = [generation.stream(model, [[7] * PROMPT], max_new_tokens=RUN + 8)]
+        for _ in range(4):
+            next(texts[0])
+
+    def one() -> None:
+        next(texts[0])
 
     read = [p for name, p in model.named_parameters() if scheme is None or "wte" not in name]
     for part in model.modules():
         if isinstance(part, QuantizedLinear):
             read += [t for _, t in part.named_packs()]
-    return step, sum(t.numel() * t.element_size() for t in read)
+    return Ours(begin, one, runs(one), sum(t.numel() * t.element_size() for t in read))
 
 
 def theirs(tensors: dict[str, torch.Tensor], dtype: str) -> Callable[[], None] | None:
@@ -95,26 +119,22 @@ def theirs(tensors: dict[str, torch.Tensor], dtype: str) -> Callable[[], None] |
     return step
 
 
-def runs(one: Callable[[], None]) -> Callable[[], None]:
-    """Return a function that calls ``one`` RUN times."""
-
-    def run() -> None:
-        for _ in range(RUN):
-            one()
-
-    return run
+def limited(name: str, side: Ours, block: torch.Tensor) -> Row:
+    """Return the row of a token beside the time in which memory gives its weights."""
+    token, read = race(side.run, lambda: block.sum().item(), ROUNDS, before=side.begin)
+    token, read = token / RUN, read * side.size / (4 * block.numel())
+    return Row(name, token, read, detail={"tokens/s": 1 / token, "GB/s": side.size / token / 1e9})
 
 
-def limited(name: str, step: Callable[[], None], size: int, block: torch.Tensor) -> Row:
-    """Return the row of a token beside the time in which memory gives its weights of ``size`` bytes."""
-    token, read = race(runs(step), lambda: block.sum().item(), ROUNDS)
-    token, read = token / RUN, read * size / (4 * block.numel())
-    return Row(name, token, read, detail={"tokens/s": 1 / token, "GB/s": size / token / 1e9})
+def beside(name: str, side: Ours, other: Callable[[], None], begin: Callable[[], None] | None = None) -> Row:
+    """Return the row of a token beside one of another function, which makes RUN; ``begin`` prepares it."""
 
+    def before() -> None:
+        side.begin()
+        if begin:
+            begin()
 
-def beside(name: str, step: Callable[[], None], other: Callable[[], None]) -> Row:
-    """Return the row of a token beside one of another function."""
-    token, rival = race(runs(step), runs(other), 7)
+    token, rival = race(side.run, other, 7, before=before)
     return Row(name, token / RUN, rival / RUN, detail={"tokens/s": RUN / token})
 
 
@@ -122,23 +142,24 @@ def tokens(tensors: dict[str, torch.Tensor]) -> Iterator[Row]:
     """Measure one token in each dtype."""
     block = torch.ones(BLOCK)
     for dtype in DTYPES:
-        step, size = ours(tensors, dtype)
-        yield limited(f"token, {dtype}, limit", step, size, block)
+        side = ours(tensors, dtype)
+        yield limited(f"token, {dtype}, limit", side, block)
         if (other := theirs(tensors, dtype)) is not None:
-            yield beside(f"token, {dtype}, transformers", step, other)
+            yield beside(f"token, {dtype}, transformers", side, runs(other))
 
 
 def quantized(tensors: dict[str, torch.Tensor]) -> Iterator[Row]:
     """Measure one token with weights of 8 and 4 bits, beside the limit and beside float32."""
-    full, _ = ours(tensors, "float32")
+    full = ours(tensors, "float32")
     block = torch.ones(BLOCK)
+
     for scheme in SCHEMES:
-        step, size = ours(tensors, "float32", scheme)
-        yield limited(f"token, {scheme}, limit", step, size, block)
-        few = block[: size // 4]
-        token, read = race(step, lambda few=few: few.sum().item(), 31)
+        side = ours(tensors, "float32", scheme)
+        yield limited(f"token, {scheme}, limit", side, block)
+        few = block[: side.size // 4]
+        token, read = race(side.one, lambda few=few: few.sum().item(), 15, before=side.begin)
         yield Row(f"token, {scheme}, alone, limit", token, read)
-        yield beside(f"token, {scheme}, float32", step, full)
+        yield beside(f"token, {scheme}, float32", side, full.run, full.begin)
 
 
 def loads(tensors: dict[str, torch.Tensor]) -> Iterator[Row]:
@@ -161,12 +182,12 @@ def loads(tensors: dict[str, torch.Tensor]) -> Iterator[Row]:
         yield Row("load of 500 MB, all read", *race(mine, library, 5))
 
 
-def rows() -> Iterable[Row]:
-    """Measure all."""
+def rows(names: list[str]) -> Iterable[Row]:
+    """Measure the suites of which one name is given: tokens, quantized, loads; all without."""
     tensors = weights()
-    yield from tokens(tensors)
-    yield from quantized(tensors)
-    yield from loads(tensors)
+    for suite in (tokens, quantized, loads):
+        if not names or suite.__name__ in names:
+            yield from suite(tensors)
     if folder := os.environ.get("MINILM"):
         model = generation.Encoder.from_pretrained(folder, device="cpu")
         model.encode("warm")
@@ -177,4 +198,4 @@ def rows() -> Iterable[Row]:
 
 
 if __name__ == "__main__":
-    main("generation", rows)
+    main("generation", rows, named=True)

@@ -76,14 +76,24 @@ def seconds(f: Callable[[], Any], before: Callable[[], Any] | None = None) -> fl
         gc.enable()
 
 
-def race(ours: Callable[[], Any], rival: Callable[[], Any], rounds: int = 7, warm: int = 2) -> tuple[float, float]:
-    """Return the medians of both sides over alternating rounds, after ``warm`` untimed ones."""
+def race(
+    ours: Callable[[], Any],
+    rival: Callable[[], Any],
+    rounds: int = 7,
+    warm: int = 2,
+    before: Callable[[], Any] | None = None,
+) -> tuple[float, float]:
+    """Return the medians of both sides over alternating rounds, after ``warm`` untimed ones; ``before`` is called
+    before each call of ``ours``, untimed.
+    """
     for _ in range(warm):
+        if before:
+            before()
         ours()
         rival()
     a, b = [], []
     for _ in range(rounds):
-        a.append(seconds(ours))
+        a.append(seconds(ours, before))
         b.append(seconds(rival))
     return statistics.median(a), statistics.median(b)
 
