@@ -2,6 +2,7 @@ package cpu_test
 
 import (
 	"math"
+	"math/big"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -86,5 +87,129 @@ func TestMath64EdgesAreExact(t *testing.T) {
 			got, _, _ := run(t, d, l)
 			require.InEpsilon(t, c.want, math.Float64frombits(loopir.LoadBits(ir.F64, got[1], 0)), 3e-16)
 		})
+	}
+}
+
+// powOf is a kernel of x to the power y, with numbers in place of nil.
+func powOf(t ir.DType, base, exponent *float64, x, y []float64) launchOne {
+	n, w := int64(max(len(x), len(y))), int64(t.Size())
+	b := loopir.NewBuilder("pow", 1, 0)
+	l := launchOne{}
+	side := func(number *float64, in []float64) int {
+		if number != nil {
+			return b.Float(t, *number)
+		}
+		l.bufs = append(l.bufs, make([]byte, w*n))
+		for i, v := range in {
+			loopir.StoreBits(t, l.bufs[len(l.bufs)-1], int64(i), ir.EncodeFloat(t, v))
+		}
+		return b.Load(b.Linear(b.Buf(t, loopir.Read), -1))
+	}
+	p, q := side(base, x), side(exponent, y)
+	out := b.Linear(b.Buf(t, loopir.Write), -1)
+	b.Map()
+	b.Store(out, b.Pow(p, q))
+	l.k, l.par, l.bufs = b.Kernel(), sizes(n), append(l.bufs, make([]byte, w*n))
+	return l
+}
+
+// results are the numbers that a launch of powOf stores.
+func results(t *testing.T, d *cpu.Device, dt ir.DType, l launchOne) []float64 {
+	got, _, _ := run(t, d, l)
+	last := got[len(got)-1]
+	v := make([]float64, len(last)/dt.Size())
+	for i := range v {
+		v[i] = ir.DecodeFloat(dt, loopir.LoadBits(dt, last, int64(i)))
+	}
+	return v
+}
+
+// eighthPower is x to the power n/8, rounded once.
+func eighthPower(x float64, n int) float64 {
+	r, f := big.NewFloat(1).SetPrec(200), big.NewFloat(x).SetPrec(200)
+	for e := max(n, -n); e > 0; e >>= 1 {
+		if e&1 == 1 {
+			r.Mul(r, f)
+		}
+		f.Mul(f, f)
+	}
+	for range 3 {
+		r.Sqrt(r)
+	}
+	if n < 0 {
+		r.Quo(big.NewFloat(1), r)
+	}
+	v, _ := r.Float64()
+	return v
+}
+
+// The bound that kern_math64.h states. Exponents are eighths, of which the power is exact up to a rounding.
+func TestPow64Accuracy(t *testing.T) {
+	var x, y, want []float64
+	for i := range 3000 {
+		v, n := math.Exp(3*rng.NormFloat64()), rng.IntN(160)-80
+		switch {
+		case i < 1000: // near 1, where the logarithm loses digits unless it keeps two parts
+			v, n = 1+1e-3*rng.NormFloat64(), rng.IntN(2_000_000)-1_000_000
+		case i < 1500:
+			v, n = math.Ldexp(1+rng.Float64(), rng.IntN(2000)-1040), rng.IntN(16)-8
+		}
+		x, y, want = append(x, v), append(y, float64(n)/8), append(want, eighthPower(v, n))
+	}
+	l := powOf(ir.F64, nil, nil, x, y)
+	each(t, func(t *testing.T, d *cpu.Device) {
+		for i, v := range results(t, d, ir.F64, l) {
+			require.LessOrEqual(t, ulps64(v, want[i]), 1.0, "%v ^ %v: %v, want %v", x[i], y[i], v, want[i])
+		}
+	})
+}
+
+// sameBits says that two numbers have equal bits, or are both NaN.
+func sameBits(a, b float64) bool {
+	return math.Float64bits(a) == math.Float64bits(b) || math.IsNaN(a) && math.IsNaN(b)
+}
+
+// Every pair of special numbers has the result of IEEE 754, beside neighbours that have none; negative bases take whole
+// exponents. A number in place of a tensor gives the same bits.
+func TestPowOfSpecialNumbers(t *testing.T) {
+	special := []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), 2, -2, 3, -3, 0.5, -0.5,
+		2.5, 1e300, -1e300, 1e-300, 5e-324, 4503599627370497, 9007199254740992, -9007199254740991}
+	for _, dt := range []ir.DType{ir.F32, ir.F64} {
+		as := func(v float64) float64 { return ir.DecodeFloat(dt, ir.EncodeFloat(dt, v)) }
+		var x, y []float64
+		for _, a := range special {
+			for _, b := range special {
+				x, y = append(x, as(a), 1.5), append(y, as(b), 1.25)
+			}
+		}
+		each(t, func(t *testing.T, d *cpu.Device) {
+			got := results(t, d, dt, powOf(dt, nil, nil, x, y))
+			for i, v := range got {
+				want := as(math.Pow(x[i], y[i]))
+				near := want != 0 && math.Abs(v/want-1) < 3e-7
+				require.True(t, near || sameBits(v, want), "%v: %v ^ %v: %v, want %v", dt, x[i], y[i], v, want)
+			}
+			for i := range special {
+				base, exponent := x[2*i*len(special)], y[2*i]
+				of := results(t, d, dt, powOf(dt, &base, nil, nil, y))
+				to := results(t, d, dt, powOf(dt, nil, &exponent, x, nil))
+				for j := range x {
+					require.True(t, !sameBits(x[j], base) || sameBits(got[j], of[j]), "%v ^ %v", base, y[j])
+					require.True(t, !sameBits(y[j], exponent) || sameBits(got[j], to[j]), "%v ^ %v", x[j], exponent)
+				}
+			}
+		})
+	}
+}
+
+func TestWholePowersOfTwoAreExact(t *testing.T) {
+	two := 2.0
+	for dt, least := range map[ir.DType]int{ir.F32: -149, ir.F64: -1074} {
+		var y, want []float64
+		for n := least - 3; n < 130; n++ {
+			y, want = append(y, float64(n)), append(want, ir.DecodeFloat(dt, ir.EncodeFloat(dt, math.Ldexp(1, n))))
+		}
+		l := powOf(dt, &two, nil, nil, y)
+		each(t, func(t *testing.T, d *cpu.Device) { require.Equal(t, want, results(t, d, dt, l)) })
 	}
 }

@@ -93,7 +93,6 @@ TLK_UN(log_f32, float, float, tl_logf(x)) TLK_UN(log_f64, double, double, tl_log
 TLK_UN(tanh_f32, float, float, tl_tanhf(x)) TLK_UN(tanh_f64, double, double, tl_tanh64(x))
 TLK_UN(erf_f32, float, float, tl_erff(x)) TLK_UN(erf_f64, double, double, tl_erf64(x))
 TLK_BIN3(rem_f32, float, float, fmodf(x, y)) TLK_BIN3(rem_f64, double, double, fmod(x, y))
-TLK_BIN3(pow_f64, double, double, pow(x, y))
 // log(exp(x) + exp(y)) = max + log1p(exp(-|x - y|)). NaN propagates; two equal infinities give that infinity.
 static inline float tl_logadd_f32(float x, float y) { return x == y ? x + 0.69314718f : x != x || y != y ? x + y :
 	fmaxf(x, y) + log1pf(expf(-fabsf(x - y))); }
@@ -115,39 +114,41 @@ TLK_TRIG(cos_f32, float, tl_trigf, 1, cosf)
 TLK_TRIG(sin_f64, double, tl_trig64, 0, sin)
 TLK_TRIG(cos_f64, double, tl_trig64, 1, cos)
 
-// An exponent of 2 is always a product, so that results do not depend on its number of lanes. tl_powf computes the
-// rest.
-static inline float pow_inside(float x, float y) { return y == 2.0f ? x * x : tl_powf(x, y); }
-static inline int pow_bad(float x,
-	float y) { return !(x > 0.0f) | !(x < __builtin_inff()) | !(tl_asf(tl_asu(y) & 0x7fffffffu) < __builtin_inff()); }
+// Arguments that FAST does not take, and those for which IEEE 754 has rules, go to the C library.
+#define TLK_POW_BAD32(x, y) (!((x) > 0.0f) | !((x) < __builtin_inff()) | \
+	!(tl_asf(tl_asu(y) & 0x7fffffffu) < __builtin_inff()))
+#define TLK_POW_BAD64(x, y) (!((x) != 0.0) | !(tl_asd(tl_asl(x) & 0x7fffffffffffffffull) < __builtin_inf()) | \
+	!(tl_asd(tl_asl(y) & 0x7fffffffffffffffull) < __builtin_inf()))
 
-static void pow_lanes(float *d, const float *a, const float *b, int64_t as, int64_t bs, int64_t n) {
-	if (bs == 0 && *b == 2.0f && as == 1) {
-		TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = a[i] * a[i];
-		return;
-	}
-	int bad = 0;
-	for (int64_t i = 0; i < n; i++) bad |= pow_bad(a[i * as], b[i * bs]);
-	if (bad) {
-		for (int64_t i = 0; i < n; i++) {
-			float x = a[i * as], y = b[i * bs];
-			d[i] = y != 2.0f && pow_bad(x, y) ? powf(x, y) : pow_inside(x, y);
-		}
-		return;
-	}
-	if (bs == 0) {
-		float y = *b;
-		TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = tl_powf(a[i], y);
-	} else if (as == 0) {
-		float x = *a;
-		TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = pow_inside(x, b[i]);
-	} else {
-		TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = pow_inside(a[i], b[i]);
-	}
-}
-TLK_ARG pow_f32_0 TLK_P { pow_lanes(c->reg[q->d], c->reg[q->a], c->reg[q->b], 1, 1, c->n[q->lanes]); }
-TLK_ARG pow_f32_1 TLK_P { pow_lanes(c->reg[q->d], c->reg[q->a], c->reg[q->b], 1, 0, c->n[q->lanes]); }
-TLK_ARG pow_f32_2 TLK_P { pow_lanes(c->reg[q->d], c->reg[q->a], c->reg[q->b], 0, 1, c->n[q->lanes]); }
+// An exponent of 2 is always a product, so that results do not depend on its number of lanes. FAST computes the rest,
+// and EXP2 gives its bits for a base of 2.
+#define TLK_POWER(s, T, FAST, EXP2, SLOW, BAD) \
+	static void pow_lanes_##s(T *d, const T *a, const T *b, int64_t as, int64_t bs, int64_t n) { \
+		enum { M = 64 }; \
+		T x[M], y[M]; /* d may be a or b */ \
+		const int two = as == 0 && *a == 2; \
+		if (bs == 0 && *b == 2 && as == 1) { \
+			TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = a[i] * a[i]; \
+			return; \
+		} \
+		for (int64_t i = 0; i < M; i++) x[i] = *a, y[i] = *b; \
+		for (int64_t m; n > 0; n -= m, d += m, a += m * as, b += m * bs) { \
+			int bad = 0; \
+			m = n < M ? n : M; \
+			if (as) memcpy(x, a, (size_t)m * sizeof(T)); \
+			if (bs) memcpy(y, b, (size_t)m * sizeof(T)); \
+			for (int64_t i = 0; i < m; i++) bad |= BAD(x[i], y[i]); \
+			if (two) { TLK_VEC for (int64_t i = 0; i < m; i++) d[i] = EXP2(y[i]); } \
+			else { TLK_VEC for (int64_t i = 0; i < m; i++) d[i] = y[i] == 2 ? x[i] * x[i] : FAST(x[i], y[i]); } \
+			for (int64_t i = 0; bad && i < m; i++) \
+				if (y[i] != 2 && BAD(x[i], y[i])) d[i] = SLOW(x[i], y[i]); \
+		} \
+	} \
+	TLK_ARG pow_##s##_0 TLK_P { pow_lanes_##s(c->reg[q->d], c->reg[q->a], c->reg[q->b], 1, 1, c->n[q->lanes]); } \
+	TLK_ARG pow_##s##_1 TLK_P { pow_lanes_##s(c->reg[q->d], c->reg[q->a], c->reg[q->b], 1, 0, c->n[q->lanes]); } \
+	TLK_ARG pow_##s##_2 TLK_P { pow_lanes_##s(c->reg[q->d], c->reg[q->a], c->reg[q->b], 0, 1, c->n[q->lanes]); }
+TLK_POWER(f32, float, tl_powf, tl_exp2f, powf, TLK_POW_BAD32)
+TLK_POWER(f64, double, tl_pow64, tl_exp2_64, pow, TLK_POW_BAD64)
 
 #define TLK_FMA1(name, T, f, Y, Z) \
 	TLK_ARG name TLK_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *x = c->reg[q->a], *ys = c->reg[q->b], \

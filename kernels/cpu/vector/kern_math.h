@@ -158,22 +158,8 @@ static inline float tl_trigf(float x, uint32_t shift) {
 	return tl_asf(tl_asu(v) ^ ((k & 2) << 30));
 }
 
-// pow for 0 < a < inf and finite b: at most 0.51 ulp. 2^(b log2 a) in double; log2 m = 2/ln 2 * atanh((m-1)/(m+1)).
-static inline float tl_powf(float a, float b) {
-	uint64_t ia = tl_asl((double)a);
-	uint64_t ix = ia - 0x3fe6a09e667f3bcdull; // bits of sqrt(1/2): m lies in [sqrt(1/2), sqrt(2))
-	int32_t e = (int32_t)(uint32_t)(ix >> 32) >> 20;
-	double m = tl_asd(ia - ((uint64_t)(uint32_t)e << 52));
-	double s = (m - 1.0) / (m + 1.0), z = s * s;
-	double q = 6.85845367174733739e-02;
-	q = q * z + 7.71170734498274335e-02;
-	q = q * z + 9.08965780131198858e-02;
-	q = q * z + 1.11111388699268898e-01;
-	q = q * z + 1.42857140095922069e-01;
-	q = q * z + 2.00000000011696433e-01;
-	q = q * z + 3.33333333333317883e-01;
-	double l = (double)e + 2.88539008177792681472 * (s + s * (z * q));
-	double t = (double)b * l;
+// 2^t, rounded to float.
+static inline float tl_exp2_wide(double t) {
 	t = t < -160.0 ? -160.0 : t;
 	t = t > 140.0 ? 140.0 : t;
 	double w = t + TLK_ROUND64;
@@ -191,6 +177,27 @@ static inline float tl_powf(float a, float b) {
 	p = p * r + 1.0;
 	return (float)(p * tl_asd((tl_asl(w) << 52) + 0x3ff0000000000000ull));
 }
+
+// pow for 0 < a < inf and finite b: at most 0.51 ulp. 2^(b log2 a) in double; log2 m = 2/ln 2 * atanh((m-1)/(m+1)).
+static inline float tl_powf(float a, float b) {
+	uint64_t ia = tl_asl((double)a);
+	uint64_t ix = ia - 0x3fe6a09e667f3bcdull; // bits of sqrt(1/2): m lies in [sqrt(1/2), sqrt(2))
+	int32_t e = (int32_t)(uint32_t)(ix >> 32) >> 20;
+	double m = tl_asd(ia - ((uint64_t)(uint32_t)e << 52));
+	double s = (m - 1.0) / (m + 1.0), z = s * s;
+	double q = 6.85845367174733739e-02;
+	q = q * z + 7.71170734498274335e-02;
+	q = q * z + 9.08965780131198858e-02;
+	q = q * z + 1.11111388699268898e-01;
+	q = q * z + 1.42857140095922069e-01;
+	q = q * z + 2.00000000011696433e-01;
+	q = q * z + 3.33333333333317883e-01;
+	double l = (double)e + 2.88539008177792681472 * (s + s * (z * q));
+	return tl_exp2_wide((double)b * l);
+}
+
+// 2^b with the bits of tl_powf(2, b).
+static inline float tl_exp2f(float b) { return tl_exp2_wide((double)b); }
 
 #if defined(__aarch64__)
 // Converts four at a time, since GCC 12 does not vectorise __fp16. Returns how many elements are done.

@@ -8,13 +8,8 @@
 // A double whose bits say 2^k.
 static inline double tl_power64(uint64_t k) { return tl_asd((k + 1023) << 52); }
 
-// Returns exp(r) - 1 and k with x = r + k ln 2, |r| <= ln 2 / 2, for |x| < 2^10: Cody and Waite, Software Manual for
-// the Elementary Functions, 1980.
-static inline double tl_exp64_reduced(double x, uint64_t *k) {
-	double t = x * 1.44269504088896338700e+00 + TLK_ROUND64;
-	double n = t - TLK_ROUND64;
-	*k = tl_asl(t) - tl_asl(TLK_ROUND64);
-	double r = x - n * TLK_LN2_HEAD - n * TLK_LN2_TAIL;
+// exp(r) - 1 - r for |r| <= ln 2 / 2.
+static inline double tl_exp64_rest(double r) {
 	double p = 2.51123362616836836e-08;
 	p = p * r + 2.76222932159928942e-07;
 	p = p * r + 2.75572352071807125e-06;
@@ -25,7 +20,17 @@ static inline double tl_exp64_reduced(double x, uint64_t *k) {
 	p = p * r + 4.16666666666196950e-02;
 	p = p * r + 1.66666666666666796e-01;
 	p = p * r + 0.5;
-	return p * (r * r) + r;
+	return p * (r * r);
+}
+
+// Returns exp(r) - 1 and k with x = r + k ln 2, |r| <= ln 2 / 2, for |x| < 2^10: Cody and Waite, Software Manual for
+// the Elementary Functions, 1980.
+static inline double tl_exp64_reduced(double x, uint64_t *k) {
+	double t = x * 1.44269504088896338700e+00 + TLK_ROUND64;
+	double n = t - TLK_ROUND64;
+	*k = tl_asl(t) - tl_asl(TLK_ROUND64);
+	double r = x - n * TLK_LN2_HEAD - n * TLK_LN2_TAIL;
+	return tl_exp64_rest(r) + r;
 }
 
 // exp: at most 1.1 ulp. The scale 2^k is applied in two halves, so that denormal results are right.
@@ -38,15 +43,19 @@ static inline double tl_exp64(double x) {
 	return (1.0 + p) * tl_power64(h) * tl_power64(k - h);
 }
 
+// Returns m in [sqrt(1/2), sqrt(2)) and e with x = 2^e m.
+static inline double tl_split64(double x, double *e) {
+	int tiny = x < 2.2250738585072014e-308;
+	double y = tiny ? x * 18014398509481984.0 : x;
+	uint64_t k = (tl_asl(y) - 0x3fe6a09e667f3bcdull + (UINT64_C(1024) << 52)) >> 52; // the exponent, plus 1024
+	*e = (tiny ? -54.0 : 0.0) + (tl_asd(0x4330000000000000ull + k) - (4503599627370496.0 + 1024.0));
+	return tl_asd(tl_asl(y) - ((k - 1024) << 52));
+}
+
 // log: at most 1.0 ulp. x = 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)). With s = f / (2 + f), log(1 + f) is
 // 2 artanh(s) = f - f^2/2 + s (f^2/2 + s^2 P(s^2)).
 static inline double tl_log64(double x) {
-	int tiny = x < 2.2250738585072014e-308;
-	double y = tiny ? x * 18014398509481984.0 : x;
-	double e = tiny ? -54.0 : 0.0;
-	uint64_t k = (tl_asl(y) - 0x3fe6a09e667f3bcdull + (UINT64_C(1024) << 52)) >> 52; // the exponent, plus 1024
-	e += tl_asd(0x4330000000000000ull + k) - (4503599627370496.0 + 1024.0);
-	double f = tl_asd(tl_asl(y) - ((k - 1024) << 52)) - 1.0;
+	double e, f = tl_split64(x, &e) - 1.0;
 	double s = f / (2.0 + f), z = s * s;
 	double p = 1.47961058479370577e-01;
 	p = p * z + 1.53140359097879347e-01;
@@ -148,3 +157,64 @@ static inline double tl_trig64(double x, uint64_t shift) {
 	v = tl_asd(tl_asl(v) ^ ((k & 2) << 62));
 	return !shift && x == 0.0 ? x : v;
 }
+
+#if TLK_VL > 4 || defined(__aarch64__) // with fused multiply-add
+// A number in two parts, of which low is at most half an ulp of high.
+typedef struct { double high, low; } tl_two;
+
+// log2 of a positive number, with an error of 2^-65 of it: tl_log64 with s and the sum in two parts, as
+// 2 / ln 2 (s + s z / 3 + s z^2 P(z)).
+static inline tl_two tl_log2_two(double x) {
+	double e, m = tl_split64(x, &e), f = m - 1.0, d = m + 1.0;
+	double s = f / d, sl = (__builtin_fma(-s, d, f) - s * (m - (d - 1.0))) / d;
+	double z = s * s, zl = __builtin_fma(s, s, -z) + 2.0 * s * sl;
+	double p = 5.99450111697967949e-02;
+	p = p * z + 5.83740994151003232e-02;
+	p = p * z + 6.66815867414573735e-02;
+	p = p * z + 7.69227843645243203e-02;
+	p = p * z + 9.09090943514296164e-02;
+	p = p * z + 1.11111111087683514e-01;
+	p = p * z + 1.42857142857225564e-01;
+	p = p * z + 1.99999999999999900e-01;
+	p = p * (z * z);
+	const double third = 0.3333333333333333, third_low = 1.850371707708594e-17;
+	double q = z * third, w = q + p;
+	double wl = ((q - w) + p) + (__builtin_fma(z, third, -q) + (z * third_low + zl * third));
+	double t = s * w, l = s + t;
+	double ll = ((s - l) + t) + (__builtin_fma(s, w, -t) + (s * wl + sl * w) + sl);
+	const double scale = 2.8853900817779268, scale_low = 4.0710547481862066e-17;
+	double g = l * scale, h = e + g;
+	return (tl_two){h, ((e - h) + g) + (__builtin_fma(l, scale, -g) + (l * scale_low + ll * scale))};
+}
+
+// 2^(t.high + t.low): at most 0.9 ulp, of a denormal result 1 ulp, and exact for whole numbers.
+static inline double tl_exp2_two(tl_two t) {
+	double h = t.high, l = t.low;
+	int near = h > -1100.0 && h < 1100.0;
+	l = near ? l : 0.0;
+	h = h > -1100.0 ? h : -1100.0;
+	h = h < 1100.0 ? h : 1100.0;
+	double n = h + TLK_ROUND64;
+	uint64_t k = tl_asl(n) - tl_asl(TLK_ROUND64), half = ((k + 4096) >> 1) - 2048;
+	double v = (h - (n - TLK_ROUND64)) + l, r = v * 0.6931471805599453;
+	double low = tl_exp64_rest(r) + (__builtin_fma(v, 0.6931471805599453, -r) + v * 2.3190468138462996e-17);
+	double one = 1.0 + r;
+	return (one + (((1.0 - one) + r) + low)) * tl_power64(half) * tl_power64(k - half);
+}
+
+// pow of a finite x other than 0 and a finite y: at most 0.9 ulp, of a denormal result 1 ulp.
+static inline double tl_pow64(double x, double y) {
+	tl_two l = tl_log2_two(tl_asd(tl_asl(x) & 0x7fffffffffffffffull));
+	double t = y * l.high;
+	double r = tl_exp2_two((tl_two){t, __builtin_fma(y, l.high, -t) + y * l.low});
+	double whole = __builtin_rint(y), half = 0.5 * whole;
+	double negative = whole != y ? __builtin_nan("") : __builtin_rint(half) != half ? -r : r;
+	return x < 0.0 ? negative : r;
+}
+
+// 2^y with the bits of tl_pow64(2, y).
+static inline double tl_exp2_64(double y) { return tl_exp2_two((tl_two){y, 0.0}); }
+#else
+static inline double tl_pow64(double x, double y) { return pow(x, y); }
+static inline double tl_exp2_64(double y) { return pow(2.0, y); }
+#endif
