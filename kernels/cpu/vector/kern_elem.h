@@ -2,8 +2,10 @@
 
 #if defined(__clang__)
 #define TLK_VEC _Pragma("clang loop vectorize(assume_safety)")
+#define TLK_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define TLK_VEC _Pragma("GCC ivdep")
+#define TLK_UNROLL _Pragma("GCC unroll 32")
 #endif
 
 #define TLK_ARG static void

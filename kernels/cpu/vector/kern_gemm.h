@@ -2,11 +2,6 @@
 // a tile. A tile is TLK_MR x 2 vectors.
 
 #define TLK_INLINE static inline __attribute__((always_inline))
-#if defined(__clang__)
-#define TLK_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define TLK_UNROLL _Pragma("GCC unroll 32")
-#endif
 
 // The numbers of every second lane of two vectors.
 #define TLK_EVEN2 0, 2

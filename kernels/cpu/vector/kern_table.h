@@ -6,6 +6,7 @@
 #include "kern_math.h"
 #include "kern_math64.h"
 #include "kern_elem.h"
+#include "kern_turn.h"
 #include "kern_tile.h"
 #include "kern_scan.h"
 #include "kern_gemm.h"

@@ -43,36 +43,6 @@ static inline int64_t affine_base(const tl_ctx *c, const tl_affine *f) {
 	} while (0)
 
 // Loads a tile of a transposed operand: d[r * n + l] = p[l * s + r], in an order that reads each line of p once.
-// Elements of 4 bytes are transposed four by four in registers.
-typedef uint32_t tl_quad __attribute__((vector_size(16), aligned(4), may_alias));
-static inline void transpose_quad(uint32_t *d, int64_t n, const uint32_t *p, const uint32_t *p1, const uint32_t *p2,
-	const uint32_t *p3) {
-	tl_quad a = *(const tl_quad *)p, b = *(const tl_quad *)p1, c = *(const tl_quad *)p2, e = *(const tl_quad *)p3;
-	tl_quad t = __builtin_shufflevector(a, b, 0, 4, 1, 5), u = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-	tl_quad v = __builtin_shufflevector(c, e, 0, 4, 1, 5), w = __builtin_shufflevector(c, e, 2, 6, 3, 7);
-	*(tl_quad *)d = __builtin_shufflevector(t, v, 0, 1, 4, 5);
-	*(tl_quad *)(d + n) = __builtin_shufflevector(t, v, 2, 3, 6, 7);
-	*(tl_quad *)(d + 2 * n) = __builtin_shufflevector(u, w, 0, 1, 4, 5);
-	*(tl_quad *)(d + 3 * n) = __builtin_shufflevector(u, w, 2, 3, 6, 7);
-}
-static void transpose_w4(uint32_t *d, const uint32_t *p, int64_t rows, int64_t n, int64_t s) {
-	int64_t l = 0;
-	for (; n >= 4 && l < n; l += 4) {
-		if (l > n - 4) l = n - 4; // the last four overlap those before
-		const uint32_t *q = p + l * s;
-		int64_t r = 0;
-		for (; r + 4 <= rows; r += 4) {
-			// Prefetches the next four: runs of a tile are too short for the hardware prefetcher.
-			if (r % 16 == 0)
-				for (int j = 4; j < 8; j++) __builtin_prefetch(q + j * s + r);
-			transpose_quad(d + r * n + l, n, q + r, q + s + r, q + 2 * s + r, q + 3 * s + r);
-		}
-		for (; r < rows; r++)
-			for (int j = 0; j < 4; j++) d[r * n + l + j] = q[j * s + r];
-	}
-	for (; l < n; l++)
-		for (int64_t r = 0; r < rows; r++) d[r * n + l] = p[l * s + r];
-}
 #define TLK_TURNER(name, S, T, conv) \
 	static void transpose_##name(T *d, const S *p, int64_t rows, int64_t n, int64_t s) { \
 		for (int64_t l = 0; l < n; l++, p += s) \
