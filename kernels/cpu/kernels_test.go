@@ -285,7 +285,7 @@ func turnedCopy(dt ir.DType, n0, n1 int64) launchOne {
 
 func TestTransposedReads(t *testing.T) {
 	var list []launchOne
-	for _, s := range [][2]int64{{4, 4}, {3, 90}, {37, 45}, {100, 33}, {65, 4}, {1, 70}} {
+	for _, s := range [][2]int64{{4, 4}, {3, 90}, {37, 45}, {100, 33}, {65, 4}, {1, 70}, {50, 14}, {33, 16}} {
 		for _, dt := range []ir.DType{ir.Bool, ir.F16, ir.BF16, ir.F32, ir.I64} {
 			list = append(list, turnedCopy(dt, s[0], s[1]))
 		}

@@ -202,6 +202,7 @@ func TestPowOfSpecialNumbers(t *testing.T) {
 	}
 }
 
+// A base of 2 has a form of its own, with the bits of any other base.
 func TestWholePowersOfTwoAreExact(t *testing.T) {
 	two := 2.0
 	for dt, least := range map[ir.DType]int{ir.F32: -149, ir.F64: -1074} {
@@ -211,5 +212,12 @@ func TestWholePowersOfTwoAreExact(t *testing.T) {
 		}
 		l := powOf(dt, &two, nil, nil, y)
 		each(t, func(t *testing.T, d *cpu.Device) { require.Equal(t, want, results(t, d, dt, l)) })
+		x := make([]float64, 1000)
+		y = make([]float64, len(x))
+		for i := range x {
+			x[i], y[i] = 2, float64(-least)*(2*rng.Float64()-1)
+		}
+		of, other := powOf(dt, &two, nil, nil, y), powOf(dt, nil, nil, x, y)
+		each(t, func(t *testing.T, d *cpu.Device) { require.Equal(t, results(t, d, dt, other), results(t, d, dt, of)) })
 	}
 }

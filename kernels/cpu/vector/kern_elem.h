@@ -128,9 +128,12 @@ TLK_TRIG(cos_f64, double, tl_trig64, 1, cos)
 	static void pow_lanes_##s(T *d, const T *a, const T *b, int64_t as, int64_t bs, int64_t n) { \
 		enum { M = 64 }; \
 		T x[M], y[M]; /* d may be a or b */ \
-		const int two = as == 0 && *a == 2; \
 		if (bs == 0 && *b == 2 && as == 1) { \
 			TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = a[i] * a[i]; \
+			return; \
+		} \
+		if (as == 0 && *a == 2) { \
+			TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = EXP2(b[i]); \
 			return; \
 		} \
 		for (int64_t i = 0; i < M; i++) x[i] = *a, y[i] = *b; \
@@ -140,8 +143,7 @@ TLK_TRIG(cos_f64, double, tl_trig64, 1, cos)
 			if (as) memcpy(x, a, (size_t)m * sizeof(T)); \
 			if (bs) memcpy(y, b, (size_t)m * sizeof(T)); \
 			for (int64_t i = 0; i < m; i++) bad |= BAD(x[i], y[i]); \
-			if (two) { TLK_VEC for (int64_t i = 0; i < m; i++) d[i] = EXP2(y[i]); } \
-			else { TLK_VEC for (int64_t i = 0; i < m; i++) d[i] = y[i] == 2 ? x[i] * x[i] : FAST(x[i], y[i]); } \
+			TLK_VEC for (int64_t i = 0; i < m; i++) d[i] = y[i] == 2 ? x[i] * x[i] : FAST(x[i], y[i]); \
 			for (int64_t i = 0; bad && i < m; i++) \
 				if (y[i] != 2 && BAD(x[i], y[i])) d[i] = SLOW(x[i], y[i]); \
 		} \

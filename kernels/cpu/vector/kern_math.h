@@ -196,7 +196,7 @@ static inline float tl_powf(float a, float b) {
 	return tl_exp2_wide((double)b * l);
 }
 
-// 2^b with the bits of tl_powf(2, b).
+// 2^b of any b, with the bits of tl_powf(2, b).
 static inline float tl_exp2f(float b) { return tl_exp2_wide((double)b); }
 
 #if defined(__aarch64__)

@@ -8,7 +8,7 @@
 // A double whose bits say 2^k.
 static inline double tl_power64(uint64_t k) { return tl_asd((k + 1023) << 52); }
 
-// exp(r) - 1 - r for |r| <= ln 2 / 2.
+// (exp(r) - 1 - r) / r^2 for |r| <= ln 2 / 2.
 static inline double tl_exp64_rest(double r) {
 	double p = 2.51123362616836836e-08;
 	p = p * r + 2.76222932159928942e-07;
@@ -19,8 +19,7 @@ static inline double tl_exp64_rest(double r) {
 	p = p * r + 8.33333333331898532e-03;
 	p = p * r + 4.16666666666196950e-02;
 	p = p * r + 1.66666666666666796e-01;
-	p = p * r + 0.5;
-	return p * (r * r);
+	return p * r + 0.5;
 }
 
 // Returns exp(r) - 1 and k with x = r + k ln 2, |r| <= ln 2 / 2, for |x| < 2^10: Cody and Waite, Software Manual for
@@ -30,7 +29,7 @@ static inline double tl_exp64_reduced(double x, uint64_t *k) {
 	double n = t - TLK_ROUND64;
 	*k = tl_asl(t) - tl_asl(TLK_ROUND64);
 	double r = x - n * TLK_LN2_HEAD - n * TLK_LN2_TAIL;
-	return tl_exp64_rest(r) + r;
+	return tl_exp64_rest(r) * (r * r) + r;
 }
 
 // exp: at most 1.1 ulp. The scale 2^k is applied in two halves, so that denormal results are right.
@@ -197,7 +196,8 @@ static inline double tl_exp2_two(tl_two t) {
 	double n = h + TLK_ROUND64;
 	uint64_t k = tl_asl(n) - tl_asl(TLK_ROUND64), half = ((k + 4096) >> 1) - 2048;
 	double v = (h - (n - TLK_ROUND64)) + l, r = v * 0.6931471805599453;
-	double low = tl_exp64_rest(r) + (__builtin_fma(v, 0.6931471805599453, -r) + v * 2.3190468138462996e-17);
+	double low = __builtin_fma(v, 2.3190468138462996e-17, __builtin_fma(v, 0.6931471805599453, -r));
+	low = __builtin_fma(tl_exp64_rest(r), r * r, low);
 	double one = 1.0 + r;
 	return (one + (((1.0 - one) + r) + low)) * tl_power64(half) * tl_power64(k - half);
 }
@@ -212,8 +212,11 @@ static inline double tl_pow64(double x, double y) {
 	return x < 0.0 ? negative : r;
 }
 
-// 2^y with the bits of tl_pow64(2, y).
-static inline double tl_exp2_64(double y) { return tl_exp2_two((tl_two){y, 0.0}); }
+// 2^y of any y, with the bits of tl_pow64(2, y).
+static inline double tl_exp2_64(double y) {
+	double r = tl_exp2_two((tl_two){y, 0.0});
+	return y == y ? r : y;
+}
 #else
 static inline double tl_pow64(double x, double y) { return pow(x, y); }
 static inline double tl_exp2_64(double y) { return pow(2.0, y); }
