@@ -377,9 +377,9 @@ const (
 	heldRow = 4096
 	// maxPasses bounds the passes over a row, by which values are kept in registers: a softmax or a norm takes three.
 	maxPasses = 4
-	// oneTile is the longest row that is one tile in a kernel with one pass. Which of 0 and -0 is an extreme, or which NaN,
-	// depends on the tiles. So does a sum where the dims of a row do not merge, since tiles then end with the last dims. In
-	// a kernel of several passes a heldRow is one tile.
+	// oneTile is the longest row that is one tile in a kernel with one pass. Which of 0 and -0 is an extreme, or which
+	// NaN, depends on the tiles. So does a sum where the dims of a row do not merge: tiles then end with the last dims.
+	// In a kernel of several passes a heldRow is one tile.
 	oneTile = 1024
 )
 
