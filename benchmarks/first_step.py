@@ -42,7 +42,7 @@ def steps(small: bool) -> None:
         begin = time.perf_counter()
         run()
         taken.append(time.perf_counter() - begin)
-        if fused is None and i >= 3 and not stats().get("plans_compiling"):
+        if fused is None and i >= 3 and stats()["plans_fused"] and not stats()["plans_compiling"]:
             fused = i
     print(json.dumps({"moved": moved, "steps": taken, "fused": fused, "pipelines": stats()["device_pipelines"]}))
 

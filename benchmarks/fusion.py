@@ -123,8 +123,35 @@ def clipped_step(t: Any, x: Any) -> Any:
     return list(x["parameters"])
 
 
+def dropout(t: Any, x: Any) -> Any:
+    """Dropout."""
+    return t.nn.functional.dropout(x["a"], 0.1)
+
+
+def noise(t: Any, x: Any) -> Any:
+    """Normal noise, scaled and added."""
+    return x["a"] + 0.1 * t.randn_like(x["a"])
+
+
+def exp64(t: Any, x: Any) -> Any:
+    """The exponential of float64 elements."""
+    return t.exp(x["double"])
+
+
+def tanh64(t: Any, x: Any) -> Any:
+    """The hyperbolic tangent of float64 elements."""
+    return t.tanh(x["double"])
+
+
+def gelu64(t: Any, x: Any) -> Any:
+    """GELU by erf of float64 elements."""
+    return t.nn.functional.gelu(x["double"])
+
+
 WIDE = {"a": (4096, 1024), "b": (4096, 1024), "g": (4096, 1024), "w": (1024,), "v": (1024,)}
 FLAT = {"a": (262_144,), "b": (262_144,)}
+LONG = {"a": (1 << 24,)}
+DOUBLE = {"double": (262_144,)}
 STEP = {"square": (256, 1024), "gradient": (256, 1024)}
 SCORES = {"scores": (8, 8, 256, 256), "mask": (256, 256)}
 
@@ -145,6 +172,13 @@ ROWS: dict[str, tuple[Callable[[Any, Any], Any], dict[str, tuple[int, ...]]]] = 
     "gelu by hand, bfloat16, 262,144": (gelu_by_hand_bfloat16, FLAT),
     "polynomial of degree 8, 262,144": (polynomial, FLAT),
     "comparison, where, int32, 262,144": (compared, FLAT),
+    "dropout, 262,144": (dropout, FLAT),
+    "dropout, 16M": (dropout, LONG),
+    "noise, 262,144": (noise, FLAT),
+    "noise, 16M": (noise, LONG),
+    "exp, float64, 262,144": (exp64, DOUBLE),
+    "tanh, float64, 262,144": (tanh64, DOUBLE),
+    "gelu, float64, 262,144": (gelu64, DOUBLE),
 }
 
 
@@ -153,6 +187,7 @@ def operands(t: Any, shapes: dict[str, tuple[int, ...]], device: str) -> dict[st
     made = {k: torch.randn(s, generator=torch.Generator().manual_seed(1)) for k, s in shapes.items()}
     made["classes"] = torch.arange(4096) % 1024
     made |= {f"{k}16": made[k].bfloat16() for k in ("a", "b") if k in made}
+    made |= {k: made[k].double() for k in DOUBLE if k in made}
     if t is torch:
         return {k: v.to(device) for k, v in made.items()}
     return {k: ours(v, device) for k, v in made.items()}
@@ -161,8 +196,8 @@ def operands(t: Any, shapes: dict[str, tuple[int, ...]], device: str) -> dict[st
 def ours(v: Any, device: str) -> Any:
     """Copy a tensor of PyTorch; NumPy has no bfloat16."""
     if v.dtype == torch.bfloat16:
-        return torchlette.tensor(v.float().numpy()).to(device).to(torchlette.bfloat16)
-    return torchlette.tensor(v.numpy()).to(device)
+        return torchlette.tensor(v.float().numpy(), device=device).to(torchlette.bfloat16)
+    return torchlette.tensor(v.numpy(), device=device)
 
 
 def turn(call: Call) -> float:
@@ -200,6 +235,8 @@ def measured(options: Any) -> Iterator[Row]:
     """Race the rows."""
     for name, (f, shapes) in ROWS.items():
         if options.name and not any(n in name for n in options.name):
+            continue
+        if shapes is DOUBLE and options.device != "cpu":  # WGSL has no float64
             continue
         calls = sides(f, shapes, options)
         samples: dict[str, list[float]] = {k: [] for k in calls}

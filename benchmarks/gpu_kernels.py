@@ -273,10 +273,22 @@ def residual_norm(lib: Any, x: Any, y: Any, w: Any, b: Any) -> Any:
     return layer_norm(lib, lib.nn.functional.dropout(x, 0.1) + y, w, b)
 
 
+def dropout(lib: Any, x: Any) -> Any:
+    """Dropout."""
+    return lib.nn.functional.dropout(x, 0.1)
+
+
+def noise(lib: Any, x: Any) -> Any:
+    """Normal noise, scaled and added."""
+    return x + 0.1 * lib.randn_like(x)
+
+
 def chains() -> Iterator[Case]:
     """Operations that a fusion group computes."""
     n = 16 << 20
     yield Case("gelu by hand 16M", [(n,)], gelu_by_hand, 2.0 * FLOAT * n, chain=True)
+    yield Case("dropout 16M", [(n,)], dropout, 2.0 * FLOAT * n, chain=True)
+    yield Case("noise 16M", [(n,)], noise, 2.0 * FLOAT * n, chain=True)
     size = FLOAT * 4096.0 * 1024
     shapes: list[tuple[int, ...]] = [(4096, 1024), (4096, 1024), (1024,), (1024,)]
     yield Case("residual dropout norm", shapes, residual_norm, 3 * size, chain=True)

@@ -99,15 +99,15 @@ def race(
 
 
 def settle(run: Callable[[], Any]) -> None:
-    """Call ``run`` until no plan of it waits for kernels that a GPU compiles beside the runs, for 10 seconds at most.
-
-    Plans of other windows count until these run again.
+    """Call ``run`` until a GPU compiles no kernels beside the runs, for 10 seconds at most, and once more by these
+    kernels.
     """
     for _ in range(3):
         run()
     end = time.perf_counter() + 10
     while torchlette.stats()["plans_compiling"] and time.perf_counter() < end:
         run()
+    run()
 
 
 @contextmanager

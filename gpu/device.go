@@ -413,8 +413,17 @@ const (
 	spinFor       = 100 * time.Microsecond // most small programs end within it
 	minSleep      = 20 * time.Microsecond
 	maxSleep      = 500 * time.Microsecond
+	sleepShare    = 64 // of the time waited so far, so that a wait ends late by a percent of its length
 	interruptTick = 5 * time.Millisecond
 )
+
+// sleepAfter is how long a wait that has lasted for waited sleeps until it polls again; 0: it spins.
+func sleepAfter(waited time.Duration) time.Duration {
+	if waited <= spinFor {
+		return 0
+	}
+	return min(max(waited/sleepShare, minSleep), maxSleep)
+}
 
 // until polls done: it spins at first, then sleeps for longer and longer times.
 func (d *Device) until(timeout time.Duration, interrupt func() bool, done func() (bool, error)) error {
@@ -426,7 +435,7 @@ func (d *Device) until(timeout time.Duration, interrupt func() bool, done func()
 		return err
 	}
 	start := time.Now()
-	asked, sleep := start, minSleep
+	asked := start
 	for {
 		if ok, err := done(); ok || err != nil {
 			return err
@@ -442,9 +451,8 @@ func (d *Device) until(timeout time.Duration, interrupt func() bool, done func()
 		if waited > timeout {
 			return d.lose(fmt.Sprintf("work did not end within %v", timeout))
 		}
-		if waited > spinFor {
-			time.Sleep(sleep)
-			sleep = min(sleep*5/4, maxSleep)
+		if s := sleepAfter(waited); s > 0 {
+			sleep(s)
 		}
 	}
 }

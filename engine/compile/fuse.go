@@ -25,7 +25,7 @@ type fuseTable struct {
 }
 
 // group is a fusion group: nodes that one kernel computes, at the place of the last of them. They are elementwise in
-// one shape, or in shapes that views of its elements have; or they work the rows of that shape, and others are
+// one shape, or in shapes that views of its elements have, or they work the rows of that shape, and others are
 // elementwise in the shape with one element for each row. Between the members no other node runs.
 type group struct {
 	members []int
@@ -39,7 +39,7 @@ type growing struct {
 	group
 	caps    *device.Caps
 	device  ir.DeviceID
-	flat    bool // a member has another shape, or writes through a view: rows do not join
+	part    bool // a member writes through a view: rows do not join
 	reads   []groupRead
 	buffers int // distinct values that are read
 	writes  []groupWrite
@@ -156,11 +156,21 @@ func (b *Builder) alike(g *growing, i int) bool {
 	}
 	if b.rowsOf(i) != nil {
 		s := b.rowShapeOf(i)
-		return !g.flat && s.full == g.layout && (g.rows == nil || slices.Equal(s.reduced, g.rows.reduced))
+		if g.rows != nil {
+			return !g.part && s.full == g.layout && slices.Equal(s.reduced, g.rows.reduced)
+		}
+		return !g.part && (s.full == g.layout || b.allReshape(g.members, s.full))
 	}
 	_, view := b.through[i]
-	return av.Layout == g.layout && !(view && g.rows != nil) || g.rows != nil && av.Layout == g.rows.outer ||
-		g.rows == nil && !view && b.shapeWith(g, i) != nil
+	if g.rows != nil {
+		return av.Layout == g.rows.outer || !view && (av.Layout == g.layout || b.reshapes(i, g.layout))
+	}
+	return av.Layout == g.layout || !view && b.shapeWith(g, i) != nil
+}
+
+// allReshape reports that the elements of all members can be seen in the shape of a layout.
+func (b *Builder) allReshape(members []int, to *ir.Layout) bool {
+	return !slices.ContainsFunc(members, func(m int) bool { return !b.reshapes(m, to) })
 }
 
 // shapeWith is the shape in which a kernel can see the elements of the members and of node i: the group's or the
@@ -172,7 +182,7 @@ func (b *Builder) shapeWith(g *growing, i int) *ir.Layout {
 		return g.layout
 	case own.Numel != g.layout.Numel || slices.ContainsFunc(g.writes, func(w groupWrite) bool { return w.part }):
 		return nil
-	case !slices.ContainsFunc(g.members, func(m int) bool { return !b.reshapes(m, own) }):
+	case b.allReshape(g.members, own):
 		return own
 	}
 	return nil
@@ -218,10 +228,13 @@ func (b *Builder) joins(g *growing, i int) bool {
 		next.rows, next.sealed = b.rowShapeOf(i), b.Program.Prim(i).MayFail()
 	}
 	_, part := b.through[i]
-	if next.rows == nil && b.aval(i).Layout != g.layout {
-		next.flat, next.layout = true, b.shapeWith(g, i)
+	switch {
+	case next.rows != nil:
+		next.layout = next.rows.full
+	case b.aval(i).Layout != g.layout:
+		next.layout = b.shapeWith(g, i)
 	}
-	next.flat = next.flat || part
+	next.part = next.part || part
 	for _, v := range b.valuesOf(i) {
 		if slot, ok := b.slots.at(v); ok {
 			next.writes = append(next.writes, groupWrite{slot, b.aval(v).DType, part})
@@ -258,7 +271,7 @@ func (b *Builder) addReads(g *growing, i int) (ok bool) {
 			continue
 		}
 		r := groupRead{value: e.Value, slot: b.slotOf(e.Value), whole: b.Program.Whole(i, j) &&
-			(g.rows == nil || ir.LayoutOf(e.Layout) == g.layout)}
+			(g.rows == nil || b.readerLevel(&g.group, i, j) == lower.Full && ir.LayoutOf(e.Layout).Numel == g.layout.Numel)}
 		if part && r.slot == slot { // of the view's own elements
 			g.buffers++
 			continue

@@ -97,21 +97,33 @@ func (b *Builder) levelOf(g *group, v int) lower.Level {
 	return lower.Full
 }
 
+// readerLevel is the level at which node i of a group with rows reads operand j.
+func (b *Builder) readerLevel(g *group, i, j int) lower.Level {
+	if r := b.rowsOf(i); r != nil {
+		return r.Level(b.Program.Attrs(i), j)
+	}
+	return b.levelOf(g, i)
+}
+
+// reshaped reports that member m sees the elements of a group in another shape than its own.
+func (b *Builder) reshaped(g *group, m int) bool {
+	return b.rowsOf(m) == nil && b.aval(m).Layout != g.layout && (g.rows == nil || b.levelOf(g, m) == lower.Full)
+}
+
 // readsOwn reports that operand j of node i, the value of a member, is read at the element or row that is worked.
 func (b *Builder) readsOwn(g *group, i, j int) bool {
 	e := b.Program.OperandsOf(i)[j]
 	if g.rows == nil {
 		return b.Program.Whole(i, j)
 	}
-	reader := b.levelOf(g, i)
-	if r := b.rowsOf(i); r != nil {
-		reader = r.Level(b.Program.Attrs(i), j)
-	}
-	made, view := b.levelOf(g, e.Value.Index()), ir.LayoutOf(e.Layout)
+	reader, made, view := b.readerLevel(g, i, j), b.levelOf(g, e.Value.Index()), ir.LayoutOf(e.Layout)
 	switch {
 	case reader == lower.Full && made == lower.Full:
-		return b.Program.Whole(i, j) && view == g.rows.full
+		return b.Program.Whole(i, j) && view.Numel == g.rows.full.Numel
 	case reader == lower.Full && made == lower.Row:
+		if b.reshaped(g, i) {
+			view, _ = ir.ReshapeLayout(view, g.rows.full.Shape)
+		}
 		return view == g.rows.back
 	case reader == lower.Row && made == lower.Row:
 		return b.Program.Whole(i, j) && view == g.rows.outer
@@ -170,7 +182,7 @@ func (b *Builder) groupNode(g *group, stored []int) *lower.Node {
 		out := lower.Output{DType: av.DType, Layout: av.Layout, Buf: buf}
 		if t, ok := b.through[v]; ok {
 			out.Layout, out.Through = t.layout, true
-		} else if g.rows == nil {
+		} else if g.rows == nil || b.levelOf(g, v) == lower.Full {
 			out.Layout = g.layout
 		}
 		ln.Out = append(ln.Out, out)
@@ -182,7 +194,7 @@ func (b *Builder) groupNode(g *group, stored []int) *lower.Node {
 func (b *Builder) member(g *group, m int, stored []int, numbers map[int]int) lower.Member {
 	w, p := &b.lowering, b.Program
 	l := lower.Member{Prim: p.Prim(m), Attr: p.Attrs(m), Layout: b.aval(m).Layout, Region: p.Nodes[m].Region}
-	if b.rowsOf(m) != nil || g.rows == nil {
+	if b.rowsOf(m) != nil || g.rows == nil || b.levelOf(g, m) == lower.Full {
 		l.Layout = g.layout
 	}
 	for k := range int(p.Nodes[m].Outputs) {
@@ -219,7 +231,7 @@ func (b *Builder) outsideOperand(g *group, m, j int, e program.Edge) int {
 	w, p := &b.lowering, b.Program
 	in := lower.Operand{DType: p.Aval(e.Value).DType, Layout: ir.LayoutOf(e.Layout), Buf: b.local(b.slotOf(e.Value)),
 		Whole: b.whole(m, j)}
-	if g.rows == nil && b.aval(m).Layout != g.layout {
+	if b.reshaped(g, m) {
 		if in.Whole {
 			in.Layout = g.layout
 		} else {

@@ -3,6 +3,7 @@ package compile_test
 import (
 	"fmt"
 	"math/rand"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/torchlette/torchlette/engine/compile"
 	"github.com/torchlette/torchlette/engine/program"
+	"github.com/torchlette/torchlette/kernels/cpu"
 )
 
 var rowFusions = []fusion{
@@ -140,10 +142,47 @@ input $1 : f32[5,5]
 %0 = mul $0[5,5](1,5) $1[5,5](1,5) : f32[5,5]
 %1 = sum{1} %0 : f32[5] live
 `, nil},
-	{"rows of two dims that do not follow each other", `input $0 : f32[3,5]
+	{"rows of two dims that do not merge", `input $0 : f32[3,5]
 input $1 : f32[3]
 %0 = mul $0 $1[3,5](1,0) : f32[3,5]
 %1 = sum{0,1} %0 : f32[] live
+`, [][]int{{0, 1}}},
+	{"rows of two dims that do not merge, longer than a tile", `input $0 : f32[3,500]
+input $1 : f32[3]
+%0 = mul $0 $1[3,500](1,0) : f32[3,500]
+%1 = sum{0,1} %0 : f32[] live
+`, nil},
+	{"rows that do not merge for the norm alone", `input $0 : f32[2,3,5]
+%0 = layer_norm{2,0,0,0} $0[2,5,3](15,1,5) 0.001 : f32[2,5,3]
+%1 = relu %0 : f32[2,5,3] live
+`, nil},
+	{"group norm with weight, residual and activation", `input $0 : f32[2,4,3]
+input $1 : f32[4]
+%0 = mul $0 0.7 : f32[2,4,3]
+%1 = add %0 $1[2,4,3](0,1,0) : f32[2,4,3]
+%2 = layer_norm{2,0,0,0} %1[2,2,2,3] 0.001 : f32[2,2,2,3]
+%3 = result{1} %2 : f32[2,2] live
+%4 = mul %2[2,4,3] $1[2,4,3](0,1,0) : f32[2,4,3]
+%5 = add %4 %1 : f32[2,4,3]
+%6 = dropout %5 7 3 0.5 : f32[2,4,3]
+%7 = relu %6 : f32[2,4,3] live
+`, [][]int{{0, 1, 2, 4, 5, 6, 7}}},
+	{"the gradient of a group norm", `input $0 : f32[2,4,3]
+input $1 : f32[4]
+input $2 : f32[2,2]
+%0 = mul $0 $1[2,4,3](0,1,0) : f32[2,4,3]
+%1 = layer_norm_grad{2,0,0} %0[2,2,2,3] $0[2,2,2,3] $2 $2 : f32[2,2,2,3]
+%2 = mul %1[2,4,3] $0 : f32[2,4,3] live
+`, [][]int{{0, 1, 2}}},
+	{"a mean of each group, read in the other shape", `input $0 : f32[2,4,3]
+%0 = mul $0 0.7 : f32[2,4,3]
+%1 = sum{2,3} %0[2,2,2,3] : f32[2,2]
+%2 = sub %0[2,2,2,3] %1[2,2,2,3](2,1,0,0) : f32[2,2,2,3]
+%3 = neg %2[2,4,3] : f32[2,4,3] live
+`, [][]int{{0, 1, 2, 3}}},
+	{"a view that cannot be seen in the shape of the rows", `input $0 : f32[4,3]
+%0 = neg $0[3,4](1,3) : f32[3,4]
+%1 = softmax{1,0} %0[2,6] : f32[2,6] live
 `, nil},
 	{"a reduction along another dim", `input $0 : f32[3,3]
 %0 = mul $0 0.3 : f32[3,3]
@@ -337,6 +376,34 @@ func TestFusionChangesNoBitOfRandomRows(t *testing.T) {
 	})
 	assert.Greater(t, rows, 200)
 	assert.Greater(t, inPlace, 40)
+}
+
+// Groups of rows whose dims do not merge for a weight have the bits that their members have one by one, whatever the
+// length of a row; longer rows than one tile end the group before the weight.
+func TestFusionChangesNoBitOfGroupNorms(t *testing.T) {
+	c, err := cpu.New(cpu.Options{Threads: 2})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	for _, s := range []struct{ n, groups, each, places int }{
+		{2, 3, 4, 33}, {2, 2, 15, 257}, {1, 2, 300, 7}, {4, 4, 63, 65}, {2, 2, 4, 1024}, {2, 2, 100, 160}, {2, 2, 20, 257},
+	} {
+		for _, dtype := range []string{"f32", "f64", "bf16"} {
+			full := fmt.Sprintf("[%d,%d,%d]", s.n, s.groups*s.each, s.places)
+			split := fmt.Sprintf("[%d,%d,%d,%d]", s.n, s.groups, s.each, s.places)
+			p := program.MustParse(strings.NewReplacer("FULL", full, "SPLIT", split, "T", dtype).Replace(fmt.Sprintf(
+				`input $0 : TFULL
+input $1 : T[%d]
+%%0 = mul $0 0.37 : TFULL
+%%1 = add %%0 $1FULL(0,1,0) : TFULL
+%%2 = layer_norm{2,0,0,0} %%1SPLIT 0.001 : TSPLIT
+%%3 = mul %%2FULL $1FULL(0,1,0) : TFULL
+%%4 = relu %%3 : TFULL live
+`, s.groups*s.each)))
+			with, without := build(t, c, p), build(t, c, p, "fuse")
+			assert.Equal(t, s.each*s.places <= 4096, len(groupsOf(with)[0]) == 5, "%v", s)
+			assert.True(t, reflect.DeepEqual(run(t, c, without), run(t, c, with)), "%v of %s", s, dtype)
+		}
+	}
 }
 
 // rowGroups counts the fusion groups of a plan with a member that works rows.

@@ -100,7 +100,7 @@ input $1 : f32[2]
 %0 = mul $0 2.0 : f32[6]
 %1 = neg %0[2,3] : f32[2,3]
 %2 = sum{1} %1 : f32[2] live
-`, [][]int{{0, 1}}},
+`, [][]int{{0, 1, 2}}},
 	{"a write through a view, with its chain", `input $0 : f32[6]
 input $1 : f32[3]
 %0 = exp $1 : f32[3]

@@ -190,16 +190,21 @@ func (c *Cache) Replace(old, p *Plan) {
 	}
 }
 
-// Compiling counts the plans that wait for the kernels of their fusion groups.
+// Compiling counts the plans whose successor a device still makes kernels for. A successor that has them takes over at
+// the next run of its window, if there is one; it is not counted.
 func (c *Cache) Compiling() (n int64) {
 	for _, list := range c.byHash {
 		for _, p := range list {
-			if p.Next != nil {
+			if p.Next != nil && p.Next.compiling() {
 				n++
 			}
 		}
 	}
 	return n
+}
+
+func (p *Plan) compiling() bool {
+	return slices.ContainsFunc(p.Segments, func(s Segment) bool { return s.Compiling != nil && !s.Compiling.Done() })
 }
 
 func (c *Cache) evict() {

@@ -138,7 +138,8 @@ func newRowGroup(p *program, members []Member) *rowGroup {
 			g.s, g.full, g.picks = r.split(m.Attr, m.Layout.Shape), m.Layout, g.picks || r.picks
 		}
 	}
-	g.across = g.direction(nil) == acrossMemory && len(members) > 1
+	towards, _ := g.direction(nil)
+	g.across = towards == acrossMemory && len(members) > 1
 	for i := range members {
 		m, r := &members[i], members[i].rows()
 		late := r != nil && r.passes(m.Attr) > 0
@@ -376,9 +377,10 @@ const (
 	heldRow = 4096
 	// maxPasses bounds the passes over a row, by which values are kept in registers: a softmax or a norm takes three.
 	maxPasses = 4
-	// extremeRow is the longest row whose extremes are taken in one tile: which of 0 and -0 is the extreme, or which NaN,
-	// depends on the tiles.
-	extremeRow = 1024
+	// oneTile is the longest row that is one tile in a kernel with one pass. Which of 0 and -0 is an extreme, or which
+	// NaN, depends on the tiles. So does a sum where the dims of a row do not merge: tiles then end with the last dims.
+	// In a kernel of several passes a heldRow is one tile.
+	oneTile = 1024
 )
 
 // CanFuseRows reports that one kernel may work the members of n, some of which work rows: each of these adds the
@@ -387,7 +389,7 @@ const (
 func CanFuseRows(n *Node) bool {
 	p := &program{n: n}
 	g := newRowGroup(p, n.Members)
-	towards := g.direction(nil)
+	towards, merged := g.direction(nil)
 	passes, extremes := 0, false
 	for i := range g.members {
 		m := &g.members[i]
@@ -399,7 +401,8 @@ func CanFuseRows(n *Node) bool {
 			continue
 		}
 		s := r.split(m.Attr, m.Layout.Shape)
-		if !slices.Equal(s.reduced, g.s.reduced) || m.Layout != g.full || g.direction(m) != towards {
+		alone, one := g.direction(m)
+		if !slices.Equal(s.reduced, g.s.reduced) || m.Layout != g.full || alone != towards || !one {
 			return false
 		}
 		if towards == acrossMemory && (r.passes(m.Attr) != 1 || g.readsLate(m)) {
@@ -416,8 +419,8 @@ func CanFuseRows(n *Node) bool {
 		if last {
 			passes++
 		}
-		count := g.s.count()
-		return passes <= maxPasses && (passes < 2 || count <= heldRow || !g.again()) && (!extremes || count <= extremeRow)
+		count, short := g.s.count(), !extremes && (merged || passes > 1)
+		return passes <= maxPasses && (passes < 2 || count <= heldRow || merged && !g.again()) && (short || count <= oneTile)
 	}
 	return false
 }
@@ -467,8 +470,9 @@ const (
 // leastColumns is the number of rows from which devices work them side by side where they lie across memory.
 const leastColumns = 4
 
-// direction returns the direction of a kernel of member m alone; of all members, if m is nil.
-func (g *rowGroup) direction(m *Member) direction {
+// direction returns the direction of a kernel of member m alone; of all members, if m is nil. merged: the dims of a row
+// are one for every operand. Else rows have no direction but along memory.
+func (g *rowGroup) direction(m *Member) (d direction, merged bool) {
 	seen, members := map[place]bool{}, g.members
 	if m != nil {
 		members = []Member{*m}
@@ -496,9 +500,7 @@ func (g *rowGroup) direction(m *Member) direction {
 	}
 	_, outer = collapse(g.s.outer, outer, 0)
 	size, inner := collapse(g.s.inner, inner, 0)
-	if len(size) != 1 {
-		return noDirection
-	}
+	merged = len(size) == 1
 	columns := 0 // of the operands, those whose neighbours are in different rows
 	for i := 1; i < len(list); i++ {
 		switch o, n := last(outer[i]), last(inner[i]); {
@@ -511,12 +513,12 @@ func (g *rowGroup) direction(m *Member) direction {
 	switch o, n := last(outer[0]), last(inner[0]); {
 	case o != 1 || n <= 1:
 		if columns <= 0 {
-			return alongMemory
+			return alongMemory, merged
 		}
-	case columns+made > 0 && g.s.rows() >= leastColumns:
-		return acrossMemory
+	case merged && columns+made > 0 && g.s.rows() >= leastColumns:
+		return acrossMemory, merged
 	}
-	return noDirection
+	return noDirection, merged
 }
 
 func last(s []int64) int64 { return s[len(s)-1] }

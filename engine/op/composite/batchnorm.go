@@ -132,8 +132,11 @@ func evalGroupNorm(a *op.Args) []op.Val {
 		}
 	}
 	t := x.DType().ComputeType()
-	flat := prim.Reshape(b, cast(b, x, t), []int64{s[0], groups, ir.Numel(s[1:]) / groups})
-	y, _, _ := prim.LayerNorm(b, flat, op.Val{}, op.Val{}, eps, 1)
+	places := ir.Numel(s[2:])
+	flat := prim.Reshape(b, cast(b, x, t), []int64{s[0], groups, s[1] / groups * places})
+	// In this shape, which has a dim for the channels, weight and bias are views.
+	y, _, _ := prim.LayerNorm(b, prim.Reshape(b, flat, []int64{s[0], groups, s[1] / groups, places}), op.Val{}, op.Val{},
+		eps, 2)
 	y = prim.Reshape(b, y, s)
 	if w.IsTensor() {
 		y = prim.Mul(b, y, byChannel(b, cast(b, w, t), s))
