@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 import pytest
 
@@ -72,14 +73,18 @@ def test_one_program_serves_all_steps() -> None:
 
 def test_a_stream_keeps_the_modules_of_its_beginning_and_reads_weights_anew() -> None:
     model, calls = tiny.ours(tiny.reference("gpt2")), []
-    plain = [t.item() for t in generation.stream(model, tiny.from_torch(IDS[:1]), max_new_tokens=12, eos_token_id=[])]
-    for made, _ in enumerate(generation.stream(model, tiny.from_torch(IDS[:1]), max_new_tokens=12, eos_token_id=[])):
+
+    def stream() -> Iterator[tl.Tensor]:
+        return generation.stream(model, tiny.from_torch(IDS[:1]), max_new_tokens=12, eos_token_id=[])
+
+    plain = [token.item() for token in stream()]
+    for made, _ in enumerate(stream()):
         if made == 5:
             for module in model.modules():
                 module.register_forward_hook(lambda *_: calls.append(0))
     assert not calls
     tokens = []
-    for made, token in enumerate(generation.stream(model, tiny.from_torch(IDS[:1]), max_new_tokens=12, eos_token_id=[])):
+    for made, token in enumerate(stream()):
         tokens.append(token.item())
         if made == 5:
             with tl.no_grad():

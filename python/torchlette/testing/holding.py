@@ -180,7 +180,13 @@ def _combine(run: _Run, layer: Layer, x: list[Any]) -> Any:
 def _norm(run: _Run, layer: Layer, x: list[Any]) -> Any:
     a, n = x[0], x[0].shape[-1]
     w, b = run.parameter(layer, (n,)), run.parameter(layer, (n,), "bias")
-    kind = layer.number % 4
+    kind = layer.number % 6
+    if kind == 4:
+        return F.group_norm(a, 1 + (n % 2 == 0), w, b)
+    if kind == 5:  # rows as channels, a width as places
+        rows = a.shape[0]
+        w, b = run.parameter(layer, (rows,), "scales"), run.parameter(layer, (rows,), "shifts")
+        return F.group_norm(a[None], 1 + (rows % 2 == 0), w, b)[0]
     if kind == 0:
         return F.layer_norm(a, (n,), w, b)
     if kind == 1:
