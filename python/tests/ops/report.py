@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import collections
 import functools
+import json
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -141,10 +142,28 @@ def examine(op: Any, options: Options) -> tuple[Count, dict[str, str]]:
     return run.count, run.first
 
 
-def _one(job: tuple[str, Options]) -> tuple[str, Count, dict[str, str]]:
+def _one(job: tuple[str, Options]) -> Result:
     name, options = job
     op = next(o for o in database.op_db if database.label(o) == name)
     return name, *examine(op, options)
+
+
+Result = tuple[str, Count, dict[str, str]]
+
+
+def logged(results: Iterable[Result], path: str) -> Iterator[Result]:
+    """Yield the results, each added to a file as it comes."""
+    with Path(path).open("a") as file:
+        for result in results:
+            print(json.dumps(result), file=file, flush=True)
+            yield result
+
+
+def read_log(path: str) -> list[Result]:
+    """Return the results of a file of :func:`logged`, of each entry the last."""
+    lines = map(json.loads, Path(path).read_text().splitlines())
+    last = {name: (name, collections.Counter(count), first) for name, count, first in lines}
+    return list(last.values())
 
 
 def _percent(total: Count, kind: str) -> str:
@@ -187,8 +206,20 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--strided", action="store_true", help="tensors with gaps between their elements")
     parser.add_argument("--failures", type=int, default=2, help="first failures shown of an entry")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--log", help="file that keeps each entry's counts; a later run adds to it and replaces its own")
     parser.add_argument("--out", help="file of counts; the section of this device, dtypes and PyTorch is replaced")
     return parser.parse_args()
+
+
+def printed(results: Iterable[Result], failures: int) -> Iterator[Result]:
+    """Print each entry's counts and its first failures as they come."""
+    for name, count, first in results:
+        state = "ok  " if not first else "FAIL"
+        counts = " ".join(f"{k} {count[k + ' passed']}/{count[k + ' run']}" for k in KINDS if count[k + " run"])
+        print(f"{state} {name:45} {counts}", flush=True)
+        for what, text in list(first.items())[:failures]:
+            print(f"       {what}: {text}")
+        yield name, count, first
 
 
 def main() -> None:
@@ -209,26 +240,16 @@ def main() -> None:
         options.errors,
     )
     jobs = [(database.label(op), chosen) for op in database.entries(names)]
-    total: Count = collections.Counter()
     if options.workers > 1:
         pool = multiprocessing.get_context("spawn").Pool(options.workers)
-        results = pool.imap_unordered(_one, jobs)
+        results: Iterable[Result] = pool.imap_unordered(_one, jobs)
     else:
         results = map(_one, jobs)
-    wrong: dict[str, dict[str, str]] = {}
-    for name, count, first in results:
-        total.update(count)
-        if first:
-            wrong[name] = first
-        state = "ok  " if not first else "FAIL"
-        print(
-            f"{state} {name:45} "
-            + " ".join(f"{k} {count[k + ' passed']}/{count[k + ' run']}" for k in KINDS if count[k + " run"]),
-            flush=True,
-        )
-        for what, text in list(first.items())[: options.failures]:
-            print(f"       {what}: {text}")
-    print(f"entries without a failure: {len(jobs) - len(wrong)} of {len(jobs)}")
+    results = list(printed(logged(results, options.log) if options.log else results, options.failures))
+    results = read_log(options.log) if options.log else results
+    total: Count = sum((count for _, count, _ in results), collections.Counter())
+    wrong = {name: first for name, _, first in results if first}
+    print(f"entries without a failure: {len(results) - len(wrong)} of {len(results)}")
     for k in KINDS:
         asked = f"; {n} ask a GPU for float64" if (n := total[k + " in float64"]) else ""
         print(f"{k}: {_percent(total, k)}{asked}")
