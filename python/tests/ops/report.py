@@ -33,9 +33,14 @@ KINDS = ("forward", "gradient", "second gradient", "error")
 Count = collections.Counter[str]
 HEAD = """# Counts of PyTorch's operator database
 
-`python -m report --tier 1 --tier 2 --tier 3 --dtypes float32 --strided --limit 20 --device DEVICE --out results.md`
-in this folder writes a section: how many samples give PyTorch's result, and the entries with samples that do not.
-Samples that draw are compared by shape and dtype; gradients that PyTorch refuses are left out.
+`python -m report ... --out results.md` in this folder writes a section: how many samples give PyTorch's result, and the
+entries with samples that do not, with the reason of differences.py or the failure's own text. With `--log FILE` a later
+run of some entries replaces those. Samples that draw are compared by shape and dtype; gradients that PyTorch refuses
+are left out. These are the options of the sections:
+
+* strided: `--tier 1 --tier 2 --tier 3 --dtypes float32 --strided --limit 20 --device DEVICE`
+* tiers of complex64: `--tier 1 --tier 2 --tier 3 --dtypes complex64 --limit 4`
+* the whole database, absent names included: `--all --limit 3 --dtypes DTYPE --gradients DTYPE`, `--second` for float64
 """
 
 
@@ -193,7 +198,7 @@ def record(path: str, title: str, total: Count, wrong: dict[str, dict[str, str]]
 
 def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="operators (default: tiers 1 and 2)")
+    parser.add_argument("names", nargs="*", help="operators (default: the tiers, or all)")
     parser.add_argument("--tier", type=int, choices=(1, 2, 3), action="append")
     parser.add_argument("--all", action="store_true", help="the whole database, absent names too")
     parser.add_argument("--gradients", default=",".join(GRADIENTS), help="dtypes whose gradients are run")
@@ -222,12 +227,22 @@ def printed(results: Iterable[Result], failures: int) -> Iterator[Result]:
         yield name, count, first
 
 
+def title(options: argparse.Namespace) -> str:
+    """Return the title of a run's section: device, dtypes, entries, PyTorch's version."""
+    software = options.device == "wgpu" and os.environ["TORCHLETTE_ADAPTER"] == "software"
+    parts = [options.device + " on the software adapter" * software, options.dtypes]
+    parts += ["strided"] * options.strided
+    parts += ["the whole database" if options.all else f"tiers {', '.join(map(str, options.tier or (1, 2)))}"]
+    version = torch.__version__.partition("+")[0]
+    return f"{', '.join(parts)}; at most {options.limit} samples of an entry; PyTorch {version}"
+
+
 def main() -> None:
     """Parse the arguments, run, print."""
     options = _parsed()
     tiers = {1: scope.TIER_1, 2: scope.TIER_2, 3: scope.TIER_3}
     names = frozenset(options.names) or frozenset().union(*(tiers[t] for t in options.tier or (1, 2)))
-    if options.all:
+    if options.all and not options.names:
         names = frozenset(op.name for op in database.op_db)
     chosen = Options(
         options.device,
@@ -254,9 +269,7 @@ def main() -> None:
         asked = f"; {n} ask a GPU for float64" if (n := total[k + " in float64"]) else ""
         print(f"{k}: {_percent(total, k)}{asked}")
     if options.out:
-        layout = ", strided" if options.strided else ""
-        title = f"{options.device}, {options.dtypes}{layout}; PyTorch {torch.__version__.partition('+')[0]}"
-        record(options.out, title, total, wrong)
+        record(options.out, title(options), total, wrong)
 
 
 if __name__ == "__main__":
