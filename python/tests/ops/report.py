@@ -211,7 +211,9 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--strided", action="store_true", help="tensors with gaps between their elements")
     parser.add_argument("--failures", type=int, default=2, help="first failures shown of an entry")
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--log", help="file that keeps each entry's counts; a later run adds to it and replaces its own")
+    parser.add_argument(
+        "--log", help="file that keeps each entry's counts; a later run adds to it and replaces its own"
+    )
     parser.add_argument("--out", help="file of counts; the section of this device, dtypes and PyTorch is replaced")
     return parser.parse_args()
 

@@ -118,7 +118,7 @@ class SavedValue:
             self.hook, self.tensor = packer(self.tensor), None
 
     def follow(self, result: Tensor, origin: str) -> None:
-        """Hold the result that the caller gets in place of what ``forward`` returned: writes to it raise its version."""
+        """Hold the result that the caller gets for what ``forward`` returned: writes to it raise its version."""
         if self.hook is None:
             self.tensor, self.origin = off_tape(result), origin
             self.version = self.tensor._version
