@@ -188,9 +188,16 @@ PyObject *py_asarray(PyObject *self, PyObject *args, PyObject *kwargs) {
     return r;
 }
 
+static PyObject *not_an_array(PyObject *object) {
+    PyObject *type = PyType_GetName(Py_TYPE(object));
+    raise_text(TL_TYPE, "expected np.ndarray (got %V)", type, "?");
+    Py_XDECREF(type);
+    return NULL;
+}
+
 PyObject *py_from_numpy(PyObject *self, PyObject *array) {
     if (is_tensor(array) || PyList_Check(array) || PyTuple_Check(array) || PyNumber_Check(array) == 0) {
-        return raise_text(TL_TYPE, "expected np.ndarray (got %R)", (PyObject *)Py_TYPE(array));
+        return not_an_array(array);
     }
     PyObject *r = is_array(array) ? array_tensor(array, -1, maker_api(self)) : NULL;
     if (r != NULL || PyErr_Occurred()) {
@@ -198,7 +205,7 @@ PyObject *py_from_numpy(PyObject *self, PyObject *array) {
     }
     r = buffer_tensor(array, -1, TL_CPU, false, maker_api(self));
     if (r == NULL && !PyErr_Occurred()) {
-        raise_text(TL_TYPE, "expected np.ndarray (got %R)", (PyObject *)Py_TYPE(array));
+        return not_an_array(array);
     }
     return r;
 }

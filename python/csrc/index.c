@@ -134,7 +134,7 @@ static int read_mask(Tensor *mask, PyObject **tensors) {
         tl_out out;
         if (check_status(tl_from_data(TL_INT64, mask->device, 1, &hits, index, (size_t)hits * sizeof *index, 0,
                 call_source_loc(), &out)) < 0 ||
-            (tensors[made] = tensor_wrap(&out, TL_API_CORE)) == NULL) {
+            (tensors[made] = tensor_wrap(&out, mask->api)) == NULL) {
             goto done;
         }
     }

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any as _Any
 
 _C._set_errors(_BY_CODE)
+_C._LinAlgError = _BY_CODE[18]  # type: ignore[attr-defined]  # PyTorch's other name
 _C._set_package(_os.path.dirname(__file__) + _os.sep)
 
 Tensor = _C.Tensor

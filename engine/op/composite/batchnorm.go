@@ -68,8 +68,9 @@ func batchNorm(a *op.Args) op.Val {
 			max(0, len(s)-1))
 	}
 	if training {
-		y, _, _ := prim.BatchNorm(b, x, like(b, w, x), like(b, bias, x), eps)
-		return y
+		wide, w, bias := mixed(b, x, w, bias)
+		y, _, _ := prim.BatchNorm(b, wide, w, bias, eps)
+		return cast(b, y, x.DType())
 	}
 	if !rm.IsTensor() || !rv.IsTensor() {
 		fail(ir.ErrRuntime, "Expected running_mean and running_var to be defined when training=False")
@@ -94,7 +95,7 @@ func batchNormOfNone(b op.Builder, x, w, bias op.Val) op.Val {
 	y := x
 	for _, v := range []op.Val{w, bias} {
 		if v.IsTensor() && len(s) > 1 && slices.Equal(v.Shape(), s[1:2]) {
-			y = prim.Add(b, y, byChannel(b, like(b, v, x), s))
+			y = prim.Add(b, y, byChannel(b, cast(b, v, x.DType()), s))
 		}
 	}
 	return y
@@ -102,9 +103,10 @@ func batchNormOfNone(b op.Builder, x, w, bias op.Val) op.Val {
 
 func evalBatchNormStats(a *op.Args) []op.Val {
 	x, w, bias, b := a.Val(), a.Val(), a.Val(), a.B
-	y, mean, variance := prim.BatchNorm(b, x, like(b, w, x), like(b, bias, x), a.Scalar())
+	wide, w, bias := mixed(b, x, w, bias)
+	y, mean, variance := prim.BatchNorm(b, wide, w, bias, a.Scalar())
 	n := float64(x.L().Numel / max(1, x.Shape()[1]))
-	return a.Ret(y, b.Detach(mean), b.Detach(prim.Mul(b, variance, op.FloatVal(n/(n-1)))))
+	return a.Ret(cast(b, y, x.DType()), b.Detach(mean), b.Detach(prim.Mul(b, variance, op.FloatVal(n/(n-1)))))
 }
 
 func evalGroupNorm(a *op.Args) []op.Val {

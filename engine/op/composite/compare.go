@@ -93,7 +93,7 @@ func maskedFill(b op.Builder, x, mask, value op.Val) op.Val {
 	}
 	value.Number = value.IsTensor() && value.DType().IsComplex()
 	value = asType(b, value, x.DType())
-	align(b, ir.InvalidDType, &x, &mask, &value)
+	align(b, ir.InvalidDType, &mask, &x, &value)
 	return prim.Where(b, mask, value, x)
 }
 

@@ -75,17 +75,21 @@ func evalLayerNorm(a *op.Args) []op.Val {
 	w, bias, eps := a.Val(), a.Val(), a.Scalar()
 	checkNormalized(x, shape, ", ", map[string]op.Val{"weight": w, "bias": bias})
 	needFloat("LayerNormKernelImpl", x)
-	w, bias = like(b, w, x), like(b, bias, x)
-	y, _, _ := prim.LayerNorm(b, x, w, bias, eps, len(shape))
-	return a.Ret(y)
+	wide, w, bias := mixed(b, x, w, bias)
+	y, _, _ := prim.LayerNorm(b, wide, w, bias, eps, len(shape))
+	return a.Ret(cast(b, y, x.DType()))
 }
 
-// like casts an optional operand to x's dtype.
-func like(b op.Builder, v, x op.Val) op.Val {
-	if v.IsTensor() {
-		return cast(b, v, x.DType())
+// mixed casts a norm's input and its optional parameters to one dtype: the input's, or its compute type where a
+// parameter has that. Then neither parameters nor products with them are rounded to half precision.
+func mixed(b op.Builder, x, w, bias op.Val) (op.Val, op.Val, op.Val) {
+	d := x.DType()
+	for _, v := range []op.Val{w, bias} {
+		if t := x.DType().ComputeType(); v.IsTensor() && v.DType() == t {
+			d = t
+		}
 	}
-	return v
+	return cast(b, x, d), cast(b, w, d), cast(b, bias, d)
 }
 
 func machineEpsilon(d ir.DType) float64 {
@@ -112,11 +116,8 @@ func evalRMSNorm(a *op.Args) []op.Val {
 	if eps.Kind == op.None {
 		eps = op.FloatVal(machineEpsilon(x.DType().ComputeType()))
 	}
-	if w.IsTensor() && w.DType() != x.DType() { // the product with w is not rounded before the cast
-		y := prim.RMSNorm(b, cast(b, x, x.DType().ComputeType()), none, eps, len(shape))
-		return a.Ret(cast(b, prim.Mul(b, y, expand(b, cast(b, w, y.DType()), x.Shape())), x.DType()))
-	}
-	return a.Ret(prim.RMSNorm(b, x, w, eps, len(shape)))
+	wide, w, _ := mixed(b, x, w, none)
+	return a.Ret(cast(b, prim.RMSNorm(b, wide, w, eps, len(shape)), x.DType()))
 }
 
 func complexRMSNorm(b op.Builder, x, w, eps op.Val, n int) op.Val {

@@ -120,14 +120,14 @@ func overInts(f func(b op.Builder, x, i, src op.Val, dim int64) op.Val) func(b o
 func indexWriteArgs(name string, b op.Builder, x, i, src op.Val, dim int64) (op.Val, op.Val, op.Val, int64) {
 	d := ir.WrapDim(dim, len(x.Shape()))
 	if len(i.Shape()) > 1 {
-		fail(ir.ErrIndex, "%s(): Index is supposed to be a vector, but got dim: %d with type: %s and size: %s", name,
+		fail(ir.ErrIndex, "%s_(): Index is supposed to be a vector, but got dim: %d with type: %s and size: %s", name,
 			len(i.Shape()), typeName(i.DType()), ir.ShapeString(i.Shape()))
 	}
 	if d := i.DType(); d != ir.I64 && d != ir.I32 {
-		fail(ir.ErrRuntime, "%s(): Expected dtype int32/int64 for index but got: %s", name, typeName(d))
+		fail(ir.ErrRuntime, "%s_(): Expected dtype int32/int64 for index but got: %s", name, typeName(d))
 	}
 	if src.DType() != x.DType() {
-		fail(ir.ErrRuntime, "%s(): self (%s) and source (%s) must have the same scalar type", name, typeName(x.DType()),
+		fail(ir.ErrRuntime, "%s_(): self (%s) and source (%s) must have the same scalar type", name, typeName(x.DType()),
 			typeName(src.DType()))
 	}
 	x, i, src = asVector(b, x), asVector(b, i), asVector(b, src)
@@ -139,7 +139,7 @@ func indexWriteArgs(name string, b op.Builder, x, i, src op.Val, dim int64) (op.
 		if name == "index_copy" {
 			fail(ir.ErrIndex, "index_copy_(): Number of indices (%d) should be equal to source.size(dim) (%d)", n, got)
 		}
-		fail(ir.ErrRuntime, "%s(): Number of indices (%d) should be equal to source.size(dim): (%d), for dim: %d", name, n,
+		fail(ir.ErrRuntime, "%s_(): Number of indices (%d) should be equal to source.size(dim): (%d), for dim: %d", name, n,
 			got, d)
 	}
 	want := slices.Clone(x.Shape())

@@ -31,6 +31,9 @@ func vectorNorm(b op.Builder, x op.Val, p float64, mask []bool, keepdim bool) op
 	case p == 1:
 		return total(prim.Sum, prim.Abs(b, x))
 	case p == 0 && b.NeedsGrad(x): // a count with a gradient, which is 0
+		if x.DType().IsComplex() {
+			x = prim.Abs(b, x)
+		}
 		return total(prim.Sum, prim.Where(b, prim.Ne(b, b.Detach(x), op.FloatVal(0)), op.FloatVal(1), prim.Sign(b, x)))
 	case p == 0:
 		return total(prim.Sum, prim.Cast(b, prim.Ne(b, x, op.FloatVal(0)), x.DType().Real()))

@@ -407,3 +407,49 @@ def test_none_from_backward_adds_nothing_to_other_paths():
         return x.grad.tolist(), unused
 
     assert gradients(tl) == gradients(torch)
+
+
+def two_results(t):
+    class Two(t.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            a, b = x.exp(), x * 2
+            ctx.save_for_backward(a, b, x)
+            return b, a
+
+        @staticmethod
+        def backward(ctx, g, h):
+            a, b, _ = ctx.saved_tensors
+            return g * 2 + h * a + b * 0
+
+    return Two.apply
+
+
+WRITES = {
+    "second result": lambda x, b, a: a.mul_(2),
+    "element of the first": lambda x, b, a: b.__setitem__(0, 1),
+    "alias": lambda x, b, a: a.detach().zero_(),
+    "view": lambda x, b, a: a.view(-1).add_(1),
+    "argument": lambda x, b, a: x.add_(1),
+    "what is not saved": lambda x, b, a: (a * 1).add_(1),
+    "data": lambda x, b, a: a.data.add_(1),
+}
+
+
+@pytest.mark.parametrize("written", WRITES)
+def test_writes_to_saved_results_are_found(written):
+    """A result that backward reads must be as it was: PyTorch's error, its text included."""
+
+    def outcome(t):
+        leaf = t.ones(3, requires_grad=True)
+        x = leaf * 3
+        b, a = two_results(t)(x)
+        WRITES[written](x, b, a)
+        try:
+            (a.sum() + b.sum()).backward()
+        except RuntimeError as error:
+            return str(error).partition("\n")[0]
+        return leaf.grad.tolist()
+
+    got, want = outcome(tl), outcome(torch)
+    assert got == want if isinstance(want, str) else got == pytest.approx(want)

@@ -281,3 +281,32 @@ def test_a_view_of_a_point_that_is_not_mapped_keeps_gradients_apart() -> None:
 
             found.append(lib.func.vmap(slope)(weights).tolist())
         np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+
+
+REFUSED = {
+    "dim out of range": lambda lib, x: lib.func.vmap(lib.sum, in_dims=2)(x[0]),
+    "dim of a number": lambda lib, x: lib.func.vmap(lib.sum)(3),
+    "of one of two": lambda lib, x: lib.func.vmap(lib.add)(x, 2),
+    "type of the dims": lambda lib, x: lib.func.vmap(lib.sum, in_dims="a")(x),
+    "type of a dim": lambda lib, x: lib.func.vmap(lib.sum, in_dims=("a",))(x),
+    "none": lambda lib, x: lib.func.vmap(lib.sum, in_dims=(None,))(x),
+    "no arguments": lambda lib, x: lib.func.vmap(lib.sum)(),
+    "sizes": lambda lib, x: lib.func.vmap(lib.add)(x, x[:2]),
+    "a number's dim in a list": lambda lib, x: lib.func.vmap(lambda pair: pair[0], in_dims=([0, 0],))([x, 1.0]),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_dims_have_pytorchs_text(case: str) -> None:
+    with pytest.raises(ValueError) as want:
+        REFUSED[case](torch, torch.tensor(X))
+    with pytest.raises(ValueError) as got:
+        REFUSED[case](facade, facade.tensor(X))
+    assert str(got.value) == str(want.value)
+
+
+@pytest.mark.parametrize("dims", [(0, 1), ({"a": 0},), ([0],)])
+def test_dims_nested_unlike_the_arguments_are_refused(dims: Any) -> None:
+    for lib in (torch, facade):
+        with pytest.raises(ValueError, match="in_dims is not compatible with the structure of `inputs`"):
+            lib.func.vmap(lib.sum, in_dims=dims)(lib.tensor(X))

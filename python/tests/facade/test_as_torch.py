@@ -38,6 +38,11 @@ WRONG = {
     NotImplementedError: lambda: torch.ones(2, dtype=torch.complex64) < 1,
     ValueError: lambda: torch.tensor([[1], [1, 2]]),
 }
+try:
+    torch.linalg.inv(torch.zeros(2, 2))
+except torch._C._LinAlgError as error:
+    assert str(type(error)) == "<class 'torch._C._LinAlgError'>" and torch.linalg.LinAlgError is type(error)
+    assert type(pickle.loads(pickle.dumps(error))) is torch.linalg.LinAlgError
 ones = torch.ones(2)
 assert str(type(ones)) == "<class 'torch.Tensor'>" and type(pickle.loads(pickle.dumps(ones))) is torch.Tensor
 for kind, call in WRONG.items():

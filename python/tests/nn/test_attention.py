@@ -216,3 +216,27 @@ def test_the_result_lies_as_a_model_goes_on():
     y = F.scaled_dot_product_attention(x, x, x)
     assert y.shape == (2, 3, 5, 8)
     assert y.transpose(1, 2).is_contiguous()
+
+
+BAD_HEADS = {
+    "key and value": (((2, 3, 4), (2, 5, 4), (2, 3, 4)), None),
+    "dims of the query": (((4,), (4,), (4,)), None),
+    "dims of the key": (((2, 3, 4), (3, 4), (3, 4)), None),
+    "embedding": (((3, 5), (3, 5), (3, 5)), None),
+    "batch of the padding": (((2, 3, 4),) * 3, (2, 2)),
+    "sources of the padding": (((2, 3, 4),) * 3, (3, 4)),
+    "dims of the padding": (((2, 3, 4),) * 3, (3,)),
+}
+
+
+@pytest.mark.parametrize("case", BAD_HEADS)
+def test_shapes_of_several_heads_are_checked(case):
+    shapes, padding = BAD_HEADS[case]
+
+    def text(lib):
+        mask = None if padding is None else lib.zeros(padding, dtype=lib.bool)
+        with pytest.raises(AssertionError) as error:
+            lib.nn.MultiheadAttention(4, 2)(*map(lib.ones, shapes), key_padding_mask=mask)
+        return str(error.value)
+
+    assert text(tl) == text(torch)

@@ -49,14 +49,40 @@ def test_rms_norm_gradients_are_one_kernel_each(device):
         torch.testing.assert_close(torch.tensor(ours.cpu().numpy()), theirs)
 
 
-def test_rms_norm_of_halves_with_a_wide_weight(device):
-    x, w = draw(4, 16), draw(16, seed=1)
-    got = F.rms_norm(tl.tensor(x, device=device).half(), (16,), tl.tensor(w, device=device))
-    want = torch.nn.functional.rms_norm(
-        torch.tensor(x).half().double(), (16,), torch.tensor(w).double(), torch.finfo(torch.float32).eps
-    )
-    assert got.dtype is tl.float16
-    torch.testing.assert_close(torch.tensor(got.cpu().numpy()), want.half())
+NORMS = {
+    "layer": lambda F, x, w, b: F.layer_norm(x, (16,), w, b),
+    "layer, no weight": lambda F, x, w, b: F.layer_norm(x, (16,), None, b),
+    "rms": lambda F, x, w, b: F.rms_norm(x, (16,), w, 1e-6),
+    "batch": lambda F, x, w, b: F.batch_norm(x, None, None, w, b, True),
+    "batch, followed": lambda F, x, w, b: F.batch_norm(x, w.detach() * 0, w.detach() * 0, w, b, True),
+    "instance": lambda F, x, w, b: F.instance_norm(x.reshape(1, 16, 4), None, None, w, b),
+    "group": lambda F, x, w, b: F.group_norm(x, 4, w, b),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("norm", NORMS)
+def test_norms_of_halves_do_not_round_wide_parameters(device, norm, dtype):
+    """As layers under autocast: neither the weight nor the bias is rounded to half precision, nor their gradients."""
+    half = getattr(torch, dtype)
+    x = torch.tensor(draw(4, 16)).to(half)
+    w, b = torch.tensor(draw(16, seed=1)) + 1.3, torch.tensor(draw(16, seed=2))
+    wide = [t.double().requires_grad_() for t in (x, w, b)]
+    want = NORMS[norm](torch.nn.functional, *wide)
+    narrow = tl.tensor(x.float().numpy(), device=device).to(getattr(tl, dtype)).requires_grad_()
+    ours = [narrow, *(tl.tensor(t.numpy(), device=device).requires_grad_() for t in (w, b))]
+    got = NORMS[norm](F, *ours)
+    assert got.dtype is narrow.dtype
+    rounded = got.detach().float().cpu().numpy() == want.detach().to(half).float().numpy()
+    assert rounded.mean() > 0.95  # the correctly rounded result, but where float32's error crosses a border
+    g = torch.linspace(-1, 1, want.numel()).reshape(want.shape).to(half)
+    theirs = torch.autograd.grad(want, wide, g.double(), allow_unused=True)
+    seed = tl.tensor(g.float().numpy(), device=device).to(narrow.dtype)
+    made = tl.autograd.grad(got, ours, seed, allow_unused=True)
+    for mine, right, of in zip(made[1:], theirs[1:], ours[1:], strict=True):
+        assert (mine is None) == (right is None) and (mine is None or mine.dtype is of.dtype)
+        if mine is not None:
+            torch.testing.assert_close(torch.tensor(mine.cpu().numpy()), right.float(), atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import collections
 import functools
+import json
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,9 +33,14 @@ KINDS = ("forward", "gradient", "second gradient", "error")
 Count = collections.Counter[str]
 HEAD = """# Counts of PyTorch's operator database
 
-`python -m report --tier 1 --tier 2 --tier 3 --dtypes float32 --strided --limit 20 --device DEVICE --out results.md`
-in this folder writes a section: how many samples give PyTorch's result, and the entries with samples that do not.
-Samples that draw are compared by shape and dtype; gradients that PyTorch refuses are left out.
+`python -m report ... --out results.md` in this folder writes a section: how many samples give PyTorch's result, and the
+entries with samples that do not, with the reason of differences.py or the failure's own text. With `--log FILE` a later
+run of some entries replaces those. Samples that draw are compared by shape and dtype; gradients that PyTorch refuses
+are left out. These are the options of the sections:
+
+* strided: `--tier 1 --tier 2 --tier 3 --dtypes float32 --strided --limit 20 --device DEVICE`
+* tiers of complex64: `--tier 1 --tier 2 --tier 3 --dtypes complex64 --limit 4`
+* the whole database, absent names included: `--all --limit 3 --dtypes DTYPE --gradients DTYPE`, `--second` for float64
 """
 
 
@@ -141,10 +147,28 @@ def examine(op: Any, options: Options) -> tuple[Count, dict[str, str]]:
     return run.count, run.first
 
 
-def _one(job: tuple[str, Options]) -> tuple[str, Count, dict[str, str]]:
+def _one(job: tuple[str, Options]) -> Result:
     name, options = job
     op = next(o for o in database.op_db if database.label(o) == name)
     return name, *examine(op, options)
+
+
+Result = tuple[str, Count, dict[str, str]]
+
+
+def logged(results: Iterable[Result], path: str) -> Iterator[Result]:
+    """Yield the results, each added to a file as it comes."""
+    with Path(path).open("a") as file:
+        for result in results:
+            print(json.dumps(result), file=file, flush=True)
+            yield result
+
+
+def read_log(path: str) -> list[Result]:
+    """Return the results of a file of :func:`logged`, of each entry the last."""
+    lines = map(json.loads, Path(path).read_text().splitlines())
+    last = {name: (name, collections.Counter(count), first) for name, count, first in lines}
+    return list(last.values())
 
 
 def _percent(total: Count, kind: str) -> str:
@@ -174,7 +198,7 @@ def record(path: str, title: str, total: Count, wrong: dict[str, dict[str, str]]
 
 def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="operators (default: tiers 1 and 2)")
+    parser.add_argument("names", nargs="*", help="operators (default: the tiers, or all)")
     parser.add_argument("--tier", type=int, choices=(1, 2, 3), action="append")
     parser.add_argument("--all", action="store_true", help="the whole database, absent names too")
     parser.add_argument("--gradients", default=",".join(GRADIENTS), help="dtypes whose gradients are run")
@@ -187,8 +211,32 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--strided", action="store_true", help="tensors with gaps between their elements")
     parser.add_argument("--failures", type=int, default=2, help="first failures shown of an entry")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument(
+        "--log", help="file that keeps each entry's counts; a later run adds to it and replaces its own"
+    )
     parser.add_argument("--out", help="file of counts; the section of this device, dtypes and PyTorch is replaced")
     return parser.parse_args()
+
+
+def printed(results: Iterable[Result], failures: int) -> Iterator[Result]:
+    """Print each entry's counts and its first failures as they come."""
+    for name, count, first in results:
+        state = "ok  " if not first else "FAIL"
+        counts = " ".join(f"{k} {count[k + ' passed']}/{count[k + ' run']}" for k in KINDS if count[k + " run"])
+        print(f"{state} {name:45} {counts}", flush=True)
+        for what, text in list(first.items())[:failures]:
+            print(f"       {what}: {text}")
+        yield name, count, first
+
+
+def title(options: argparse.Namespace) -> str:
+    """Return the title of a run's section: device, dtypes, entries, PyTorch's version."""
+    software = options.device == "wgpu" and os.environ["TORCHLETTE_ADAPTER"] == "software"
+    parts = [options.device + " on the software adapter" * software, options.dtypes]
+    parts += ["strided"] * options.strided
+    parts += ["the whole database" if options.all else f"tiers {', '.join(map(str, options.tier or (1, 2)))}"]
+    version = torch.__version__.partition("+")[0]
+    return f"{', '.join(parts)}; at most {options.limit} samples of an entry; PyTorch {version}"
 
 
 def main() -> None:
@@ -196,7 +244,7 @@ def main() -> None:
     options = _parsed()
     tiers = {1: scope.TIER_1, 2: scope.TIER_2, 3: scope.TIER_3}
     names = frozenset(options.names) or frozenset().union(*(tiers[t] for t in options.tier or (1, 2)))
-    if options.all:
+    if options.all and not options.names:
         names = frozenset(op.name for op in database.op_db)
     chosen = Options(
         options.device,
@@ -209,33 +257,21 @@ def main() -> None:
         options.errors,
     )
     jobs = [(database.label(op), chosen) for op in database.entries(names)]
-    total: Count = collections.Counter()
     if options.workers > 1:
         pool = multiprocessing.get_context("spawn").Pool(options.workers)
-        results = pool.imap_unordered(_one, jobs)
+        results: Iterable[Result] = pool.imap_unordered(_one, jobs)
     else:
         results = map(_one, jobs)
-    wrong: dict[str, dict[str, str]] = {}
-    for name, count, first in results:
-        total.update(count)
-        if first:
-            wrong[name] = first
-        state = "ok  " if not first else "FAIL"
-        print(
-            f"{state} {name:45} "
-            + " ".join(f"{k} {count[k + ' passed']}/{count[k + ' run']}" for k in KINDS if count[k + " run"]),
-            flush=True,
-        )
-        for what, text in list(first.items())[: options.failures]:
-            print(f"       {what}: {text}")
-    print(f"entries without a failure: {len(jobs) - len(wrong)} of {len(jobs)}")
+    results = list(printed(logged(results, options.log) if options.log else results, options.failures))
+    results = read_log(options.log) if options.log else results
+    total: Count = sum((count for _, count, _ in results), collections.Counter())
+    wrong = {name: first for name, _, first in results if first}
+    print(f"entries without a failure: {len(results) - len(wrong)} of {len(results)}")
     for k in KINDS:
         asked = f"; {n} ask a GPU for float64" if (n := total[k + " in float64"]) else ""
         print(f"{k}: {_percent(total, k)}{asked}")
     if options.out:
-        layout = ", strided" if options.strided else ""
-        title = f"{options.device}, {options.dtypes}{layout}; PyTorch {torch.__version__.partition('+')[0]}"
-        record(options.out, title, total, wrong)
+        record(options.out, title(options), total, wrong)
 
 
 if __name__ == "__main__":

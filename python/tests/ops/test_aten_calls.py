@@ -36,6 +36,12 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
         T.ones(1, 1, 1, 2), T.ones(1, 1, 2, 4), 2, 2, 0, 1, False, T.tensor([[[[5, 2]]]])
     ),
     "max_pool2d": lambda T, x: T.ops.aten.max_pool2d(x.unsqueeze(0), [2, 2], [1, 1]),
+    "flash attention": lambda T, x: T.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        x[None, :, :2], x[None], x[None], is_causal=True, scale=0.4
+    ),
+    "flash attention, masked": lambda T, x: T.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        x[None, :, :2], x[None], x[None], 0.0, attn_mask=x[0, :2, :3]
+    ),
     "_chunk_cat": lambda T, x: T.ops.aten._chunk_cat([x, x[:, :2]], 1, 2),
     "_unsafe_masked_index": lambda T, x: T.ops.aten._unsafe_masked_index(
         x[0], T.tensor([[True], [False]]), [T.tensor([1, 9])], 0.5

@@ -197,3 +197,25 @@ def test_bad_calls_by_hand(code: str) -> None:
     )
     assert str(errors[1])
     assert not isinstance(errors[1], torchlette.InternalError)
+
+
+PYTORCHS_TEXTS = """
+lib.ones(3, 4).index_add(0, lib.zeros(2, 2, dtype=lib.int64), lib.ones(3, 4))
+lib.ones(3, 4).index_add(0, lib.tensor([0.0, 1.0]), lib.ones(2, 4))
+lib.ones(3, 4).index_add(0, lib.tensor([0, 1]), lib.ones(2, 4, dtype=lib.int64))
+lib.ones(3, 4).index_reduce(0, lib.tensor([0, 1]), lib.ones(3, 4), "prod")
+lib.ones(3, 4).masked_fill(lib.ones(5, dtype=lib.bool), 1.0)
+lib.from_numpy([1])
+"""
+
+
+@pytest.mark.parametrize("code", PYTORCHS_TEXTS.split("\n")[1:-1])
+def test_bad_calls_have_pytorchs_text(code: str) -> None:
+    import torchlette.torch as facade
+
+    texts = []
+    for lib in (torch, facade):
+        with pytest.raises(database.CLASSES) as caught:
+            eval(code, {"lib": lib})
+        texts.append(str(caught.value).partition("\n")[0])
+    assert texts[0] == texts[1]

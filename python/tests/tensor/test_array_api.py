@@ -41,6 +41,17 @@ def test_two_operands_promote_by_the_table(a, b, result):
     assert xp.add(x, 1).dtype is x.dtype
 
 
+def test_solve_promotes():
+    x1, x2 = xp.asarray([[2.0]]), xp.asarray([[3.0]], dtype=xp.float64)
+    for right in (x2, x2[0]):
+        assert xp.linalg.solve(x1, right).dtype is xp.float64 and xp.linalg.solve(x1, right).item() == 1.5
+
+
+def test_indices_are_converted_to_int():
+    """As all elements of the namespace's arrays."""
+    assert [int(i[0]) for i in xp.nonzero(xp.asarray([[0, 1]]))] == [0, 1]
+
+
 def test_uint64_does_not_meet_signed_integers():
     with pytest.raises(TypeError, match="uint64"):
         xp.result_type(xp.uint64, xp.int8)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import torchlette
@@ -25,6 +27,25 @@ def test_generators() -> None:
     assert torchlette.equal(torchlette.rand(3), first)
     torchlette.default_generator.manual_seed(5)
     assert torchlette.equal(torchlette.rand(3, generator=torchlette.default_generator), first)
+
+
+@pytest.mark.parametrize("which", ["default", "own"])
+def test_states_are_tensors_of_uint8(which: str, tmp_path: Path) -> None:
+    """Checkpoints keep them, moved and loaded like other tensors."""
+    g = torchlette.default_generator if which == "default" else torchlette.Generator().manual_seed(2)
+    state = g.get_state()
+    assert state.dtype is torchlette.uint8 and state.dim() == 1
+    drawn, picked = torchlette.rand(3, generator=g).tolist(), torchlette.randperm(5, generator=g).tolist()
+    torchlette.save({"rng": state}, tmp_path / "file")
+    g.set_state(torchlette.load(tmp_path / "file")["rng"].cpu())
+    assert torchlette.rand(3, generator=g).tolist() == drawn
+    assert torchlette.randperm(5, generator=g).tolist() == picked
+    with pytest.raises(TypeError, match=r"expected a torch.ByteTensor, but got a tensor of torch.float32"):
+        g.set_state(torchlette.ones(2))
+    with pytest.raises(TypeError, match="expected a torch.ByteTensor, but got tuple"):
+        g.set_state((1, 2))
+    with pytest.raises(RuntimeError, match="get_state"):
+        g.set_state(torchlette.zeros(4, dtype=torchlette.uint8))
 
 
 def test_generator_after_an_error() -> None:

@@ -169,19 +169,42 @@ def native_dropout(x: Tensor, p: float, train: bool | None) -> tuple[Tensor, Ten
     return x * mask / (1.0 - p) if p < 1 else x * 0, mask
 
 
-def attention(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-    """The kernels behind ``scaled_dot_product_attention``: results after the first are for their gradients."""
-    query, key, value, *rest = args
-    p, causal = (*rest, 0.0, False)[:2]
-    out = F.scaled_dot_product_attention(
-        query, key, value, kwargs.get("attn_mask"), p, causal, scale=kwargs.get("scale")
-    )
-    empty = query.new_empty(0)
-    return (out, *[empty] * 8)
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Tensor, ...]:
+    """The kernel behind ``scaled_dot_product_attention``: results after the first are for its gradient."""
+    out = F.scaled_dot_product_attention(query, key, value, None, dropout_p, is_causal, scale=scale)
+    return (out, *[query.new_empty(0)] * 8)
 
 
-def flash(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-    return attention(*args, **kwargs)[:2]
+def flash(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The CPU's kernel: attention, and of each query the logarithm of the sum of its exponentials."""
+    out = F.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale)
+    with torchlette.no_grad():
+        wide = torchlette.promote_types(query.dtype, torchlette.float32)
+        scores = query.to(wide) @ key.to(wide).transpose(-2, -1)
+        scores = scores * (query.shape[-1] ** -0.5 if scale is None else scale)
+        if attn_mask is not None:
+            scores = scores + attn_mask.to(wide)
+        if is_causal:
+            scores = scores.masked_fill(torchlette.ones_like(scores, dtype=torchlette.bool).triu(1), -math.inf)
+        return out, scores.logsumexp(-1)
 
 
 def efficient(

@@ -58,7 +58,7 @@ class InvalidValueError(TorchletteError, ValueError):
     """An argument has the right type and a wrong value."""
 
 
-class IndexRangeError(TorchletteError, IndexError, RuntimeError):
+class IndexRangeError(TorchletteError, RuntimeError, IndexError):
     """An index or a dimension is out of range. PyTorch's class depends on the operator; this one derives from both."""
 
 
@@ -70,7 +70,7 @@ class LibraryError(NotSupportedError, OSError):
     """A library of compiled PyTorch operators, which cannot be loaded."""
 
 
-class FileFormatError(TorchletteError, ValueError, RuntimeError, EOFError):
+class FileFormatError(TorchletteError, ValueError, EOFError, RuntimeError):
     """A file is damaged or of another format. PyTorch's class depends on the damage; this one derives from them all."""
 
 
@@ -186,39 +186,29 @@ class ValueOverflowError(TorchletteError, OverflowError):
     """A number does not fit its type."""
 
 
-#: Classes that PyTorch has no name for -> the built-in class that it raises.
-_BUILT_IN: dict[type[TorchletteError], type[Exception]] = {
-    ExecutionError: RuntimeError,
-    DtypeError: TypeError,
-    InvalidValueError: ValueError,
-    IndexRangeError: IndexError,
-    NotSupportedError: NotImplementedError,
-    LibraryError: OSError,
-    FileFormatError: RuntimeError,
-    MissingDirectoryError: RuntimeError,
-    RefusedNameError: AttributeError,
-    ValueLostError: RuntimeError,
-    TensorHostCoercionError: TypeError,
-    SavedTensorModifiedError: RuntimeError,
-    BackwardGraphFreedError: RuntimeError,
-    NonReentrantBackwardError: RuntimeError,
-    KernelExecutionError: RuntimeError,
-    ValueOverflowError: OverflowError,
-}
+#: Classes that PyTorch has no name for. It raises the built-in class that is the last base of each.
+_NAMELESS: tuple[type[TorchletteError], ...] = (
+    ExecutionError, DtypeError, InvalidValueError, IndexRangeError, NotSupportedError, LibraryError, FileFormatError,
+    MissingDirectoryError, RefusedNameError, ValueLostError, TensorHostCoercionError, SavedTensorModifiedError,
+    BackwardGraphFreedError, NonReentrantBackwardError, KernelExecutionError, ValueOverflowError,
+)  # fmt: skip
 
 
 def take_built_in_names() -> None:
-    """Give the classes of ``_BUILT_IN`` the names that a traceback of PyTorch shows, for :mod:`torchlette.as_torch`.
+    """Give the classes of ``_NAMELESS`` the names that a traceback of PyTorch shows, for :mod:`torchlette.as_torch`.
 
     Programs print ``type(error).__name__``. An error of such a class is pickled as one of the built-in class.
     """
 
-    def reduce(self: TorchletteError) -> tuple[type[Exception], tuple[object, ...]]:
-        return _BUILT_IN[type(self)], self.args
+    def reduce(self: TorchletteError) -> tuple[type, tuple[object, ...]]:
+        return built_in[type(self)], self.args
 
-    for ours, theirs in _BUILT_IN.items():
+    built_in = {ours: ours.__bases__[-1] for ours in _NAMELESS}
+    for ours, theirs in built_in.items():
         ours.__name__, ours.__qualname__, ours.__module__ = theirs.__name__, theirs.__name__, "builtins"
         ours.__reduce__ = reduce  # type: ignore[assignment]
+    LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"
+    LinAlgError.__module__ = "torch._C"
 
 
 # The codes of torchlette.h.

@@ -56,7 +56,9 @@ class Generator:
 
     def clone_state(self) -> Generator:
         """Return a generator that will draw what this one will."""
-        return Generator(self.device).set_state(self.get_state())
+        copy = Generator(self.device)
+        copy._restore(self._state())
+        return copy
 
     @functools.cached_property
     def host(self) -> random.Random:
@@ -75,15 +77,39 @@ class Generator:
         return self._seed
 
     def get_state(self) -> Any:
-        """Return the state, for :meth:`set_state`."""
-        return (self._seed, self.host.getstate(), self._words)
+        """Return the state as a tensor of uint8, for :meth:`set_state`."""
+        import json
+
+        from torchlette.io.dlpack import frombuffer
+
+        return frombuffer(bytearray(json.dumps(self._state()).encode()), dtype=_C.uint8)
 
     def set_state(self, state: Any) -> Generator:
-        """Go back to a state that :meth:`get_state` returned."""
+        """Go back to a state that :meth:`get_state` returned.
+
+        Raises:
+            TypeError: ``state`` is no tensor of uint8.
+            RuntimeError: ``state`` is not of :meth:`get_state`.
+        """
+        import json
+
+        if not isinstance(state, _C.Tensor) or state.dtype is not _C.uint8:
+            kind = f"a tensor of {state.dtype}" if isinstance(state, _C.Tensor) else type(state).__name__
+            raise TypeError(f"expected a torch.ByteTensor, but got {kind}")
+        try:
+            seed, (version, numbers, gauss), words = json.loads(bytes(state.tolist()))
+        except ValueError as error:
+            raise RuntimeError("set_state: the state is not of get_state") from error
+        self._restore((seed, (version, tuple(numbers), gauss), None if words is None else tuple(words)))
+        return self
+
+    def _state(self) -> Any:
+        return self._seed, self.host.getstate(), self._words
+
+    def _restore(self, state: Any) -> None:
         self._seed = state[0]
         self.host.setstate(state[1])
         self._words = state[2]
-        return self
 
 
 class _DefaultGenerator(Generator):
@@ -99,16 +125,13 @@ class _DefaultGenerator(Generator):
         _C._manual_seed(self._seed)
         return self
 
-    def get_state(self) -> Any:
-        """Return the state of the engine's and of the host's random numbers."""
-        return (*super().get_state()[:2], _C._rng_state())
+    def _state(self) -> Any:
+        return *super()._state()[:2], _C._rng_state()
 
-    def set_state(self, state: Any) -> Generator:
-        """Go back to a state that :meth:`get_state` returned."""
-        super().set_state(state)
+    def _restore(self, state: Any) -> None:
+        super()._restore(state)
         self._words = None
         _C._set_rng_state(state[2])
-        return self
 
 
 default_generator = _DefaultGenerator()
@@ -135,13 +158,23 @@ def initial_seed() -> int:
 
 
 def get_rng_state() -> Any:
-    """Return the state of the engine's and of the host's random numbers, for :func:`set_rng_state`."""
+    """Return the state of the engine's and of the host's random numbers as a tensor of uint8."""
     return default_generator.get_state()
 
 
 def set_rng_state(new_state: Any) -> None:
-    """Go back to a state that :func:`get_rng_state` returned."""
+    """Go back to a state that :func:`get_rng_state` returned; see :meth:`Generator.set_state`."""
     default_generator.set_state(new_state)
+
+
+def saved_state() -> Any:
+    """Return the state for :func:`restore_state`, without a tensor."""
+    return default_generator._state()
+
+
+def restore_state(state: Any) -> None:
+    """Go back to a state that :func:`saved_state` returned."""
+    default_generator._restore(state)
 
 
 @contextlib.contextmanager
@@ -152,9 +185,9 @@ def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
         devices: Accepted for compatibility: all devices draw from one state.
         enabled: Whether to do anything.
     """
-    state = get_rng_state() if enabled else None
+    state = saved_state() if enabled else None
     try:
         yield
     finally:
         if state is not None:
-            set_rng_state(state)
+            restore_state(state)

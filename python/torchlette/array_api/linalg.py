@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchlette.array_api._dtypes import Array, Axes, DType, torch
+from torchlette.array_api._dtypes import Array, Axes, DType, promote, torch
 from torchlette.array_api._reductions import (
     _product,
     axes_of,
@@ -125,6 +125,7 @@ def slogdet(x: Array, /) -> Any:
 
 def solve(x1: Array, x2: Array, /) -> Array:
     """Return the solutions of ``x1 @ x = x2``; ``x2`` of one axis is a vector, of more a stack of matrices."""
+    x1, x2 = promote(x1, x2)
     if x2.ndim == 1:
         return _linalg.solve(x1, x2[:, None]).squeeze(-1)
     shape = torch.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])

@@ -111,15 +111,30 @@ class SavedValue:
         self.tensor = tensor if tensor is None or rejoin is None else off_tape(tensor)
         self.version = 0 if self.tensor is None else self.tensor._version
         self.rejoin = rejoin
+        self.origin = ""  # of a result: its number and its function
         self.hook: Callable[[], Tensor] | None = None
         if packer is not None and self.tensor is not None:
             self.edge = graph.get_gradient_edge(self.tensor) if self.tensor.requires_grad else None
             self.hook, self.tensor = packer(self.tensor), None
 
+    def follow(self, result: Tensor, origin: str) -> None:
+        """Hold the result that the caller gets for what ``forward`` returned: writes to it raise its version."""
+        if self.hook is None:
+            self.tensor, self.origin = off_tape(result), origin
+            self.version = self.tensor._version
+
     def present(self) -> Tensor:
         """Return the tensor, for what is neither packed nor None."""
         assert self.tensor is not None
         return self.tensor
+
+    def _of(self) -> str:
+        """Return which result of which function the tensor is, for an error's text."""
+        origin = self.origin
+        if not origin and self.present().grad_fn is not None:
+            edge = graph.get_gradient_edge(self.present())
+            origin = f"{edge.output_nr} of {edge.node.name().removesuffix('0').replace('Backward', '')}"
+        return f", which is output {origin}," if origin else ""
 
     def unpack(self) -> Tensor | None:
         if self.hook is not None:
@@ -131,10 +146,10 @@ class SavedValue:
             return None
         if self.tensor._version != self.version:
             raise SavedTensorModifiedError(
-                "one of the variables needed for gradient computation has been modified by an inplace operation: a "
-                "saved tensor of shape "
-                f"{list(self.tensor.shape)} is at version {self.tensor._version}; expected version {self.version} "
-                f"instead."
+                "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                f"[{self.tensor.type()} {list(self.tensor.shape)}]{self._of()} is at version {self.tensor._version}; "
+                f"expected version {self.version} instead. Hint: enable anomaly detection to find the operation that "
+                f"failed to compute its gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False)."
             )
         return self.tensor if self.rejoin is None or not _C.is_grad_enabled() else self.rejoin(self.tensor)
 
@@ -434,6 +449,8 @@ class Function:
         for s, t in zip(saved, ctx._to_save, strict=True):
             if t is not None and id(t) in dirty:
                 s.version = t._version
+            elif s.rejoin is not None:
+                s.follow(joined[place[id(t)]], f"{place[id(t)]} of {call.name.removesuffix('Backward')}")
         ctx._saved, ctx._to_save, ctx._dirty, ctx._non_differentiable = tuple(saved), (), (), ()
         return joined
 

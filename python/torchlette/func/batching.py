@@ -11,7 +11,7 @@ from typing import Any
 from torchlette import _C
 from torchlette._runtime.levels import MODES, is_mapped, level_of
 from torchlette._runtime.nested import tensors_in
-from torchlette._runtime.random import get_rng_state, set_rng_state
+from torchlette._runtime.random import restore_state, saved_state
 from torchlette.func.transform import with_tensors
 
 __all__ = ["stack_module_state", "vmap"]
@@ -19,17 +19,65 @@ __all__ = ["stack_module_state", "vmap"]
 Tensor = _C.Tensor
 
 
-def _dims_like(value: Any, dims: Any) -> list[int | None]:
-    """Return the batch dim of each tensor of nested ``value``; ``dims`` is a prefix of its nesting or one dim."""
-    if dims is None or isinstance(dims, int):
-        return [dims] * len(tensors_in(value))
-    items = list(value.values()) if isinstance(value, dict) else value
-    parts = [dims[key] for key in value] if isinstance(dims, dict) else dims
-    if not isinstance(value, (list, tuple, dict)) or len(items) != len(parts):
-        raise ValueError(
-            f"vmap: in_dims is wrong: got {dims!r}, want an int, None or the same containers as the arguments"
+class _InDims:
+    """The dims of arguments that a call maps, and the errors of what does not fit them."""
+
+    def __init__(self, what: str, dims: Any, args: tuple[Any, ...]) -> None:
+        self.call = f"vmap({what}, in_dims={dims}, ...)(<inputs>): "
+        self.dims, self.args = dims, args
+        if not isinstance(dims, (int, tuple)):
+            raise ValueError(
+                f"{self.call}expected `in_dims` to be int or a (potentially nested) tuple matching the structure of "
+                f"inputs, got: {type(dims)}."
+            )
+        if not args:
+            raise ValueError(
+                f"vmap({what})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap "
+                f"over a function with no inputs. The latter is unsupported."
+            )
+
+    def of(self, value: Any, dims: Any) -> list[int | None]:
+        """Return the batch dim of each tensor of nested ``value``; ``dims`` is a prefix of its nesting or one dim."""
+        one = dims is None or isinstance(dims, int)
+        if isinstance(value, (list, tuple, dict)):
+            items = list(value.values()) if isinstance(value, dict) else value
+            if one:
+                parts = [dims] * len(items)
+            elif isinstance(dims, dict) and isinstance(value, dict) and dims.keys() == value.keys():
+                parts = [dims[key] for key in value]
+            elif isinstance(dims, (list, tuple)) and not isinstance(value, dict) and len(dims) == len(value):
+                parts = list(dims)
+            else:
+                raise self.unlike()
+            return [dim for item, part in zip(items, parts, strict=True) for dim in self.of(item, part)]
+        if isinstance(dims, (list, tuple, dict)):
+            raise self.unlike()
+        if not one:
+            raise ValueError(
+                f"{self.call}Got in_dim={dims} for an input but in_dim must be either an integer dimension or None."
+            )
+        if isinstance(value, Tensor):
+            if dims is not None and not -value.dim() <= dims < value.dim():
+                raise ValueError(
+                    f"{self.call}Got in_dim={dims} for some input, but that input is a Tensor of dimensionality "
+                    f"{value.dim()} so expected in_dim to satisfy -{value.dim()} <= in_dim < {value.dim()}."
+                )
+            return [dims]
+        if dims is not None:
+            raise ValueError(
+                f"{self.call}Got in_dim={dims} for an input but the input is of type {type(value)}. We cannot vmap "
+                f"over non-Tensor arguments, please use None as the respective in_dim"
+            )
+        return []
+
+    def unlike(self) -> ValueError:
+        """Return the error of dims that are nested in another way than the arguments."""
+        from torchlette.utils._pytree import tree_flatten
+
+        return ValueError(
+            f"{self.call}in_dims is not compatible with the structure of `inputs`. in_dims has structure "
+            f"{tree_flatten(self.dims)[1]} but inputs has structure {tree_flatten(self.args)[1]}."
         )
-    return [dim for item, part in zip(items, parts, strict=True) for dim in _dims_like(item, part)]
 
 
 def _mapped_out(value: Any, dims: Any, level: int, size: int, what: str) -> Any:
@@ -49,7 +97,10 @@ def _mapped_out(value: Any, dims: Any, level: int, size: int, what: str) -> Any:
         }
         return OrderedDict(found) if isinstance(value, OrderedDict) else found
     if not isinstance(value, Tensor):
-        raise ValueError(f"vmap({what}, ...): `{what}` must only return Tensors, got type {type(value)}.")
+        raise ValueError(
+            f"vmap({what}, ...): `{what}` must only return Tensors, got type {type(value)}. "
+            f"Did you mean to set out_dims= to None for output?"
+        )
     if isinstance(dims, (list, tuple, dict)):
         raise ValueError(f"vmap({what}, ...): out_dims is not compatible with the structure of `outputs`: got {dims!r}")
     if dims is None:
@@ -80,20 +131,15 @@ def draws(randomness: str) -> Iterator[None]:
 
 def _batch_size(tensors: Sequence[Tensor], dims: Sequence[int | None]) -> int:
     """Return the size of the mapped dims, which must agree."""
-    for t, d in zip(tensors, dims, strict=True):
-        if d is not None and not -t.dim() <= d < t.dim():
-            raise ValueError(
-                f"vmap: Got in_dim={d} for an input of dimensionality {t.dim()}, so expected in_dim to satisfy "
-                f"-{t.dim()} <= in_dim < {t.dim()}"
-            )
-    sizes = {t.shape[d] for t, d in zip(tensors, dims, strict=True) if d is not None}
+    sizes = [t.shape[d] for t, d in zip(tensors, dims, strict=True) if d is not None]
     if not sizes:
-        raise ValueError("vmap: no argument is mapped: got in_dims None for all, want one int at least")
-    if len(sizes) > 1:
+        raise ValueError("vmap: Expected at least one Tensor to vmap over")
+    if len(set(sizes)) > 1:
         raise ValueError(
-            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)}"
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the "
+            f"mapped dimension"
         )
-    return sizes.pop()
+    return sizes[0]
 
 
 def _joined(chunks: list[Any], dims: Any) -> Any:
@@ -153,14 +199,14 @@ def vmap(
             return _mapped_out(func(*with_tensors(args, given), **kwargs), out_dims, level, n, what)
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        dims, tensors = _dims_like(args, in_dims), tensors_in(args)
+        dims, tensors = _InDims(what, in_dims, args).of(args, in_dims), tensors_in(args)
         count = _batch_size(tensors, dims)
         if chunk_size is None or count <= chunk_size:
             return call(args, kwargs, tensors, dims, count)
-        state, results = get_rng_state(), []
+        state, results = saved_state(), []
         for start in range(0, count, chunk_size):
             if randomness == "same":
-                set_rng_state(state)
+                restore_state(state)
             n = min(chunk_size, count - start)
             part = [t if d is None else t.narrow(d, start, n) for t, d in zip(tensors, dims, strict=True)]
             results.append(call(args, kwargs, part, dims, n))

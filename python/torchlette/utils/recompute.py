@@ -57,7 +57,7 @@ class State:
     def __init__(self, preserve_rng_state: bool) -> None:
         self.casts = autocast_mode.present()
         self.device = _C.get_default_device()
-        self.rng = _random.get_rng_state() if preserve_rng_state else None
+        self.rng = _random.saved_state() if preserve_rng_state else None
 
     @contextlib.contextmanager
     def restored(self) -> Iterator[None]:
@@ -71,7 +71,7 @@ class State:
                 stack.enter_context(cast)
             stack.callback(_C._set_default_device, _C._set_default_device(self.device))
             if self.rng is not None:
-                _random.set_rng_state(self.rng)
+                _random.restore_state(self.rng)
             stack.enter_context(fences.recomputation())
             yield
 

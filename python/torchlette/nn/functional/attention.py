@@ -35,6 +35,34 @@ def _project_qkv(
     return q, k, v
 
 
+def _is_batched(query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None) -> bool:
+    """Return whether the inputs have a batch. AssertionError: their dims do not fit."""
+    dims = query.dim()
+    if dims not in (2, 3):
+        raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {dims}-D query tensor")
+    start = f"For {'batched' if dims == 3 else 'unbatched'} ({dims}-D) `query`, expected "
+    if key.dim() != dims or value.dim() != dims:
+        raise AssertionError(
+            f"{start}`key` and `value` to be {dims}-D but found {key.dim()}-D and {value.dim()}-D tensors respectively"
+        )
+    if padding is not None and padding.dim() != dims - 1:
+        raise AssertionError(
+            f"{start}`key_padding_mask` to be `None` or {dims - 1}-D but found {padding.dim()}-D tensor instead"
+        )
+    return dims == 3
+
+
+def _check_pairs(key: Tensor, value: Tensor, separate: bool, padding: Tensor | None, batch: int) -> None:
+    """Raise AssertionError where values or the mask of padding do not fit the keys."""
+    if separate and key.shape[:2] != value.shape[:2]:
+        raise AssertionError(f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}")
+    if not separate and key.shape != value.shape:
+        raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
+    for d, wanted in enumerate((batch, key.shape[0])):
+        if padding is not None and padding.shape[d] != wanted:
+            raise AssertionError(f"Expected key_padded_mask.shape[{d}] to be {wanted}, but got {padding.shape[d]}")
+
+
 def multi_head_attention_forward(
     query: Tensor,
     key: Tensor,
@@ -95,7 +123,7 @@ def multi_head_attention_forward(
     """
     if static_k is not None or static_v is not None:
         raise ValueError("multi_head_attention_forward: static_k and static_v are not supported")
-    batched = query.ndim == 3
+    batched = _is_batched(query, key, value, key_padding_mask)
     if not batched:
         query, key, value = (x.unsqueeze(1) for x in (query, key, value))
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
@@ -103,6 +131,9 @@ def multi_head_attention_forward(
     if embed != embed_dim_to_check:
         raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {embed}")
     head = embed // num_heads
+    if head * num_heads != embed:
+        raise AssertionError(f"embed_dim {embed} not divisible by num_heads {num_heads}")
+    _check_pairs(key, value, use_separate_proj_weight, key_padding_mask, batch)
     if use_separate_proj_weight:
         weights: Sequence[Any] = (q_proj_weight, k_proj_weight, v_proj_weight)
     else:

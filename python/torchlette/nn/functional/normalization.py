@@ -134,12 +134,9 @@ def instance_norm(
     if math.prod(rest) <= 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.size()}")
     flat = input.reshape(1, batch * channels, *rest)
-    output, mean, variance = _C._batch_norm_stats(flat, None, None, eps)
+    factors, summands = (None if v is None else v.repeat(batch) for v in (weight, bias))
+    output, mean, variance = _C._batch_norm_stats(flat, factors, summands, eps)
     if running_mean is not None or running_var is not None:
         mean, variance = (of.reshape(batch, channels).mean(0) for of in (mean, variance))
         _follow(((running_mean, mean), (running_var, variance)), momentum)
-    output = output.reshape(input.shape)
-    shape = (channels, *[1] * len(rest))
-    if weight is not None:
-        output = output * weight.reshape(shape)
-    return output if bias is None else output + bias.reshape(shape)
+    return output.reshape(input.shape)
