@@ -112,7 +112,7 @@ func (k *loopLowering) planBody(dev ir.DeviceID) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(plan.Segments) > 1 || len(plan.Segments) == 1 && plan.Segments[0].Transfer {
+	if slices.ContainsFunc(plan.Segments, func(s Segment) bool { return s.Transfer }) {
 		return nil, ir.Errorf(ir.ErrNotImplemented,
 			"the body of a loop moves tensors between devices: move them before the loop")
 	}

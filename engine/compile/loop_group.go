@@ -51,11 +51,13 @@ func (u *unrolling) newGrouping(dev ir.DeviceID) (g *grouping, reason string) {
 	switch {
 	case g.caps.MaxWorkgroupBytes == 0:
 		refuse("the device has no workgroup memory")
+	case u.plan.Repeats > 0:
+		refuse("the body has a loop that a condition ends")
 	case len(g.results) != len(g.body.Results):
 		refuse("the body does not compute a result")
 	}
-	for i := range u.steps() {
-		g.step(&u.steps()[i])
+	for s := range u.steps() {
+		g.step(s)
 	}
 	g.nested()
 	g.carries()
@@ -209,8 +211,7 @@ func (g *grouping) constant(q device.Param) uint64 {
 
 // typeOf is the dtype in which loop kernels and products use a slot of the body's plan.
 func (g *grouping) typeOf(slot int) ir.DType {
-	for i := range g.steps() {
-		s := &g.steps()[i]
+	for s := range g.steps() {
 		for n, b := range s.Bufs {
 			if t := s.Op.Buffers()[n].Type; b == slot && t != ir.U8 {
 				return t

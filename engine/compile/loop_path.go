@@ -19,9 +19,6 @@ var DispatchWork int64 = 1 << 28
 // conditionalRounds is the most dispatches of a loop that a condition ends. Those after its end do nothing.
 const conditionalRounds = 8
 
-// conditional says why a GPU does not run a loop with a condition.
-const conditional = "a GPU ends a loop by a condition where one kernel runs it: "
-
 const workgroupLacks = "; a workgroup does not hold the loop: "
 
 // perDispatch is the most iterations of one dispatch.
@@ -54,10 +51,6 @@ func DeviceLoop(l *op.Loop, dev ir.DeviceID, caps Caps) (path, reason string) {
 	switch {
 	case p.group != nil:
 		return "B", why
-	case p.unrolled == nil && l.While && p.whyB != why:
-		return "", conditional + why + workgroupLacks + p.whyB
-	case p.unrolled == nil && l.While:
-		return "", conditional + why
 	case p.unrolled == nil:
 		return "", p.whyC
 	case p.whyB != "" && p.whyB != why:
@@ -86,7 +79,7 @@ func (k *loopLowering) newPaths(dev ir.DeviceID, most int64) (p paths) {
 	switch {
 	case why != "":
 		p.whyB = why
-	case p.unrolled == nil:
+	case p.unrolled == nil || p.unrolled.repeats:
 		p.group = g
 	case k.l.Length < oftenRun && !k.l.While:
 		p.whyB = "the loop is short"
@@ -176,8 +169,6 @@ func (k *loopLowering) onDevice(dev ir.DeviceID) (*lower.Result, error) {
 		return p.group.lower(), nil
 	case p.unrolled != nil:
 		return p.unrolled.lower(), nil
-	case k.l.While:
-		return nil, ir.Errorf(ir.ErrNotImplemented, "a loop on a GPU: %s%s", conditional, p.whyB)
 	}
 	return nil, ir.Errorf(ir.ErrNotImplemented, "a loop on a GPU: %s", p.whyC)
 }

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"fmt"
+	"iter"
 
 	"github.com/torchlette/torchlette/engine/lower"
 	"github.com/torchlette/torchlette/engine/program"
@@ -30,6 +31,7 @@ type unrolling struct {
 	spare          [][2]int // by result: the buffers that take turns
 	carries        []int    // buffers of the carries before the iteration; nil before the first one
 	copies         map[ir.DType]*loopir.Kernel
+	repeats        bool // the iterations of one run of a repeat are made; see loop_repeat.go
 }
 
 // newBody plans the body for a device, and says what keeps the device from running it; "": nothing.
@@ -43,14 +45,12 @@ func (k *loopLowering) newBody(dev ir.DeviceID) (u *unrolling, reason string) {
 
 // unrolls says what keeps the device from running the loop as at most so many steps; "": nothing.
 func (u *unrolling) unrolls(most int64) (reason string) {
-	if u.l.While && u.l.Length > 1 {
-		return "a condition ends the loop"
-	}
-	if n := u.perIteration(); u.l.Length > most/int64(max(n, 1)) {
+	u.repeats = u.l.While && (u.l.Length > 1 || u.checks())
+	if n := u.perIteration(); !u.repeats && u.l.Length > most/int64(max(n, 1)) {
 		return fmt.Sprintf("the loop has %d iterations of %d kernels, want at most %d in all", u.l.Length, n, most)
 	}
-	for i := range u.steps() {
-		if why := u.refuses(&u.steps()[i]); why != "" {
+	for s := range u.steps() {
+		if why := u.refuses(s); why != "" {
 			return why
 		}
 	}
@@ -58,16 +58,34 @@ func (u *unrolling) unrolls(most int64) (reason string) {
 }
 
 // steps returns the steps of the body's plan.
-func (u *unrolling) steps() []device.Step {
-	if len(u.plan.Segments) == 0 {
-		return nil
+func (u *unrolling) steps() iter.Seq[*device.Step] {
+	return func(yield func(*device.Step) bool) {
+		for i := range u.plan.Segments {
+			for k := range u.plan.Segments[i].Steps {
+				if !yield(&u.plan.Segments[i].Steps[k]) {
+					return
+				}
+			}
+		}
 	}
-	return u.plan.Segments[0].Steps
+}
+
+// checks reports that the body may report an error.
+func (u *unrolling) checks() bool {
+	for s := range u.steps() {
+		if checksData(s.Op) {
+			return true
+		}
+	}
+	return false
 }
 
 // perIteration counts the steps of an iteration.
 func (u *unrolling) perIteration() int {
-	n := len(u.steps()) + len(u.body.Results) - u.l.Carries
+	n := len(u.body.Results) - u.l.Carries
+	for range u.steps() {
+		n++
+	}
 	if u.l.Keep {
 		n += u.l.Carries
 	}
@@ -81,9 +99,6 @@ func (u *unrolling) refuses(s *device.Step) string {
 		*launch.GroupLoop, launch.Copy, launch.Fill:
 	default:
 		return "the body has a step that a GPU does not unroll: " + s.Op.Label()
-	}
-	if u.l.While && checksData(s.Op) {
-		return "the branch checks data, such as indices, and a GPU computes all branches"
 	}
 	for _, b := range s.Bufs {
 		if b < len(u.plan.Slots) && u.plan.Slots[b].Kind == External && !u.offset(s, u.plan.Slots[b].Index) {
@@ -120,6 +135,10 @@ func (u *unrolling) offset(s *device.Step, i int) bool {
 // lower makes the steps.
 func (u *unrolling) lower() *lower.Result {
 	u.buffers()
+	if u.repeats {
+		u.repeat()
+		return &u.res
+	}
 	for t := range u.l.Length {
 		u.iteration(t, u.op.Place(t))
 	}
@@ -163,11 +182,13 @@ func (u *unrolling) buffers() {
 		switch {
 		case s.Kind == External && s.Index >= u.l.Carries:
 			u.fixed[n] = u.n.In[s.Index].Buf
+		case s.Kind == External && u.repeats:
+			u.fixed[n] = u.n.Out[s.Index].Buf
 		case s.Kind == External:
 		case !is:
 			u.fixed[n] = u.words(s.Bytes)
 		case r < u.l.Carries && u.l.While:
-			u.written[n], u.spare[r] = r, [2]int{u.words(s.Bytes)}
+			u.written[n], u.spare[r] = r, both(u.words(s.Bytes))
 		case r < u.l.Carries:
 			u.written[n], u.spare[r] = r, [2]int{u.n.Out[r].Buf, u.n.Out[r].Buf}
 			if u.l.Length > 1 {
@@ -193,8 +214,14 @@ func (u *unrolling) iteration(t, place int64) {
 			}
 		}
 	}
-	for i := range u.steps() {
-		u.step(&u.steps()[i], t, place)
+	for i := range u.plan.Segments {
+		s := &u.plan.Segments[i]
+		if s.Repeat != nil {
+			u.inner(s.Repeat, i, t, place)
+		}
+		for k := range s.Steps {
+			u.step(&s.Steps[k], t, place)
+		}
 	}
 	u.carries = u.carries[:0]
 	for r := range u.body.Results {
@@ -211,20 +238,26 @@ func (u *unrolling) step(s *device.Step, t, place int64) {
 	st := device.Step{Op: s.Op, Inner: s.Event, Bufs: make([]int, len(s.Bufs)),
 		Params: make([]device.Param, len(s.Params))}
 	for i, b := range s.Bufs {
-		switch {
-		case u.fixed[b] >= 0:
-			st.Bufs[i] = u.fixed[b]
-		case u.written[b] >= 0:
-			st.Bufs[i] = u.result(u.written[b], t)
-		default:
-			st.Bufs[i] = u.carry(u.plan.Slots[b].Index, t)
-		}
+		st.Bufs[i] = u.at(b, t)
 	}
 	for i, q := range s.Params {
 		st.Params[i] = u.param(q, t, place)
 	}
 	u.res.Launches = append(u.res.Launches, st)
 }
+
+// at is the buffer of a slot of the body's plan in iteration t.
+func (u *unrolling) at(slot int, t int64) int {
+	switch {
+	case u.fixed[slot] >= 0:
+		return u.fixed[slot]
+	case u.written[slot] >= 0:
+		return u.result(u.written[slot], t)
+	}
+	return u.carry(u.plan.Slots[slot].Index, t)
+}
+
+func both(buf int) [2]int { return [2]int{buf, buf} }
 
 // carry is the buffer of carry i before iteration t.
 func (u *unrolling) carry(i int, t int64) int {
@@ -240,7 +273,7 @@ func (u *unrolling) param(q device.Param, t, place int64) device.Param {
 	case device.Offset:
 		at := int64(q.Bits) + u.body.Offsets[q.Index]
 		e := u.body.Edges[q.Index].Value
-		if !e.IsInput() || e.Index() < u.l.Carries && t > 0 {
+		if !e.IsInput() || e.Index() < u.l.Carries && (t > 0 || u.repeats) {
 			return device.Const(at)
 		}
 		if i := e.Index(); i >= u.l.Carries && i < u.l.Carries+u.l.Xs {
@@ -264,11 +297,16 @@ func (u *unrolling) param(q device.Param, t, place int64) device.Param {
 
 // put adds a copy from a buffer to a place of the loop's result r.
 func (u *unrolling) put(offset device.Param, from, r int, place int64) {
-	o := &u.n.Out[r]
-	n := o.Layout.Numel / u.l.Length
+	n := u.n.Out[r].Layout.Numel / u.l.Length
+	u.copy(r, n, offset, from, place*n)
+}
+
+// copy adds a copy of n elements to element at of the loop's result r.
+func (u *unrolling) copy(r int, n int64, offset device.Param, from int, at int64) {
 	if n == 0 {
 		return
 	}
+	o := &u.n.Out[r]
 	k := u.copies[o.DType]
 	if k == nil {
 		b := loopir.NewBuilder("place_"+o.DType.String(), 1, 0)
@@ -279,5 +317,5 @@ func (u *unrolling) put(offset device.Param, from, r int, place int64) {
 		u.copies[o.DType] = k
 	}
 	u.res.Launches = append(u.res.Launches, device.Step{Op: k, Bufs: []int{from, o.Buf},
-		Params: []device.Param{device.Const(n), offset, device.Const(place * n)}})
+		Params: []device.Param{device.Const(n), offset, device.Const(at)}})
 }

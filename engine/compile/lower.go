@@ -244,7 +244,7 @@ func (b *Builder) unheldAval(i, k int) *ir.Aval {
 
 // segment returns the open segment of a device, or opens one.
 func (b *Builder) segment(dev ir.DeviceID) *Segment {
-	if n := len(b.p.Segments); n > 0 && !b.p.Segments[n-1].Transfer && b.p.Segments[n-1].Dev == dev {
+	if n := len(b.p.Segments); n > 0 && b.p.Segments[n-1].runs() && b.p.Segments[n-1].Dev == dev {
 		return &b.p.Segments[n-1]
 	}
 	b.p.Segments = append(b.p.Segments, Segment{Dev: dev})
@@ -262,7 +262,12 @@ func (b *Builder) steps(i int, res *lower.Result, dev ir.DeviceID, outs []int) {
 	}
 	w := &b.lowering
 	w.outs = outs
+	var open []*Repeat
 	for k := range res.Launches {
+		if len(res.Repeats) > 0 {
+			open = b.repeats(res, k, dev, open)
+			seg = b.segment(dev)
+		}
 		l := &res.Launches[k]
 		st := device.Step{Op: l.Op, Event: uint32(i + 1), Inner: l.Inner,
 			Bufs: cut(&w.stepBufs, len(l.Bufs)), Params: cut(&w.stepParams, len(l.Params))}
@@ -275,6 +280,32 @@ func (b *Builder) steps(i int, res *lower.Result, dev ir.DeviceID, outs []int) {
 		seg.Steps = append(seg.Steps, st)
 		b.p.Kernels++
 	}
+	b.repeats(res, len(res.Launches), dev, open)
+}
+
+// repeats adds the segments that end and begin repeats before launch k, and returns the open ones.
+func (b *Builder) repeats(res *lower.Result, k int, dev ir.DeviceID, open []*Repeat) []*Repeat {
+	for i := len(res.Repeats) - 1; i >= 0; i-- {
+		if r := &res.Repeats[i]; r.To == k {
+			last := open[len(open)-1]
+			open = open[:len(open)-1]
+			last.End = len(b.p.Segments)
+			b.p.Segments = append(b.p.Segments, Segment{Dev: dev, Repeat: last})
+		}
+	}
+	for i := range res.Repeats {
+		if r := &res.Repeats[i]; r.From == k {
+			s := &Repeat{Begin: len(b.p.Segments), Flag: b.lowering.slots[r.Flag], Number: b.p.Repeats, Most: r.Most,
+				Exact: r.Exact, Scalar: -1, By: uint64(r.By)}
+			if q := b.param(r.Number); q.From == device.Scalar {
+				s.Scalar = int(q.Index)
+			}
+			b.p.Repeats++
+			open = append(open, s)
+			b.p.Segments = append(b.p.Segments, Segment{Dev: dev, Repeat: s})
+		}
+	}
+	return open
 }
 
 // external reports that node i writes a buffer that the plan did not make.

@@ -69,6 +69,9 @@ func (b *Builder) renumber(p *placement) {
 		if s.Transfer {
 			s.From, s.To = p.to[s.From], p.to[s.To]
 		}
+		if s.Repeat != nil && s.Repeat.Begin == i {
+			s.Repeat.Flag = p.to[s.Repeat.Flag]
+		}
 		for _, st := range s.Steps {
 			renumber(st.Bufs, p.to)
 		}

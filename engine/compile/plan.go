@@ -56,8 +56,24 @@ type Segment struct {
 	Numel    int64
 	FromOff  int    // index into the run-time offsets
 	Event    uint32 // like that of a step
+	// Repeat is set in two segments without steps: before and after those that run several times.
+	Repeat *Repeat
 	// Acquires and Releases are the slots that a section is the first and the last to use; see Plan.Most.
 	Acquires, Releases []int
+}
+
+// runs reports a segment of steps.
+func (s *Segment) runs() bool { return !s.Transfer && s.Repeat == nil }
+
+// Repeat is how the segments between Begin and End, in a plan, run while a bool in a slot is true.
+type Repeat struct {
+	Begin, End int
+	Flag       int   // slot
+	Number     int   // counts the repeats of a plan
+	Most       int64 // runs at most
+	Exact      bool  // see lower.Repeat
+	Scalar     int   // the run-time scalar that each run but the first adds By to; -1: none
+	By         uint64
 }
 
 // StepPlace names a step of a plan: the segment, and the step in it.
@@ -71,6 +87,7 @@ type Plan struct {
 	Slots    []Slot
 	Outputs  int
 	Temps    int
+	Repeats  int
 	// Most is what the plan's buffers take at most where its segments are sections, each of which acquires buffers before
 	// it runs. Without sections it is 0, and all buffers are acquired before the plan runs.
 	Most int64

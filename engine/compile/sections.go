@@ -40,7 +40,7 @@ func (c *sectionTable) last() int { return len(c.cuts) }
 // returns those that it is the last to use; so the plan takes what its largest section takes. The first node that
 // writes a buffer older than the plan is in the last section: a run that gets no buffer has then changed nothing.
 func (b *Builder) findSections() error {
-	if b.Sections == 0 || len(b.p.Segments) != 1 || b.p.Segments[0].Transfer || b.Caps(b.p.Segments[0].Dev).Async {
+	if b.Sections == 0 || len(b.p.Segments) != 1 || !b.p.Segments[0].runs() || b.Caps(b.p.Segments[0].Dev).Async {
 		return nil
 	}
 	whole := b.share(b.withoutMemory(), nil).most()

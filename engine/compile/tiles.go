@@ -27,7 +27,7 @@ func (b *Builder) noteTiles(i int) string {
 }
 
 func (c *tileTable) device(s *Segment) device.TileFuser {
-	if s.Transfer || c.b.TileFuser == nil {
+	if !s.runs() || c.b.TileFuser == nil {
 		return nil
 	}
 	return c.b.TileFuser(s.Dev)

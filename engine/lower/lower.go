@@ -92,4 +92,18 @@ type Temp struct {
 type Result struct {
 	Launches []device.Step
 	Temps    []Temp
+	Repeats  []Repeat // an outer one before those in it
+}
+
+// Repeat says that launches From to To-1 run again and again while a bool on the device is true.
+type Repeat struct {
+	From, To int
+	Flag     int // local buffer
+	// Most bounds the runs.
+	Most int64
+	// Exact: no run may begin once the flag is false. Else such a run changes nothing, and the flag is read less often.
+	Exact bool
+	// Number is what each run but the first adds By to; a constant: nothing.
+	Number device.Param
+	By     int64
 }

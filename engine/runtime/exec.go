@@ -49,6 +49,8 @@ type Executor struct {
 	// Deadline ends runs like Stop; the zero time: never.
 	Deadline time.Time
 	run      *stopped // the stopped run, until Resume completes it or GiveUp drops it
+	repeats  []repeated
+	fault    *device.Fault // that ended a repeat
 	// Profiling makes Run record in Timings when each step ran.
 	Profiling bool
 	Timings   []Timing
@@ -249,7 +251,7 @@ func (x *Executor) prepare(p *compile.Plan, build func(s *compile.Segment) error
 	}
 	for i := range p.Segments {
 		s := &p.Segments[i]
-		if s.Transfer || s.Program != nil {
+		if s.Transfer || s.Repeat != nil || s.Program != nil {
 			continue
 		}
 		if err := build(s); err != nil {
@@ -307,6 +309,7 @@ func (x *Executor) Run(p *compile.Plan, ext []uint32, offsets []int64, scalars [
 		}
 	}
 	b.At = device.Position{}
+	x.beginRepeats(p)
 	return x.from(p, ext, 0, results)
 }
 
@@ -444,6 +447,14 @@ func (x *Executor) giveBack(p *compile.Plan, kind compile.SlotKind) {
 func (x *Executor) segments(p *compile.Plan, from int) (int, error) {
 	for i := from; i < len(p.Segments); i++ {
 		s := &p.Segments[i]
+		if s.Repeat != nil {
+			next, err := x.repeat(s, i)
+			if err != nil {
+				return i, err
+			}
+			i = next - 1
+			continue
+		}
 		if s.Transfer {
 			if x.bind.Asked() {
 				return i, device.ErrStopped
@@ -575,6 +586,10 @@ func (x *Executor) Wait() error {
 
 // TakeFault returns and clears a data error of a completed run on any device.
 func (x *Executor) TakeFault() (device.Fault, bool, error) {
+	if f := x.fault; f != nil {
+		x.fault = nil
+		return *f, true, nil
+	}
 	for _, pl := range x.Devices {
 		if f, ok, err := pl.Dev.TakeFault(); ok || err != nil {
 			return f, ok, err

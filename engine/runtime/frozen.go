@@ -137,7 +137,7 @@ func (f *Frozen) port(q *port, s *compile.Slot, id ir.AvalID) (device.Buffer, er
 func (f *Frozen) pack(constant []bool) error {
 	for i := range f.Plan.Segments {
 		s := &f.Plan.Segments[i]
-		if s.Transfer {
+		if s.Program == nil {
 			continue
 		}
 		if h, ok := f.x.Devices[s.Dev].Dev.(device.Host); ok {
@@ -168,10 +168,14 @@ func (f *Frozen) Run(in, out []unsafe.Pointer, stop *device.Stop) error {
 	x := f.x
 	x.bind, f.bind = f.bind, x.bind
 	x.bind.At, x.bind.Stop = device.Position{}, stop
+	numbers, held := x.bind.Scalars, x.repeats
+	x.repeats = nil
+	x.beginRepeats(f.Plan)
 	_, err := x.segments(f.Plan, 0)
 	if err == nil && stop != nil {
 		err = f.wait(stop)
 	}
+	x.bind.Scalars, x.repeats = numbers, held
 	x.bind, f.bind = f.bind, x.bind
 	if err != nil {
 		return err
