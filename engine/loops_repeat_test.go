@@ -175,3 +175,31 @@ func TestRepeatsNest(t *testing.T) {
 		assert.Equal(t, got[0], got[1], name)
 	}
 }
+
+// An index out of bounds in a loop in a loop has the text of the operator that refuses it, on the CPU and on a device.
+func TestAFaultInANestedLoopNamesItsOperator(t *testing.T) {
+	for _, length := range []int64{2, 1 << 62} { // of the inner loop
+		for dev := range ir.DeviceID(2) {
+			r, put := twoDevices(t)
+			x, at := put(dev, []int64{3}, 1, 2, 3), r.do("argmax", put(dev, []int64{4, 1}, 0, 0, 0, 1), 0)
+			fine := r.do("argmax", put(dev, []int64{2, 1}, 0, 1), 0)
+			first := r.do("gt", r.do("sum", x), 0.0)
+			outs, err := r.loop(func(c []T) []T {
+				before := r.do("add", c[0], r.do("index_select", c[0], 0, fine))
+				inner, err := r.loop(func(c []T) []T {
+					good := r.do("index_select", r.do("reshape", r.do("sin", c[1]), []int64{1, 3}), 1, fine)
+					bad := r.do("index_select", r.do("reshape", c[1], []int64{1, 3}), 1, at)
+					return []T{r.do("logical_not", c[0]), r.do("add", c[1], r.do("reshape", r.do("add", good, bad), []int64{1}))}
+				}, LoopCall{Length: length, While: length > 2}, []T{first, before}, nil, nil)
+				require.Nil(t, err)
+				return []T{r.do("cos", inner[1])}
+			}, LoopCall{Length: 2}, []T{x}, nil, nil)
+			require.Nil(t, err)
+			_, on, reason := r.path()
+			assert.Equal(t, ir.DeviceName(dev), on, reason)
+			_, err = r.tryRead(outs[0])
+			require.NotNil(t, err)
+			assert.Equal(t, "in a loop: index 3 is out of bounds for dimension 1 with size 3", err.Msg)
+		}
+	}
+}

@@ -448,7 +448,7 @@ func (f *faultState) found(event uint32, element int64) device.Fault {
 		return device.Fault{Event: event, Element: element}
 	}
 	e := f.inner[event&^innerBit]
-	return device.Fault{Event: e.event, Element: int64(e.inner)<<ir.LoopEventBits | element}
+	return device.Fault{Event: e.event, Element: ir.LoopFault(e.inner, element)}
 }
 
 func (d *Device) noteFault(mem []byte) {

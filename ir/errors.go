@@ -40,6 +40,12 @@ const (
 // LoopEventBits is how a fault in the body of a loop names its place: the event above so many bits of the element.
 const LoopEventBits = 40
 
+// LoopFault is the element that a loop reports for a fault of a step of its body. Where that is a loop, its element
+// names a step of its own body, whose number counts on from the step's.
+func LoopFault(event uint32, element int64) int64 {
+	return (int64(event)+max(element>>LoopEventBits, 0))<<LoopEventBits | element&(1<<LoopEventBits-1)
+}
+
 // Error is what every fallible engine call returns. Msg has the form "op: what is wrong: got X, want Y", unless PyTorch
 // has a text of its own.
 type Error struct {

@@ -62,7 +62,10 @@ func (b *Builder) newLoop(n *lower.Node) (*loopLowering, error) {
 	k.op = &device.Loop{Slots: len(k.plan.Slots), Length: l.Length, Reverse: l.Reverse, While: l.While,
 		Drawn: int64(k.body.Drawn), Offsets: k.body.Offsets, Scalars: k.body.Scalars}
 	if len(k.plan.Segments) > 0 {
-		k.op.Steps = k.plan.Segments[0].Steps
+		k.op.Steps = slices.Clone(k.plan.Segments[0].Steps)
+		for i := range k.op.Steps {
+			k.op.Steps[i].Event = k.event(&k.op.Steps[i])
+		}
 	}
 	k.op.Lanes = k.lanes()
 	for _, d := range k.body.Draws {
@@ -72,6 +75,9 @@ func (b *Builder) newLoop(n *lower.Node) (*loopLowering, error) {
 	k.wire()
 	return k, nil
 }
+
+// event is the number of a step of the body's plan in faults.
+func (k *loopLowering) event(s *device.Step) uint32 { return k.body.Event(int(s.Event)-1) + s.Inner }
 
 // lanes returns the sizes of the leading dims of the largest carry or result, the most dims first: counts of elements
 // that may be independent.

@@ -117,7 +117,7 @@ func (g *grouping) step(s *device.Step) {
 	g.add(op, bufs, params)
 	g.drawn(&g.op.Steps[len(g.op.Steps)-1], from)
 	if st := &g.op.Steps[len(g.op.Steps)-1]; st.Checks() {
-		st.Event = s.Event
+		st.Event = g.event(s)
 	}
 }
 

@@ -235,7 +235,7 @@ func (u *unrolling) iteration(t, place int64) {
 
 // step adds a step of the body's plan.
 func (u *unrolling) step(s *device.Step, t, place int64) {
-	st := device.Step{Op: s.Op, Inner: s.Event, Bufs: make([]int, len(s.Bufs)),
+	st := device.Step{Op: s.Op, Inner: u.event(s), Bufs: make([]int, len(s.Bufs)),
 		Params: make([]device.Param, len(s.Params))}
 	for i, b := range s.Bufs {
 		st.Bufs[i] = u.at(b, t)

@@ -17,8 +17,10 @@ type Body interface {
 	// Like reports that two bodies compute the same. Bodies that are alike have equal digests.
 	Like(Body) bool
 	Digest() uint64
-	// DataError is the error for data that a kernel of the body refuses: node is the number of the node + 1.
-	DataError(node int, element int64) *ir.Error
+	// DataError is the error for data that a kernel of the body refuses: event is the number of its node.
+	DataError(event int, element int64) *ir.Error
+	// Events counts the numbers of the body's nodes. They begin at 1; those of a body in it follow its loop's.
+	Events() int
 }
 
 // bodies interns bodies. Like the table of layouts, it grows only with the number of distinct bodies.

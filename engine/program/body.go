@@ -50,8 +50,41 @@ func (p *Program) Digest() uint64 {
 	return h
 }
 
+// within counts the numbers of the body that node i has.
+func (p *Program) within(i int) int {
+	if !p.Nodes[i].IsPrim() || op.PrimID(p.Nodes[i].Op) != prim.Known.Loop {
+		return 0
+	}
+	return op.LoopOf(p.Attrs(i)).Body().Events()
+}
+
+// Events implements op.Body.
+func (p *Program) Events() int { return int(p.Event(len(p.Nodes))) - 1 }
+
+// Event is the number of node i in the faults of a body.
+func (p *Program) Event(i int) uint32 {
+	n := i + 1
+	for k := range i {
+		n += p.within(k)
+	}
+	return uint32(n)
+}
+
 // DataError implements op.Body.
-func (p *Program) DataError(node int, element int64) *ir.Error {
+func (p *Program) DataError(event int, element int64) *ir.Error {
+	node := 1 // the last one whose number is at most event
+	for node < len(p.Nodes) && event > 1+p.within(node-1) {
+		event -= 1 + p.within(node-1)
+		node++
+	}
+	if event > 1 { // of a step in the body that the node has
+		element = int64(event-1)<<ir.LoopEventBits | element&(1<<ir.LoopEventBits-1)
+	}
+	return p.refusal(node, element)
+}
+
+// refusal is the error for data that node number node, counted from 1, refuses.
+func (p *Program) refusal(node int, element int64) *ir.Error {
 	e := ir.Errorf(ir.ErrIndex, "index %d is out of bounds", element)
 	if node < 1 || node > len(p.Nodes) || !p.Nodes[node-1].IsPrim() {
 		return e

@@ -127,7 +127,9 @@ static int64_t iteration(const tl_loop *l, tl_step *s, tl_pool *pool, int isa, t
 		if (w->route == TLK_WIRE_CARRY_OUT) l->carry[w->carry] = l->prog->slots[w->slot];
 	}
 	if (fault->set && !known) {
-		fault->elem |= (int64_t)fault->event << TLK_EVENT_BITS;
+		const int64_t within = fault->elem >> TLK_EVENT_BITS; // of a loop in the body; as ir.LoopFault
+		fault->elem = (fault->elem & ((INT64_C(1) << TLK_EVENT_BITS) - 1)) +
+			((fault->event + (within > 0 ? within : 0)) << TLK_EVENT_BITS);
 		fault->event = s->event;
 	}
 	return rest;

@@ -175,7 +175,7 @@ func (l *Loop) iteration(t int64, params []uint64, slots [][]byte) (first loopir
 			return first, err
 		}
 		if f.Failed && !first.Failed {
-			first = loopir.Fault{Failed: true, Elem: int64(l.Steps[i].Event)<<ir.LoopEventBits | f.Elem}
+			first = loopir.Fault{Failed: true, Elem: ir.LoopFault(l.Steps[i].Event, f.Elem)}
 		}
 	}
 	return first, nil

@@ -268,7 +268,7 @@ func (g *GroupLoop) step(s *GroupStep, place int64, params []uint64, mem [][]byt
 	}
 	f, err := s.Op.Interpret(values, bufs)
 	if f.Failed {
-		f.Elem = int64(s.Event)<<ir.LoopEventBits | f.Elem&(1<<ir.LoopEventBits-1)
+		f.Elem = ir.LoopFault(s.Event, f.Elem)
 	}
 	return f, err
 }

@@ -196,7 +196,10 @@ func (d *Device) step(s *device.Step, b *device.Binding) error {
 	}
 	f, err := s.Op.Interpret(s.Values(b), bufs)
 	if f.Failed && !d.failed {
-		d.failed, d.fault = true, device.Fault{Event: s.Event, Element: int64(s.Inner)<<ir.LoopEventBits | f.Elem}
+		d.failed, d.fault = true, device.Fault{Event: s.Event, Element: f.Elem}
+		if s.Inner > 0 {
+			d.fault.Element = ir.LoopFault(s.Inner, f.Elem)
+		}
 	}
 	return err
 }

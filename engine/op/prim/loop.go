@@ -3,6 +3,7 @@ package prim
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/ir"
@@ -30,7 +31,9 @@ func loopFault(attr []int64, element int64) *ir.Error {
 			"move its operands to the CPU, which runs loops of any length")
 	}
 	e := op.LoopOf(attr).Body().DataError(int(element>>ir.LoopEventBits), element<<high>>high)
-	e.Msg = "in a loop: " + e.Msg
+	if where := "in a loop: "; !strings.HasPrefix(e.Msg, where) {
+		e.Msg = where + e.Msg
+	}
 	return e
 }
 
