@@ -191,3 +191,77 @@ def test_branches_that_no_kernel_holds_are_computed_on_the_gpu(number: int) -> N
     same(got, want)
     if number:
         same(facade.autograd.grad(got.sum(), x)[0], torch.autograd.grad(want.sum(), y)[0])
+
+
+def sorted_step(mod: Any, x: Any) -> Any:
+    """No kernel holds a sort."""
+    return mod.sort(x * 0.9 + 1)[0].flip(0) - 0.1 * x
+
+
+def repeated(x: Any, most: Any, f: Callable[..., Any] = sorted_step) -> Any:
+    first = (facade.zeros((), dtype=facade.int64, device=x.device), x)
+    return lax.while_loop(lambda c: c[0] < most, lambda c: (c[0] + 1, f(facade, c[1])), first, accept_path="C")
+
+
+def stepped(x: torch.Tensor, steps: int, f: Callable[..., Any] = sorted_step) -> torch.Tensor:
+    for _ in range(steps):
+        x = f(torch, x)
+    return x
+
+
+@pytest.mark.parametrize("steps", [0, 1, 40])
+def test_a_gpu_repeats_its_kernels_until_a_condition_is_false(steps: int) -> None:
+    data = torch.tensor([4.0, 0.0, 1.0, 3.0])
+    (x,) = put([data])
+    most = facade.tensor(steps, device="wgpu")
+    assert paths(repeated, x, most) == [("C", "wgpu:0")]
+    n, last = repeated(x, most)
+    assert n.item() == steps
+    same(last, stepped(data, steps))
+
+
+def test_repeated_kernels_have_batches_and_tangents_and_no_gradients() -> None:
+    data = torch.tensor([4.0, 0.5, 1.0, 3.0])
+    (x,) = put([data], grad=True)
+    counts = facade.tensor([2, 5], device="wgpu")
+    got = facade.func.vmap(lambda x, n: repeated(x, n)[1])(facade.stack([x, x * 2]).detach(), counts)
+    same(got, torch.stack([stepped(data, 2), stepped(data * 2, 5)]))
+    most = facade.tensor(3, device="wgpu")
+    tangent = facade.func.jvp(lambda x: repeated(x, most)[1], (x.detach(),), (facade.ones_like(x),))[1]
+    same(tangent, torch.autograd.functional.jvp(lambda x: stepped(x, 3), data, torch.ones(4))[1])
+    with pytest.raises(RuntimeError, match="Reverse-mode differentiation does not work"):
+        repeated(x, most)[1].sum().backward()
+
+
+def test_repeated_kernels_check_the_data_of_iterations_that_run() -> None:
+    """The inverse of the last iteration exists; the branch not taken would use an index out of bounds."""
+    data = torch.eye(3) * 2 + 0.1
+    (x,) = put([data])
+    inverse = lambda mod, v: mod.linalg.inv(v) + 0.5 * v  # noqa: E731
+    most = facade.tensor(5, device="wgpu")
+    same(repeated(x, most, inverse)[1], stepped(data, 5, inverse))
+    singular = lambda mod, v: mod.linalg.inv(v) - mod.linalg.inv(v)  # noqa: E731
+    with pytest.raises(RuntimeError, match="singular"):
+        repeated(x, most, singular)[1].tolist()
+    index = facade.tensor(7, device="wgpu")
+
+    def chosen(flag: bool) -> Any:
+        branches = (lambda v: facade.sort(v[index] + v)[0], lambda v: v * 2)
+        return lax.cond(facade.tensor(flag, device="wgpu"), *branches, x)
+
+    assert paths(chosen, False) == [("C", "wgpu:0"), ("A", "wgpu:0")]
+    same(chosen(False), data * 2)
+    with pytest.raises(IndexError, match="index 7 is out of bounds for dimension 0 with size 3"):
+        chosen(True).tolist()
+
+
+@pytest.mark.parametrize("device", ["cpu", "wgpu"])
+def test_a_fault_in_a_loop_in_a_loop_names_its_operator(device: str) -> None:
+    index = facade.tensor(7, device=device)
+
+    def inner(v: Any) -> Any:
+        return lax.fori_loop(0, 2, lambda _, u: facade.sort(u + u[:, 0] + u[:, index])[0], v)
+
+    out = lax.fori_loop(0, 2, lambda _, v: inner(facade.sin(v)).cos(), facade.ones(3, 3, device=device))
+    with pytest.raises(IndexError, match="in a loop: index 7 is out of bounds for dimension 1 with size 3"):
+        out.tolist()
