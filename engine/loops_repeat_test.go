@@ -203,3 +203,31 @@ func TestAFaultInANestedLoopNamesItsOperator(t *testing.T) {
 		}
 	}
 }
+
+// A run that stops at a poll, also while it waits for the condition, goes on there when the value is read again.
+func TestARepeatGoesOnAfterAStop(t *testing.T) {
+	polls := 0
+	for n := int32(1); n == 1 || polls > 0; n++ {
+		r, put := twoDevices(t)
+		j := &trip{rig: r}
+		outs, err := r.until(put(1, []int64{}, 3), 1<<62, []T{put(1, []int64{2}, 2, 1)}, func(c []T) []T {
+			return []T{r.do("add", r.do("flip", c[1], []int64{0}), r.do("rand_like", c[1]))}
+		})
+		require.Nil(t, err)
+		r.e.askAt(n)
+		var got []float32
+		j.again(func() (err *ir.Error) {
+			got, err = r.tryRead(outs[1])
+			return err
+		})
+		r.e.waiter.jobs.end(&job{stopping: true})
+		polls = j.stops
+		plain, put := twoDevices(t)
+		outs, err = plain.until(put(1, []int64{}, 3), 1<<62, []T{put(1, []int64{2}, 2, 1)}, func(c []T) []T {
+			return []T{plain.do("add", plain.do("flip", c[1], []int64{0}), plain.do("rand_like", c[1]))}
+		})
+		require.Nil(t, err)
+		assert.Equal(t, plain.read(outs[1]), got, "stopped at poll %d", n)
+		require.Less(t, n, int32(300))
+	}
+}
