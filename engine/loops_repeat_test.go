@@ -59,8 +59,8 @@ func TestADeviceRunsItsKernelsUntilAConditionIsFalse(t *testing.T) {
 	}
 }
 
-// An index that the iteration after the last one would have is not looked at; one that an iteration has is an error with
-// the CPU's text, and ends the loop.
+// An index that the iteration after the last one would have is not looked at. One that an iteration has is an error
+// with the CPU's text, and ends the loop.
 func TestADeviceChecksTheDataOfIterationsThatRun(t *testing.T) {
 	for _, most := range []float32{3, 6} {
 		var got [2][]float32

@@ -584,20 +584,6 @@ func (x *Executor) Wait() error {
 	return nil
 }
 
-// TakeFault returns and clears a data error of a completed run on any device.
-func (x *Executor) TakeFault() (device.Fault, bool, error) {
-	if f := x.fault; f != nil {
-		x.fault = nil
-		return *f, true, nil
-	}
-	for _, pl := range x.Devices {
-		if f, ok, err := pl.Dev.TakeFault(); ok || err != nil {
-			return f, ok, err
-		}
-	}
-	return device.Fault{}, false, nil
-}
-
 // Read copies elements of a storage to dst. On an asynchronous device it waits at most slice, then returns
 // ErrInterrupted; with slice 0 it waits to the end.
 func (x *Executor) Read(id uint32, d ir.DType, off int64, dst []byte, slice time.Duration) error {

@@ -84,3 +84,17 @@ func (x *Executor) goesOn(s *compile.Segment, at *repeated) (bool, error) {
 	}
 	return !found, err
 }
+
+// TakeFault returns and clears a data error of a completed run on any device.
+func (x *Executor) TakeFault() (device.Fault, bool, error) {
+	if f := x.fault; f != nil {
+		x.fault = nil
+		return *f, true, nil
+	}
+	for _, pl := range x.Devices {
+		if f, ok, err := pl.Dev.TakeFault(); ok || err != nil {
+			return f, ok, err
+		}
+	}
+	return device.Fault{}, false, nil
+}
