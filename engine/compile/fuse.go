@@ -159,13 +159,20 @@ func (b *Builder) alike(g *growing, i int) bool {
 		if g.rows != nil {
 			return !g.part && s.full == g.layout && slices.Equal(s.reduced, g.rows.reduced)
 		}
-		return !g.part && (s.full == g.layout || b.allReshape(g.members, s.full))
+		return !g.part && b.seenAs(g.members, s)
 	}
 	_, view := b.through[i]
 	if g.rows != nil {
 		return av.Layout == g.rows.outer || !view && (av.Layout == g.layout || b.reshapes(i, g.layout))
 	}
 	return av.Layout == g.layout || !view && b.shapeWith(g, i) != nil
+}
+
+// seenAs reports that a kernel can see all members as elements of rows: each has the shape of s, or can be seen in it. In
+// that case rows have several elements, since a member with one element for each row would be taken for values of rows.
+func (b *Builder) seenAs(members []int, s *rowShape) bool {
+	own := !slices.ContainsFunc(members, func(m int) bool { return b.aval(m).Layout != s.full })
+	return own || s.outer.Numel < s.full.Numel && b.allReshape(members, s.full)
 }
 
 // allReshape reports that the elements of all members can be seen in the shape of a layout.

@@ -180,6 +180,11 @@ input $2 : f32[2,2]
 %2 = sub %0[2,2,2,3] %1[2,2,2,3](2,1,0,0) : f32[2,2,2,3]
 %3 = neg %2[2,4,3] : f32[2,4,3] live
 `, [][]int{{0, 1, 2, 3}}},
+	{"elements that have the shape of values for each row", `input $0 : f32[2,1]
+%0 = mul $0 0.5 : f32[2,1] live
+%1 = neg %0[2,1,1] : f32[2,1,1]
+%2 = sum{2} %1 : f32[2,1] live
+`, [][]int{{0, 1}}},
 	{"a view that cannot be seen in the shape of the rows", `input $0 : f32[4,3]
 %0 = neg $0[3,4](1,3) : f32[3,4]
 %1 = softmax{1,0} %0[2,6] : f32[2,6] live
