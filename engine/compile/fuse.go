@@ -168,8 +168,9 @@ func (b *Builder) alike(g *growing, i int) bool {
 	return av.Layout == g.layout || !view && b.shapeWith(g, i) != nil
 }
 
-// seenAs reports that a kernel can see all members as elements of rows: each has the shape of s, or can be seen in it. In
-// that case rows have several elements, since a member with one element for each row would be taken for values of rows.
+// seenAs reports that a kernel can see all members as elements of rows: each has the shape of s, or can be seen in it.
+// In that case rows have several elements, since a member with one element for each row would be taken for values of
+// rows.
 func (b *Builder) seenAs(members []int, s *rowShape) bool {
 	own := !slices.ContainsFunc(members, func(m int) bool { return b.aval(m).Layout != s.full })
 	return own || s.outer.Numel < s.full.Numel && b.allReshape(members, s.full)
