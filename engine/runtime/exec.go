@@ -445,47 +445,50 @@ func (x *Executor) giveBack(p *compile.Plan, kind compile.SlotKind) {
 
 // segments runs the plan's segments in order from one on, and returns the one that it reached.
 func (x *Executor) segments(p *compile.Plan, from int) (int, error) {
-	for i := from; i < len(p.Segments); i++ {
-		s := &p.Segments[i]
-		if s.Repeat != nil {
-			next, err := x.repeat(s, i)
-			if err != nil {
-				return i, err
-			}
-			i = next - 1
-			continue
-		}
-		if s.Transfer {
-			if x.bind.Asked() {
-				return i, device.ErrStopped
-			}
-			if err := x.transfer(s); err != nil {
-				return i, err
-			}
-			continue
-		}
-		pl := x.Devices[s.Dev]
-		if err := x.throttle(pl); err != nil {
-			return i, err
-		}
-		if err := x.acquire(p, s); err != nil {
-			return i, &ErrAdmission{err}
-		}
-		began := time.Now()
-		f, err := pl.Dev.Run(s.Program, &x.bind)
-		if pl.Dev.Caps().Async && (err == nil || errors.Is(err, device.ErrStopped)) {
-			pl.fences = append(pl.fences, f)
+	for i := from; i < len(p.Segments); {
+		s, next := &p.Segments[i], i+1
+		var err error
+		switch {
+		case s.Repeat != nil:
+			next, err = x.repeat(s, i)
+		case s.Transfer && x.bind.Asked():
+			err = device.ErrStopped
+		case s.Transfer:
+			err = x.transfer(s)
+		default:
+			err = x.steps(p, s)
 		}
 		if err != nil {
 			return i, err
 		}
-		if x.Profiling {
-			x.note(s, pl.Dev, began)
-		}
-		x.bind.At = device.Position{}
-		x.release(p, s)
+		i = next
 	}
 	return len(p.Segments), nil
+}
+
+// steps runs a segment of steps.
+func (x *Executor) steps(p *compile.Plan, s *compile.Segment) error {
+	pl := x.Devices[s.Dev]
+	if err := x.throttle(pl); err != nil {
+		return err
+	}
+	if err := x.acquire(p, s); err != nil {
+		return &ErrAdmission{err}
+	}
+	began := time.Now()
+	f, err := pl.Dev.Run(s.Program, &x.bind)
+	if pl.Dev.Caps().Async && (err == nil || errors.Is(err, device.ErrStopped)) {
+		pl.fences = append(pl.fences, f)
+	}
+	if err != nil {
+		return err
+	}
+	if x.Profiling {
+		x.note(s, pl.Dev, began)
+	}
+	x.bind.At = device.Position{}
+	x.release(p, s)
+	return nil
 }
 
 // acquire acquires the buffers that a section is the first to use. A section that goes on after a stop has them.
