@@ -67,7 +67,7 @@ def test_numbers_are_drawn_in_the_order_of_the_program() -> None:
                 x + x  # others in between
             row += torchlette.nn.functional.dropout(x + 1, 0.5).tolist()
             if i == 3:
-                state = torchlette.get_rng_state()
+                state = torchlette.get_rng_state().tolist()
         draws.append((row, state))
     assert draws[0] == draws[1] == draws[2]
 
