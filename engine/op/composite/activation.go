@@ -252,6 +252,9 @@ func evalGLU(a *op.Args, x op.Val) op.Val {
 func evalPReLU(a *op.Args) []op.Val {
 	x, w := a.Val(), a.Val()
 	needFloat("prelu_cpu", x)
+	if x.DType() != w.DType() {
+		fail(ir.ErrRuntime, "prelu: Type promoting not supported. Got %s and %s", typeName(x.DType()), typeName(w.DType()))
+	}
 	if r := len(w.Shape()); r > 1 {
 		fail(ir.ErrRuntime, "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = %d", r)
 	}

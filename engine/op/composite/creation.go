@@ -46,8 +46,11 @@ func likeOptions(a *op.Args, x op.Val) options {
 
 func checkSizes(name string, shape []int64) []int64 {
 	for _, n := range shape {
-		if n < 0 {
-			fail(ir.ErrRuntime, "%s: Dimension size must be non-negative.", name)
+		switch {
+		case n < 0 && name == "zeros":
+			fail(ir.ErrRuntime, "zeros: Dimension size must be non-negative.")
+		case n < 0:
+			fail(ir.ErrRuntime, "Trying to create tensor with negative dimension %d: %s", n, ir.ShapeString(shape))
 		}
 	}
 	return shape

@@ -107,6 +107,15 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
     "cholesky_solve": lambda t: t.cholesky_solve(t.ones(2), t.ones(2)),
     "bincount": lambda t: t.bincount(t.ones(2)),
     "an unused input": lambda t: t.autograd.grad(t.ones(2, requires_grad=True).sum(), [t.ones(2, requires_grad=True)]),
+    "negative sizes": lambda t: t.rand(2, -1),
+    "negative sizes of zeros": lambda t: t.zeros(2, -1),
+    "prelu of two dtypes": lambda t: t.nn.functional.prelu(t.ones(2, 3).double(), t.ones(1)),
+    "a cell's input": lambda t: t.nn.LSTMCell(3, 4)(t.ones(2, 5)),
+    "a cell's state": lambda t: t.nn.LSTMCell(3, 4)(t.ones(2, 3), (t.ones(2, 4), t.ones(2, 5))),
+    "a cell's batch": lambda t: t.nn.RNNCell(3, 4)(t.ones(2, 3), t.ones(3, 4)),
+    "keys of attention": lambda t: t.nn.MultiheadAttention(4, 2, kdim=3, vdim=3)(
+        t.ones(2, 1, 4), t.ones(2, 1, 5), t.ones(2, 1, 3)
+    ),
     "a gradient of integers": lambda t: t.ones(2).long().requires_grad_(),
 }
 

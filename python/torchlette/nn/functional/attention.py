@@ -136,6 +136,11 @@ def multi_head_attention_forward(
     _check_pairs(key, value, use_separate_proj_weight, key_padding_mask, batch)
     if use_separate_proj_weight:
         weights: Sequence[Any] = (q_proj_weight, k_proj_weight, v_proj_weight)
+        for name, given, weight in (("key", key, k_proj_weight), ("value", value, v_proj_weight)):
+            wanted = embed, given.shape[-1]
+            if weight is None or weight.shape != wanted:
+                got = None if weight is None else weight.shape
+                raise AssertionError(f"expecting {name} weights shape of {wanted}, but got {got}")
     else:
         weights = in_proj_weight.chunk(3)
     biases = (None, None, None) if in_proj_bias is None else in_proj_bias.chunk(3)

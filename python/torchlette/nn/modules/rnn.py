@@ -415,6 +415,8 @@ class RNNCellBase(Module):
         name = type(self).__name__
         if input.dim() not in (1, 2):
             raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+        if input.shape[-1] != self.input_size:
+            raise RuntimeError(f"input has inconsistent input_size: got {input.shape[-1]} expected {self.input_size}")
         parts = 2 if self.mode == "LSTM" else 1
         if given is None:
             zeros = _C.zeros(*input.shape[:-1], self.hidden_size, dtype=input.dtype, device=input.device)
@@ -424,6 +426,14 @@ class RNNCellBase(Module):
             if part.dim() not in (1, 2):
                 raise ValueError(
                     f"{name}: Expected hx{f'[{i}]' if parts > 1 else ''} to be 1D or 2D, got {part.dim()}D instead"
+                )
+            if part.dim() == input.dim() == 2 and part.shape[0] != input.shape[0]:
+                raise RuntimeError(
+                    f"Input batch size {input.shape[0]} doesn't match hidden{i} batch size {part.shape[0]}"
+                )
+            if part.shape[-1] != self.hidden_size:
+                raise RuntimeError(
+                    f"hidden{i} has inconsistent hidden_size: got {part.shape[-1]}, expected {self.hidden_size}"
                 )
         return _step(self.mode, F.linear(input, self.weight_ih, self.bias_ih), state, self.weight_hh, self.bias_hh)
 
