@@ -12,6 +12,7 @@ import pytest
 
 import torchlette as tl
 from torchlette import nn
+from torchlette.testing.holding import disabled
 
 
 class Hidden:
@@ -209,7 +210,8 @@ def test_captured_functions_have_the_bits_of_plain_ones(program: Any, wrap: Any,
             seen.append(bits([out, after, x, y]))
         return seen, bits(tl.rand(2)), counted.runs
 
-    with tl.device(device):
+    # Threads that compile for a GPU decide when fused plans take over, whose products and sums its driver may contract.
+    with tl.device(device), disabled("fuse" if device != "cpu" else ""):
         want, got = history(lambda f: f), history(wrap)
     assert got[:2] == want[:2]
     assert want[2] == 6
