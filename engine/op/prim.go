@@ -225,8 +225,8 @@ var (
 // MayFail reports that kernels of p may refuse their data.
 func (p *Prim) MayFail() bool { return p.IndexInput > 0 || p.DataError != nil }
 
-// Refusal is the error for an element that a kernel refuses: DataError's where the primitive has one, else that of an
-// index beyond the given size of dim attr[0].
+// Refusal returns the error for an element that a kernel refuses. Without DataError the element is an index that is out
+// of dim attr[0], which has the given size.
 func (p *Prim) Refusal(attr []int64, element, size int64) *ir.Error {
 	if p.DataError != nil {
 		return p.DataError(attr, element)

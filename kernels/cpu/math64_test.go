@@ -143,7 +143,8 @@ func eighthPower(x float64, n int) float64 {
 	return v
 }
 
-// The bound that kern_math64.h states. Exponents are eighths, of which the power is exact up to a rounding.
+// Errors are within the bound in kern_math64.h. Exponents are multiples of 1/8, for which the expected power is exact
+// but for one rounding.
 func TestPow64Accuracy(t *testing.T) {
 	var x, y, want []float64
 	for i := range 3000 {

@@ -210,7 +210,7 @@ def test_captured_functions_have_the_bits_of_plain_ones(program: Any, wrap: Any,
             seen.append(bits([out, after, x, y]))
         return seen, bits(tl.rand(2)), counted.runs
 
-    # Threads that compile for a GPU decide when fused plans take over, whose products and sums its driver may contract.
+    # On a GPU a fused plan replaces the first one once it is compiled, and the driver may contract a * b + c in it.
     with tl.device(device), disabled("fuse" if device != "cpu" else ""):
         want, got = history(lambda f: f), history(wrap)
     assert got[:2] == want[:2]

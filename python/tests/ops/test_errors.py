@@ -181,16 +181,22 @@ lib.ones(2, 3).norm(dim=4)
 """
 
 
-@pytest.mark.parametrize("code", BY_HAND.split("\n")[1:-1])
-def test_bad_calls_by_hand(code: str) -> None:
-    """The class is PyTorch's, and ours has a text."""
+def errors_of(code: str) -> list[Exception]:
+    """Return the errors of a call under PyTorch and under this library."""
     import torchlette.torch as facade
 
-    errors = []
+    errors: list[Exception] = []
     for lib in (torch, facade):
         with pytest.raises(database.CLASSES) as caught:
             eval(code, {"lib": lib})
         errors.append(caught.value)
+    return errors
+
+
+@pytest.mark.parametrize("code", BY_HAND.split("\n")[1:-1])
+def test_bad_calls_by_hand(code: str) -> None:
+    """The class is PyTorch's, and ours has a text."""
+    errors = errors_of(code)
     kind = next(c for c in database.CLASSES if isinstance(errors[0], c))
     assert isinstance(errors[1], kind), (
         f"got {type(errors[1]).__name__}: {errors[1]}; want {type(errors[0]).__name__}: {errors[0]}"
@@ -211,11 +217,5 @@ lib.from_numpy([1])
 
 @pytest.mark.parametrize("code", PYTORCHS_TEXTS.split("\n")[1:-1])
 def test_bad_calls_have_pytorchs_text(code: str) -> None:
-    import torchlette.torch as facade
-
-    texts = []
-    for lib in (torch, facade):
-        with pytest.raises(database.CLASSES) as caught:
-            eval(code, {"lib": lib})
-        texts.append(str(caught.value).partition("\n")[0])
-    assert texts[0] == texts[1]
+    theirs, ours = (str(error).partition("\n")[0] for error in errors_of(code))
+    assert ours == theirs

@@ -490,7 +490,8 @@ class CapturingContext(Context):
 
     #: The number of programs that a function may have; None for ``torch._dynamo.config.recompile_limit``.
     limit: int | None = None
-    #: Where the search for what a call depends on begins; None for the function. The rest is that of the capture.
+    #: The objects whose numbers and tables are compared at each call, with what they reach; None: the function's.
+    #: What only the function reaches stays as it was at the capture.
     roots: tuple[Any, ...] | None = None
 
     def roots_of(self, fn: Callable[..., Any]) -> tuple[Any, ...]:
