@@ -45,6 +45,8 @@ static int asked(int *answer, const char *function) {
     return *answer;
 }
 
+int device_cuda_in_use(void) { return cuda.devices > 0; }
+
 int device_in_environment(void) { return asked(&cuda.named, "default_is_named"); }
 
 int device_is_cuda(uint8_t id, uint8_t api) {

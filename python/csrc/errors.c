@@ -1,6 +1,9 @@
 #include "errors.h"
 
+#include <string.h>
+
 #include "cpython.h"
+#include "device.h"
 #include "process.h"
 #include "source_loc.h"
 #include "torchlette.h"
@@ -49,6 +52,17 @@ static void note_site(PyObject *exception, uint32_t source_loc) {
     PyErr_Clear();
 }
 
+/* The engine's text, with the names that users have for GPUs. */
+static PyObject *user_text(const char *message) {
+    PyObject *text = PyUnicode_FromString(message);
+    if (text == NULL || strstr(message, "wgpu:") == NULL || !device_cuda_in_use()) {
+        return text;
+    }
+    PyObject *named = PyObject_CallMethod(text, "replace", "ss", "wgpu:", "cuda:");
+    Py_DECREF(text);
+    return named;
+}
+
 PyObject *raise_status(int32_t status) {
     if (status == TL_RAISED) {
         return NULL;
@@ -62,7 +76,7 @@ PyObject *raise_status(int32_t status) {
     const tl_error *e = tl_last_error();
     PyObject *class = error_class(status);
     uint32_t source_loc = e->source_loc;
-    PyObject *exception = PyObject_CallFunction(class, "s", e->message);
+    PyObject *exception = PyObject_CallFunction(class, "N", user_text(e->message));
     if (exception == NULL) {
         return NULL;
     }

@@ -168,9 +168,49 @@ def files_and_seeds_go_on() -> None:
     file.seek(0)
     assert not torch.load(file, map_location="cpu")["w"].is_cuda
     torch.cuda.manual_seed_all(3)
+    assert torch.cuda.initial_seed() == torch.cuda.random.initial_seed() == 3
     first = torch.rand(2, device="cuda")
     torch.cuda.manual_seed(3)
     assert torch.equal(first, torch.rand(2, device="cuda")) and len(torch.cuda.get_rng_state_all()) == 1
+
+
+def errors_name_the_gpu_as_the_script_does() -> None:
+    for call in (
+        lambda: torch.ones(2, device="cuda") + torch.ones(2),
+        lambda: torch.nn.Linear(2, 2).cuda()(torch.ones(1, 2)),
+        lambda: torch.ones(2, device="cuda").double(),
+    ):
+        try:
+            call()
+        except (RuntimeError, TypeError) as error:
+            assert "cuda:0" in str(error) and "wgpu" not in str(error), error
+        else:
+            raise AssertionError("no error")
+
+
+def streams_may_be_recorded() -> None:
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        x = torch.ones(2, device="cuda") * 2
+    torch.cuda.current_stream().wait_stream(side)
+    assert x.record_stream(side) is None and x.tolist() == [2.0, 2.0]
+    try:
+        torch.ones(2).record_stream(side)
+    except NotImplementedError as error:
+        assert "on cpu" in str(error)
+    else:
+        raise AssertionError("no error")
+
+
+def memory_is_described() -> None:
+    x = torch.rand(1 << 18, device="cuda")
+    torchlette.realize(x)
+    torch.cuda.synchronize()
+    nested = torch.cuda.memory_stats_as_nested_dict()
+    assert nested["allocated_bytes"]["all"]["current"] == torch.cuda.memory_allocated() >= x.nbytes
+    assert torch.accelerator.memory_allocated() == torch.cuda.memory_allocated()
+    lines = torch.cuda.memory_summary().splitlines()
+    assert len(lines) == 3 and float(lines[1].split()[2]) >= 1.0
 
 
 CHECKS: tuple[Callable[[], None], ...] = (
@@ -183,6 +223,9 @@ CHECKS: tuple[Callable[[], None], ...] = (
     wrong_devices_raise,
     queries_describe_the_adapter,
     memory_is_counted,
+    memory_is_described,
+    errors_name_the_gpu_as_the_script_does,
+    streams_may_be_recorded,
     events_time_and_streams_keep_the_order,
     autocast_and_scaler_work,
     captures_run_at_once,

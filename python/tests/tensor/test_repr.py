@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -161,3 +162,17 @@ def test_the_text_of_a_subclass_begins_with_its_name() -> None:
         texts.append([repr(made), repr(made[0] * 2), f"{made[0]}"])
     assert texts[1] == texts[0]
     assert texts[1][0].startswith("Named([[1., 2.],\n       [3")
+
+
+@pytest.mark.parametrize("shape", [(1 << 40,), (2, 1 << 30, 1 << 20), (1 << 30, 2)])
+def test_only_the_ends_of_dims_are_read(shape: tuple[int, ...], device: str) -> None:
+    """The text of a view of more elements than memory holds is PyTorch's."""
+    text = repr(facade.tensor(1.5, device=device).expand(shape))
+    assert re.sub(r",\s+device='wgpu:0'", "", text) == repr(torch.tensor(1.5).expand(shape))
+
+
+def test_the_text_of_a_pending_tensor_leaves_its_value(device: str) -> None:
+    """Elements between the ends are those of the draw that the text shows."""
+    x = facade.randn(2000, device=device)
+    text = repr(x)
+    assert repr(x) == text == repr(facade.tensor(x.tolist(), device=device))

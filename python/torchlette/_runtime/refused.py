@@ -66,7 +66,7 @@ GROUPS: dict[str, tuple[str, str, str]] = {
     "Several processes and devices": (
         "one process drives one device: run a process for each",
         "fork wait",
-        "record_stream",
+        "",
     ),
     "Other devices": ("the devices are cpu and wgpu: use device='wgpu'", "mtia cpu", "xpu mtia ipu"),
     "Storages": (

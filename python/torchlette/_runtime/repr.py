@@ -135,43 +135,50 @@ class _ComplexText(_NumberText):
         return f"{self.real.text(v.real)}{sign}{imag}j"
 
 
-def _ends(values: list[Any]) -> tuple[list[Any], list[Any]]:
-    return values[: PRINT_OPTS.edgeitems], values[-PRINT_OPTS.edgeitems :]
-
-
-def _shown(values: Any, summarize: bool) -> list[Any]:
+def _shown(values: Any) -> list[Any]:
     """Return the numbers that are printed, as a flat list."""
     if not isinstance(values, list):
         return [values]
-    if summarize and len(values) > 2 * PRINT_OPTS.edgeitems:
-        head, tail = _ends(values)
-        values = head + tail
-    return [number for item in values for number in _shown(item, summarize)]
+    return [number for item in values for number in _shown(item)]
 
 
-def _vector(values: list[Any], indent: int, summarize: bool, fmt: _NumberText) -> str:
+def _edges(t: _C.Tensor) -> tuple[_C.Tensor, tuple[bool, ...]]:
+    """Return the elements at the ends of each dim, and which dims have others between them.
+
+    Only these travel from a device and become objects of Python.
+    """
+    from torchlette import cat, realize
+    from torchlette._runtime.override_levels import DisableTorchFunctionSubclass
+
+    ends = PRINT_OPTS.edgeitems
+    cut = tuple(size > 2 * ends for size in t.shape)
+    with DisableTorchFunctionSubclass():
+        t = t.detach()
+        realize(t)  # once: the elements between the ends are needed later
+        for dim, size in enumerate(t.shape):
+            if cut[dim]:
+                t = cat([t.narrow(dim, 0, ends), t.narrow(dim, size - ends, ends)], dim)
+    return t, cut
+
+
+def _vector(values: list[Any], indent: int, cut: bool, fmt: _NumberText) -> str:
     per_line = max(1, (PRINT_OPTS.linewidth - indent) // (fmt.width + 2))
-    if summarize and len(values) > 2 * PRINT_OPTS.edgeitems:
-        head, tail = _ends(values)
-        texts = [*map(fmt.text, head), " ...", *map(fmt.text, tail)]
-    else:
-        texts = [fmt.text(v) for v in values]
+    texts = [fmt.text(v) for v in values]
+    if cut:
+        texts.insert(PRINT_OPTS.edgeitems, " ...")
     lines = [", ".join(texts[i : i + per_line]) for i in range(0, len(texts), per_line)]
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
 
 
-def _nested(values: Any, dims: int, indent: int, summarize: bool, fmt: _NumberText) -> str:
-    if dims == 0:
+def _nested(values: Any, cut: tuple[bool, ...], indent: int, fmt: _NumberText) -> str:
+    if not cut:
         return fmt.text(values)
-    if dims == 1:
-        return _vector(values, indent, summarize, fmt)
-    if summarize and len(values) > 2 * PRINT_OPTS.edgeitems:
-        head, tail = _ends(values)
-        texts = [_nested(v, dims - 1, indent + 1, summarize, fmt) for v in head]
-        texts += ["..."] + [_nested(v, dims - 1, indent + 1, summarize, fmt) for v in tail]
-    else:
-        texts = [_nested(v, dims - 1, indent + 1, summarize, fmt) for v in values]
-    return "[" + ("," + "\n" * (dims - 1) + " " * (indent + 1)).join(texts) + "]"
+    if len(cut) == 1:
+        return _vector(values, indent, cut[0], fmt)
+    texts = [_nested(v, cut[1:], indent + 1, fmt) for v in values]
+    if cut[0]:
+        texts.insert(PRINT_OPTS.edgeitems, "...")
+    return "[" + ("," + "\n" * (len(cut) - 1) + " " * (indent + 1)).join(texts) + "]"
 
 
 def values_text(t: _C.Tensor, indent: int) -> str:
@@ -179,11 +186,13 @@ def values_text(t: _C.Tensor, indent: int) -> str:
         return "..."
     if t.numel() == 0:
         return "[]"
-    summarize = t.numel() > PRINT_OPTS.threshold
+    cut = (False,) * t.dim()
+    if t.numel() > PRINT_OPTS.threshold:
+        t, cut = _edges(t)
     values = t.tolist()
-    shown = _shown(values, summarize)
+    shown = _shown(values)
     numbers = _ComplexText(shown) if t.is_complex() else _NumberText(shown, t.is_floating_point())
-    return _nested(values, t.dim(), indent, summarize, numbers)
+    return _nested(values, cut, indent, numbers)
 
 
 def _suffixes(t: _C.Tensor) -> list[str]:

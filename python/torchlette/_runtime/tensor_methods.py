@@ -206,6 +206,16 @@ def _cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_f
     return self.to(_C.device("cuda", device) if isinstance(device, int) else "cuda" if device is None else device)
 
 
+def _record_stream(self: Tensor, stream: Any) -> None:
+    """Do nothing: a GPU has one queue, so memory is used again only behind the work that reads it.
+
+    Raises:
+        NotImplementedError: The tensor is on the CPU.
+    """
+    if not (self.is_cuda or self.device.type == "wgpu"):
+        raise NotImplementedError(f"record_stream: expected a tensor on a GPU, got one on {self.device}")
+
+
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """Return the type's old name, or the tensor converted to ``dtype``."""
     from torchlette._runtime.dtype_table import SCALAR_TYPES
@@ -527,6 +537,7 @@ def install() -> None:
         "cpu": _cpu,
         "wgpu": _wgpu,
         "cuda": _cuda,
+        "record_stream": _record_stream,
         "type": _type,
         "numpy": _numpy,
         "new_tensor": _new_tensor,

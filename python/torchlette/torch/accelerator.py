@@ -6,17 +6,42 @@ from typing import Any
 
 from torchlette import _C
 from torchlette._runtime.gpus import cuda_count
-from torchlette.torch.cuda.streams import Event, Stream, index_of, synchronize
+from torchlette.torch.cuda import device as device_index
+from torchlette.torch.cuda.memory import (
+    empty_cache,
+    max_memory_allocated,
+    max_memory_reserved,
+    memory_allocated,
+    memory_reserved,
+    memory_stats,
+    reset_accumulated_memory_stats,
+    reset_peak_memory_stats,
+)
+from torchlette.torch.cuda.memory import mem_get_info as get_memory_info
+from torchlette.torch.cuda.streams import Event, Stream, current_stream, index_of, set_stream, synchronize
 
 __all__ = [
     "Event",
     "Stream",
     "current_accelerator",
+    "current_device_idx",
     "current_device_index",
+    "current_stream",
     "device_count",
+    "device_index",
     "empty_cache",
+    "get_memory_info",
     "is_available",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "reset_accumulated_memory_stats",
+    "reset_peak_memory_stats",
+    "set_device_idx",
     "set_device_index",
+    "set_stream",
     "synchronize",
 ]
 
@@ -46,5 +71,4 @@ def set_device_index(device: Any) -> None:
     _C._set_cuda_device(index_of(device, "set_device"))
 
 
-def empty_cache() -> None:
-    """Do nothing: pools give memory back by themselves."""
+current_device_idx, set_device_idx = current_device_index, set_device_index

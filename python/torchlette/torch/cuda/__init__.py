@@ -7,26 +7,46 @@ too. Without a GPU, queries answer as PyTorch's do without CUDA, and what needs 
 from __future__ import annotations
 
 import contextlib
-from types import SimpleNamespace
 from typing import Any
 
 from torchlette import _C
-from torchlette._runtime import random as _random
 from torchlette._runtime.errors import OutOfMemoryError
 from torchlette._runtime.gpus import cuda_adapters, cuda_count
-from torchlette._runtime.random import manual_seed, seed
-from torchlette.torch.cuda import amp, graphs, memory, streams
-from torchlette.torch.cuda.graphs import CUDAGraph, graph, is_current_stream_capturing, make_graphed_callables
+from torchlette.torch.cuda import amp, graphs, memory, nvtx, random, streams
+from torchlette.torch.cuda.graphs import (
+    CUDAGraph,
+    graph,
+    graph_pool_handle,
+    is_current_stream_capturing,
+    make_graphed_callables,
+)
 from torchlette.torch.cuda.memory import (
     empty_cache,
     max_memory_allocated,
+    max_memory_cached,
     max_memory_reserved,
     mem_get_info,
     memory_allocated,
+    memory_cached,
     memory_reserved,
     memory_stats,
+    memory_stats_as_nested_dict,
+    memory_summary,
+    reset_accumulated_memory_stats,
     reset_max_memory_allocated,
+    reset_max_memory_cached,
     reset_peak_memory_stats,
+)
+from torchlette.torch.cuda.random import (
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
 )
 from torchlette.torch.cuda.streams import (
     Event,
@@ -49,6 +69,7 @@ __all__ = [
     "Stream",
     "StreamContext",
     "amp",
+    "can_device_access_peer",
     "current_device",
     "current_stream",
     "default_stream",
@@ -63,8 +84,10 @@ __all__ = [
     "get_rng_state",
     "get_rng_state_all",
     "graph",
+    "graph_pool_handle",
     "graphs",
     "init",
+    "initial_seed",
     "ipc_collect",
     "is_available",
     "is_bf16_supported",
@@ -74,13 +97,21 @@ __all__ = [
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
+    "max_memory_cached",
     "max_memory_reserved",
     "mem_get_info",
     "memory",
     "memory_allocated",
+    "memory_cached",
     "memory_reserved",
     "memory_stats",
+    "memory_stats_as_nested_dict",
+    "memory_summary",
+    "nvtx",
+    "random",
+    "reset_accumulated_memory_stats",
     "reset_max_memory_allocated",
+    "reset_max_memory_cached",
     "reset_peak_memory_stats",
     "seed",
     "seed_all",
@@ -194,41 +225,11 @@ class device_of(device):
         super().__init__(obj.get_device() if obj.is_cuda else -1)
 
 
-def manual_seed_all(seed: int) -> None:
-    """Seed all random numbers: the devices share one generator."""
-    manual_seed(seed)
-
-
-def seed_all() -> None:
-    """Seed all random numbers from the operating system."""
-    seed()
-
-
-def get_rng_state(device: Any = "cuda") -> Any:
-    """Return the state of the random numbers, which all devices share."""
-    streams.index_of(device, "get_rng_state")
-    return _random.get_rng_state()
-
-
-def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
-    """Go back to a state of :func:`get_rng_state`."""
-    streams.index_of(device, "set_rng_state")
-    _random.set_rng_state(new_state)
-
-
-def get_rng_state_all() -> list[Any]:
-    """Return the state of each GPU."""
-    return [_random.get_rng_state()] * cuda_count()
-
-
-def set_rng_state_all(new_states: Any) -> None:
-    """Go back to the states of :func:`get_rng_state_all`."""
-    for state in new_states:
-        _random.set_rng_state(state)
-
-
-# Marks for NVIDIA's profiler, which is not here.
-nvtx = SimpleNamespace(range_push=lambda msg: 0, range_pop=lambda: 0, mark=lambda msg: None)
+def can_device_access_peer(device: Any, peer_device: Any) -> bool:
+    """Return ``False``: a GPU does not read another's memory."""
+    for d in (device, peer_device):
+        streams.index_of(d, "can_device_access_peer")
+    return False
 
 
 def ipc_collect() -> None:

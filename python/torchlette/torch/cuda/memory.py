@@ -14,12 +14,18 @@ __all__ = [
     "OutOfMemoryError",
     "empty_cache",
     "max_memory_allocated",
+    "max_memory_cached",
     "max_memory_reserved",
     "mem_get_info",
     "memory_allocated",
+    "memory_cached",
     "memory_reserved",
     "memory_stats",
+    "memory_stats_as_nested_dict",
+    "memory_summary",
+    "reset_accumulated_memory_stats",
     "reset_max_memory_allocated",
+    "reset_max_memory_cached",
     "reset_peak_memory_stats",
 ]
 
@@ -60,12 +66,32 @@ def memory_stats(device: Any = None) -> dict[str, int]:
     }
 
 
+def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
+    """Return :func:`memory_stats` as dicts in dicts, one level for each part of a key."""
+    nested: dict[str, Any] = {}
+    for key, value in memory_stats(device).items():
+        first, second, last = key.split(".")
+        nested.setdefault(first, {}).setdefault(second, {})[last] = value
+    return nested
+
+
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    """Return the figures of :func:`memory_stats` as a table in MiB; ``abbreviated`` changes nothing."""
+    stats = memory_stats(device)
+    lines = [f"{'GPU ' + str(index_of(device, 'memory_summary')):<20}{'current':>14}{'peak':>14}"]
+    for row, key in (("Allocated memory", "allocated_bytes"), ("GPU reserved memory", "reserved_bytes")):
+        now, peak = (stats[f"{key}.all.{when}"] / 2**20 for when in ("current", "peak"))
+        lines.append(f"{row:<20}{now:>10.1f} MiB{peak:>10.1f} MiB")
+    return "\n".join(lines) + "\n"
+
+
 def reset_peak_memory_stats(device: Any = None) -> None:
     """Start the high-water marks of all devices anew."""
     _C._set_option("reset_peak", "1")
 
 
-reset_max_memory_allocated = reset_peak_memory_stats
+reset_max_memory_allocated = reset_max_memory_cached = reset_accumulated_memory_stats = reset_peak_memory_stats
+memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
 
 
 def empty_cache() -> None:
