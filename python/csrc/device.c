@@ -45,7 +45,14 @@ static int asked(int *answer, const char *function) {
     return *answer;
 }
 
-int device_cuda_in_use(void) { return cuda.devices > 0; }
+/* How many GPUs torch.cuda has; -1: an error. */
+static int cuda_devices(void) {
+    int n = asked(&cuda.devices, "cuda_count");
+    if (n > 0) {
+        errors_call_gpus_cuda();
+    }
+    return n;
+}
 
 int device_in_environment(void) { return asked(&cuda.named, "default_is_named"); }
 
@@ -53,7 +60,7 @@ int device_is_cuda(uint8_t id, uint8_t api) {
     if (id == TL_CPU || id == TL_META || (api & TL_API_TORCH) == 0) {
         return 0;
     }
-    int n = asked(&cuda.devices, "cuda_count");
+    int n = cuda_devices();
     return n < 0 ? -1 : id <= n;
 }
 
@@ -105,7 +112,7 @@ static int device_number(const char *type, long index, uint8_t *id) {
         return 1;
     }
     if (strcmp(type, CUDA) == 0) {
-        int n = asked(&cuda.devices, "cuda_count");
+        int n = cuda_devices();
         if (n > 0 && index >= n) {
             raise_text(TL_RUNTIME, "CUDA error: invalid device ordinal: got cuda:%ld, want less than %d", index, n);
             return -1;

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "cpython.h"
-#include "device.h"
 #include "process.h"
 #include "source_loc.h"
 #include "torchlette.h"
@@ -52,10 +51,14 @@ static void note_site(PyObject *exception, uint32_t source_loc) {
     PyErr_Clear();
 }
 
+static bool gpus_are_cuda;
+
+void errors_call_gpus_cuda(void) { gpus_are_cuda = true; }
+
 /* The engine's text, with the names that users have for GPUs. */
 static PyObject *user_text(const char *message) {
     PyObject *text = PyUnicode_FromString(message);
-    if (text == NULL || strstr(message, "wgpu:") == NULL || !device_cuda_in_use()) {
+    if (text == NULL || strstr(message, "wgpu:") == NULL || !gpus_are_cuda) {
         return text;
     }
     PyObject *named = PyObject_CallMethod(text, "replace", "ss", "wgpu:", "cuda:");

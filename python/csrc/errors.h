@@ -16,4 +16,7 @@ int set_error(int code, const char *format, ...);        /* -1 */
 PyObject *raise_text(int code, const char *format, ...); /* NULL */
 PyObject *py_set_errors(PyObject *self, PyObject *classes);
 
+/* Errors call "wgpu:0" "cuda:0" from now on, under both APIs. */
+void errors_call_gpus_cuda(void);
+
 #endif
