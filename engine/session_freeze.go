@@ -253,6 +253,9 @@ func (s *InferenceSession) fold(f *frozenShape, g *program.Program, constants []
 	if s.enabled("fold_shifts") {
 		g = simplify.Shifts(g, args)
 	}
+	if s.own && s.enabled("channels_last") {
+		g = simplify.ChannelsLast(g, args)
+	}
 	fixed, rest, kept := simplify.Split(g, args)
 	if fixed == nil {
 		return g, constants, nil

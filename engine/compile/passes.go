@@ -112,7 +112,8 @@ func PassNames(optional bool) []string {
 // SessionPasses are what a session does before its first run. TORCHLETTE_DISABLE leaves them out by name, as it does
 // optional passes.
 var SessionPasses = []string{"fold_numbers", "find_attention", "find_norms", "fold_pads", "keep_integers",
-	"keep_quantized", "fold_scales", "fold_shifts", "fold_constants", "pack_weights", "map_constants"}
+	"keep_quantized", "fold_scales", "fold_shifts", "channels_last", "fold_constants", "pack_weights",
+	"map_constants"}
 
 // Debug says what planning prints and leaves out.
 type Debug struct {

@@ -10,9 +10,10 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// Numbers makes constants of one element numbers, in arithmetic of float32 and float64: files of ONNX have the numbers
-// of a formula as tensors, some behind a conversion. A power of such an exponent becomes products, or a square root, as
-// in the operator pow. contents gives the elements of a constant input, nil where the host cannot read them.
+// Numbers makes constants of one element numbers, in arithmetic and limits of float32 and float64: files of ONNX have
+// the numbers of a formula as tensors, some behind a conversion. A power of such an exponent becomes products, or a
+// square root, as in the operator pow. contents gives the elements of a constant input, nil where the host cannot read
+// them.
 func Numbers(p *program.Program, args int, contents func(input int) []byte) *program.Program {
 	s := newSearch(p, args)
 	at := map[int]int{} // by node: the operand that is a constant of one element
@@ -46,7 +47,7 @@ func (s *search) number(i int, contents func(input int) []byte) (j int, v float6
 		return 0, 0, false
 	}
 	switch p.Prim(i).ID {
-	case k.Add, k.Sub, k.Mul, k.Div, k.Pow:
+	case k.Add, k.Clip, k.Sub, k.Mul, k.Div, k.Pow:
 	default:
 		return 0, 0, false
 	}

@@ -172,6 +172,8 @@ func (d *Device) generate(p *program, i int, s *device.Step, c *C.tl_step) (f *k
 		c.quantized, err = quantized(&p.mem, op, s.Params)
 	case *launch.QuantizedConv:
 		c.kind, err = quantizedConv(op, s.Params)
+	case *launch.ConvLast:
+		c.kind, err = convLast(op, s.Params)
 	case launch.Copy:
 		c.kind = C.TLK_STEP_COPY
 	case launch.Fill:

@@ -34,6 +34,7 @@ func setFoldRules() {
 	}
 	op.SetBatch(pQuantizedProduct, op.BatchFold, batchFold(batchFirst, weights))
 	op.SetBatch(pQuantizedConv, op.BatchFold, batchFold(batchFirst, weights))
+	op.SetBatch(pConvLast, op.BatchFold, batchFold(batchFirst, func(c *op.BatchCall) []int { return []int{1, 2} }))
 	op.SetBatch(pRecurrenceGrad, op.BatchFold, batchFold(beforeLast, func(*op.BatchCall) []int { return []int{1} }))
 }
 

@@ -146,9 +146,9 @@ const (
 	CompareEq int64 = iota
 	compareNe
 	compareLt
-	compareLe
+	CompareLe
 	compareGt
-	compareGe
+	CompareGe
 )
 
 // The variants of bitwise.

@@ -181,13 +181,13 @@ func Ne(b op.Builder, x, y op.Val) op.Val { return b.Emit(pCompare, []int64{comp
 func Lt(b op.Builder, x, y op.Val) op.Val { return b.Emit(pCompare, []int64{compareLt}, x, y) }
 
 // Le is x <= y, in bool.
-func Le(b op.Builder, x, y op.Val) op.Val { return b.Emit(pCompare, []int64{compareLe}, x, y) }
+func Le(b op.Builder, x, y op.Val) op.Val { return b.Emit(pCompare, []int64{CompareLe}, x, y) }
 
 // Gt is x > y, in bool.
 func Gt(b op.Builder, x, y op.Val) op.Val { return b.Emit(pCompare, []int64{compareGt}, x, y) }
 
 // Ge is x >= y, in bool.
-func Ge(b op.Builder, x, y op.Val) op.Val { return b.Emit(pCompare, []int64{compareGe}, x, y) }
+func Ge(b op.Builder, x, y op.Val) op.Val { return b.Emit(pCompare, []int64{CompareGe}, x, y) }
 
 // Where is x where cond (bool) holds, else y; x or y may be a number.
 func Where(b op.Builder, cond, x, y op.Val) op.Val { return b.Emit(pWhere, nil, cond, x, y) }

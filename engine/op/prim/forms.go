@@ -60,6 +60,8 @@ var forms = map[string]string{
 		"(weights in words, by panels of outputs)",
 	"quantized_conv": "x, w, scale, bias, sums {windows, groups, outputs of one, dtype, zero of x, zero of y, least, " +
 		"most, rows} -> y (weights in words, by panels of outputs)",
+	"conv_last": "x[n, h, w, c], w, bias, add? {windows, outputs, alone, has add, bits of least, of most} -> " +
+		"y[n, h, w, o] (weights by panels of outputs)",
 	"scan":   "x {dim, operation} -> y",
 	"sort":   "x {k, dim, descending} -> values, indices",
 	"search": "rows, x {right} -> places",

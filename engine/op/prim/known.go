@@ -5,7 +5,8 @@ import "github.com/torchlette/torchlette/engine/op"
 // Known has the numbers of the primitives that passes and rules outside of this package treat by their meaning. A
 // property that another primitive could have is a field of op.Prim.
 var Known struct {
-	Add, Attention, Bitwise, Cast, Clip, Compare, Conv, Copy, Div, Fill, LayerNorm, LayerNormGrad, Loop, Matmul, Mul, Pow,
+	Add, Attention, Bitwise, Cast, Clip, Compare, Conv, ConvLast,
+	Copy, Div, Fill, LayerNorm, LayerNormGrad, Loop, Matmul, Mul, Pow,
 	QuantizedConv, QuantizedProduct, Relu, Rsqrt, Scatter, Softmax, Sqrt, Step, StridedScatter, StridedScatterAdd, Sub,
 	Sum, Where, WindowMax, WindowSum op.PrimID
 }
@@ -15,7 +16,7 @@ func setKnown() {
 	k.Add, k.Conv, k.Fill, k.LayerNormGrad, k.Matmul, k.Scatter = pAdd, pConv, pFill, pLayerNormGrad, pMatmul, pScatter
 	k.Cast, k.Copy, k.LayerNorm, k.Loop, k.Relu = pCast, pCopy, pLayerNorm, pLoop, pRelu
 	k.Bitwise, k.QuantizedConv, k.QuantizedProduct = pBitwise, pQuantizedConv, pQuantizedProduct
-	k.Clip, k.Step = pClip, pStep
+	k.Clip, k.ConvLast, k.Step = pClip, pConvLast, pStep
 	k.WindowMax, k.WindowSum = pWindowMax, pWindowSum
 	k.Pow, k.Rsqrt, k.Sqrt, k.Sub = pPow, pRsqrt, pSqrt, pSub
 	k.Attention, k.Compare, k.Div, k.Mul, k.Softmax, k.Where = pAttention, pCompare, pDiv, pMul, pSoftmax, pWhere

@@ -26,6 +26,7 @@ func init() {
 	registerQuantized()
 	registerQuantizedConv()
 	registerRequire()
+	registerConvLast()
 	setForms()
 	setBatchRules()
 	setJVPRules()

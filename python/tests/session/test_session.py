@@ -41,6 +41,25 @@ class Block(nn.Module):
         return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
 
 
+class Inverted(nn.Module):
+    """A residual block as MobileNetV2 has it, and what comes before and after such blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.grow = self.step(3, 24, 3, 2, 1), self.step(24, 40, 1, 1, 1)
+        self.each, self.shrink = self.step(40, 40, 3, 1, 40), nn.Conv2d(40, 24, 1)
+        self.last, self.head = self.step(24, 24, 3, 2, 24), nn.Linear(24, 4)
+
+    def step(self, inputs: int, outputs: int, size: int, stride: int, groups: int) -> nn.Module:
+        conv = nn.Conv2d(inputs, outputs, size, stride, size // 2, groups=groups, bias=False)
+        return nn.Sequential(conv, nn.BatchNorm2d(outputs), nn.ReLU6())
+
+    def forward(self, x: tl.Tensor) -> tl.Tensor:
+        x = self.first(x)
+        x = self.last(x + self.shrink(self.each(self.grow(x))))
+        return self.head(nn.functional.adaptive_avg_pool2d(x, 1).flatten(1))
+
+
 def assert_close(got: Array, want: Array) -> None:
     torch.testing.assert_close(torch.from_numpy(got), torch.from_numpy(np.array(want)))
 
@@ -58,6 +77,10 @@ def model(kind: str) -> tuple[nn.Module, tl.Tensor]:
             return m.eval(), cpu(3, 40)
         if kind == "block":
             return Block(32, 4).eval(), cpu(3, 10, 32)
+        if kind == "inverted":
+            net = Inverted()
+            net(cpu(4, 3, 11, 11))
+            return net.eval(), cpu(3, 3, 11, 11)
         conv, head = nn.Conv2d(3, 8, 3, padding=1), nn.Linear(8 * 36, 4)
         m = nn.Sequential(conv, nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(1), head)
         m(cpu(4, 3, 6, 6))
@@ -75,7 +98,7 @@ def eager(m: nn.Module, x: Array) -> Array:
         return m(tl.from_numpy(np.ascontiguousarray(x))).numpy()
 
 
-@pytest.mark.parametrize("kind", ["mlp", "block", "conv"])
+@pytest.mark.parametrize("kind", ["mlp", "block", "conv", "inverted"])
 def test_runs_give_the_values_of_the_module_for_each_size(kind: str) -> None:
     s, m, example = opened(kind)
     (port,) = s.get_inputs()
@@ -85,6 +108,17 @@ def test_runs_give_the_values_of_the_module_for_each_size(kind: str) -> None:
         (y,) = s.run(None, {port.name: x})
         assert_close(y, eager(m, x))
         np.testing.assert_array_equal(s.run(None, {port.name: x})[0], y)
+
+
+def test_networks_of_depthwise_convolutions_keep_channels_last() -> None:
+    s, m, x = opened("inverted", device="cpu")
+    name = s.get_inputs()[0].name
+    (y,) = s.run(None, {name: x.numpy()})
+    assert_close(y, eager(m, x.numpy()))
+    ops = [row["op"] for row in s.profile()]
+    assert ops.count("conv_last") == 5 and "conv" not in ops and "window_sum" not in ops
+    (y,) = s.run(None, {name: np.full((1, 3, 11, 11), np.nan, "f")})
+    assert np.isnan(y).all()
 
 
 def test_results_are_left_alone_and_inputs_have_any_strides() -> None:
