@@ -210,7 +210,8 @@ static int64_t eigh_room(int64_t n, int64_t wide) {
 static int64_t svd_room(int64_t m, int64_t n, int64_t q, int64_t wide) {
 	const int64_t height = ((is_tall(m, n) ? n : m) + 3) / 4 * 4, ld = pitch_of(n), back = qr_room(m, n, q);
 	const int64_t reduction = height * (ld + 3) + (AREAS + 2) * ld + 16;
-	return wide * (2 * n * n + 2 * n + 1 + tree_room(n)) + 2 * m * n + n * n + 2 * n + (back > reduction ? back : reduction);
+	return wide * (2 * n * n + 2 * n + 1 + tree_room(n)) + 2 * m * n + n * n + 2 * n +
+		(back > reduction ? back : reduction);
 }
 
 // Numbers of scratch for one matrix, beside the m n of the matrix itself.

@@ -181,8 +181,8 @@ static void SUF(halve)(const SUF(sides) *s, tl_job job) {
 }
 
 // Householder reduction of a (m x n, m >= n) to upper bidiagonal form (Golub and Van Loan, section 5.4): d is the
-// diagonal, e the one above it. Rows of left, m long, and right, n-1 long, are the reflectors. A step reads what is left
-// of the matrix twice and writes it once: the update of a step is made where the next one multiplies by its left
+// diagonal, e the one above it. Rows of left, m long, and right, n-1 long, are the reflectors. A step reads what is
+// left of the matrix twice and writes it once: the update of a step is made where the next one multiplies by its left
 // reflector, and A u of the updated matrix is A u - v (w' u). room holds what svd_room says of the reduction.
 static void SUF(bidiagonal)(la_place *p, const REAL *from, int64_t m, int64_t n, double *d, double *e, REAL *left,
 	REAL *right, REAL *tau, REAL *room) {

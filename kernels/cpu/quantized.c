@@ -194,9 +194,9 @@ static void job(void *arg, int worker, int64_t begin, int64_t end) {
 	}
 }
 
-// Panels of a claim of few rows. A row multiplies row_panels panels at a time, which share its terms and hide the latency
-// of their sums. Up to TILES such tiles in a row are claimed, as a thread reads on at the rate of memory: as many as
-// leave the busiest thread the fewest panels.
+// Panels of a claim of few rows. A row multiplies row_panels panels at a time, which share its terms and hide the
+// latency of their sums. Up to TILES such tiles that follow each other are claimed, so that a thread reads on at the
+// rate of memory: as many as leave the busiest thread the fewest panels.
 static int64_t few_claim(const work *p, int64_t claim, int threads) {
 	const int64_t one = p->t->row_panels;
 	int64_t most = INT64_MAX, best = claim;
