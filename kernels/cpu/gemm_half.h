@@ -165,54 +165,27 @@ static void half_cut(half_product *p, int64_t want) {
 	p->chunk = ((x->M + split - 1) / split + p->mr - 1) / p->mr * p->mr;
 }
 
-// A product with one row or column reads its matrix once. HALF_WIDE elements of HALF_LINES of its lines are widened at
-// a time, to a strip that stays in L1.
-enum { HALF_WIDE = 1024, HALF_LINES = 4, HALF_VECTOR = HALF_WIDE * HALF_LINES * 4 };
-
-// For one row of A, widened: dots of columns [j, end) of B, which are contiguous.
-static void half_dots(const gemm *x, int64_t j, int64_t end, uint32_t *strip) {
-	const uint16_t *b = (const uint16_t *)x->b;
-	float part[HALF_LINES], *sums = (float *)x->packed;
-	for (int64_t n; j < end && !cut(x); j += n) {
-		n = least(HALF_LINES, end - j);
-		for (int64_t k = 0, kc; k < x->K; k += kc) {
-			kc = least(HALF_WIDE, x->K - k);
-			x->t->half_along(x->g->type, 1, b + j * x->bn + k, x->bn, n, kc, strip, HALF_WIDE);
-			x->t->dot32(n, kc, (const float *)x->a + k, 1, (const float *)strip, HALF_WIDE, part, 1);
-			for (int64_t i = 0; i < n; i++) sums[j + i] = k ? sums[j + i] + part[i] : part[i];
-		}
-	}
-}
-
 // For one row of A, widened: task t adds the rows of one part of K in up to PART_COLUMNS columns.
-static void half_rows_added(const gemm *x, int64_t t, uint32_t *strip) {
+static void half_rows_added(const gemm *x, int64_t t) {
 	const int64_t across = (x->N + PART_COLUMNS - 1) / PART_COLUMNS, part = t / across, j0 = t % across * PART_COLUMNS,
-		j1 = least(j0 + PART_COLUMNS, x->N), k1 = least((part + 1) * x->kc, x->K);
-	float *c = (float *)x->packed + part * x->N;
-	memset(c + j0, 0, (size_t)(j1 - j0) * 4);
-	for (int64_t k = part * x->kc, kc; k < k1; k += kc) {
-		kc = least(HALF_LINES, k1 - k);
-		for (int64_t j = j0, n; j < j1; j += n) {
-			n = least(HALF_WIDE, j1 - j);
-			const uint16_t *b = (const uint16_t *)x->b + k * x->bk + j;
-			// The next rows: most begin on another page, so the hardware prefetcher does not fetch them.
-			for (int64_t i = HALF_LINES; i < 2 * HALF_LINES; i++)
-				for (int64_t o = 0; o < n; o += 32) __builtin_prefetch(b + i * x->bk + o, 0, 2);
-			x->t->half_across(x->g->type, 1, b, x->bk, kc, n, strip, HALF_WIDE);
-			x->t->addrows32(n, kc, (const float *)x->a + k, 1, (const float *)strip, HALF_WIDE, c + j);
-		}
-	}
+		j1 = least(j0 + PART_COLUMNS, x->N), k0 = part * x->kc, k1 = least(k0 + x->kc, x->K);
+	float *c = (float *)x->packed + part * x->N + j0;
+	memset(c, 0, (size_t)(j1 - j0) * 4);
+	const uint16_t *b = (const uint16_t *)x->b + k0 * x->bk + j0;
+	x->t->half_rows(x->g->type, j1 - j0, k1 - k0, (const float *)x->a + k0, b, x->bk, c);
 }
+
+// A product with one row or column reads its matrix once. HALF_LINES contiguous columns are read before the next poll.
+enum { HALF_LINES = 16 };
 
 static void half_vector_job(void *arg, int worker, int64_t begin, int64_t end) {
-	gemm *x = arg;
-	uint32_t *strip = worker == x->caller ? (uint32_t *)x->block : tl_scratch(x->pool, worker, HALF_VECTOR);
-	if (!strip) {
-		x->oom = HALF_VECTOR;
-		return;
-	}
-	if (x->bk == 1) half_dots(x, begin, end, strip);
-	else for (int64_t t = begin; t < end && !cut(x); t++) half_rows_added(x, t, strip);
+	const gemm *x = arg;
+	(void)worker;
+	if (x->bk == 1) // columns of B are contiguous
+		for (int64_t j = begin; j < end && !cut(x); j += HALF_LINES)
+			x->t->half_dots(x->g->type, least(HALF_LINES, end - j), x->K, (const float *)x->a, (const uint16_t *)x->b +
+				j * x->bn, x->bn, (float *)x->packed + j);
+	else for (int64_t t = begin; t < end && !cut(x); t++) half_rows_added(x, t);
 }
 
 // Computes a product with one row or column, if the lines of its matrix are contiguous; returns whether it did.
@@ -222,7 +195,7 @@ static int half_vector(gemm *x, int worker, int parallel) {
 	if (y.M != 1 || y.K == 0 || (y.bk != 1 && y.bn != 1)) return 0;
 	// Results must not depend on the number of threads, so the parts do not.
 	const int64_t parts = y.bk != 1 && y.N <= PART_COLUMNS && y.K >= PARTS * PART_ROWS ? PARTS : 1,
-		bytes = (y.K + parts * y.N) * 4 + HALF_VECTOR;
+		bytes = (y.K + parts * y.N) * 4;
 	float *a = tl_scratch(x->pool, worker, bytes);
 	if (!a) {
 		x->oom = bytes;
@@ -235,7 +208,6 @@ static int half_vector(gemm *x, int worker, int parallel) {
 	y.a = (const char *)a;
 	y.packed = (char *)(a + y.K);
 	y.caller = worker;
-	y.block = y.packed + parts * y.N * 4;
 	y.kc = (y.K + parts - 1) / parts;
 	const int64_t tasks = y.bk == 1 ? y.N : parts * ((y.N + PART_COLUMNS - 1) / PART_COLUMNS),
 		grain = y.bk == 1 ? 65536 / (y.K + 1) / HALF_LINES * HALF_LINES + 64 : 1;

@@ -63,6 +63,9 @@ static int64_t lu_width(int64_t least) { return least >= 1024 ? WIDEST : least >
 // in one set of L1.
 static int64_t pitch_of(int64_t n) { return ((n + 15) / 16 | 1) * 16; }
 
+// Whether a matrix is reduced to R before its singular values.
+static int is_tall(int64_t m, int64_t n) { return 2 * m > 3 * n; }
+
 // Numbers of scratch of LU: two panels.
 static int64_t lu_room(int64_t m, int64_t n) {
 	const int64_t least = m < n ? m : n, width = lu_width(least);
@@ -205,7 +208,10 @@ static int64_t eigh_room(int64_t n, int64_t wide) {
 }
 
 static int64_t svd_room(int64_t m, int64_t n, int64_t q, int64_t wide) {
-	return wide * (2 * n * n + 2 * n + 1 + tree_room(n)) + 2 * m * n + n * n + 2 * n + qr_room(m, n, q);
+	const int64_t height = ((is_tall(m, n) ? n : m) + 3) / 4 * 4, ld = pitch_of(n), back = qr_room(m, n, q);
+	const int64_t reduction = height * (ld + 3) + (AREAS + 2) * ld + 16;
+	return wide * (2 * n * n + 2 * n + 1 + tree_room(n)) + 2 * m * n + n * n + 2 * n +
+		(back > reduction ? back : reduction);
 }
 
 // Numbers of scratch for one matrix, beside the m n of the matrix itself.

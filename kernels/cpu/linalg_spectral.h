@@ -137,42 +137,94 @@ static void SUF(eigh)(la_place *p, REAL *a, int64_t n, REAL *w, REAL *room) {
 	for (int64_t i = 0; i < n; i++) w[i] = (REAL)ldexp(d[order[i]], shift);
 }
 
+// A step of a reduction to two diagonals: rows of the padded matrix from `from` on are left. x y' + g u' is still due.
+typedef struct {
+	la_place *p;
+	REAL *a, *parts, *g; // parts: a vector of ld for each part
+	const REAL *x, *z, *y, *u;
+	int64_t height, n, ld, from, areas;
+} SUF(sides);
+
+// Rows of part i, of as many rows as the others.
+static int64_t SUF(part_of)(const SUF(sides) *s, int64_t i) {
+	const int64_t low = s->from / 4 * 4;
+	return low + (s->height - low) / 4 * i / s->areas * 4;
+}
+
+// Updates parts of the rows, and multiplies them with the next left reflector z.
+static void SUF(left_job)(void *arg, int worker, int64_t begin, int64_t end) {
+	const SUF(sides) *s = arg;
+	const int64_t first = s->from / 16 * 16;
+	(void)worker;
+	for (int64_t i = begin; i < end; i++) {
+		REAL *out = s->parts + i * s->ld;
+		memset(out + first, 0, (size_t)(s->ld - first) * sizeof(REAL));
+		functions_of(s->p->isa)->FUNCTIONS.sweep(SUF(part_of)(s, i), SUF(part_of)(s, i + 1), first, s->n, s->a, s->ld, s->x,
+			s->g, s->z, s->y, s->u, out);
+	}
+}
+
+// Multiplies parts of the rows with the next right reflector u.
+static void SUF(right_job)(void *arg, int worker, int64_t begin, int64_t end) {
+	const SUF(sides) *s = arg;
+	const int64_t from = SUF(part_of)(s, begin), first = s->from / 16 * 16;
+	(void)worker;
+	tl_isa_tables(s->p->isa)->SUF(dot)(SUF(part_of)(s, end) - from, s->n - first, s->u + first, 1, s->a + from * s->ld +
+		first, s->ld, s->g + from, 1);
+}
+
+static void SUF(halve)(const SUF(sides) *s, tl_job job) {
+	// One share for each thread, as in tridiagonal.
+	const int64_t threads = tl_pool_threads(s->p->pool);
+	if (s->areas > 1) SUF(share)(s->p, s->areas, (s->areas + threads - 1) / threads, job, (void *)s);
+	else job((void *)s, s->p->worker, 0, 1);
+}
+
 // Householder reduction of a (m x n, m >= n) to upper bidiagonal form (Golub and Van Loan, section 5.4): d is the
-// diagonal, e the one above it. Rows of left, m long, and right, n-1 long, are the reflectors. Each step reads the
-// matrix twice. room holds n.
-static void SUF(bidiagonal)(la_place *p, REAL *a, int64_t m, int64_t n, double *d, double *e, REAL *left, REAL *right,
-	REAL *tau, REAL *w) {
+// diagonal, e the one above it. Rows of left, m long, and right, n-1 long, are the reflectors. A step reads what is
+// left of the matrix twice and writes it once: the update of a step is made where the next one multiplies by its left
+// reflector, and A u of the updated matrix is A u - v (w' u). room holds what svd_room says of the reduction.
+static void SUF(bidiagonal)(la_place *p, const REAL *from, int64_t m, int64_t n, double *d, double *e, REAL *left,
+	REAL *right, REAL *tau, REAL *room) {
 	const tl_isa_table *t = tl_isa_tables(p->isa);
-	for (int64_t k = 0; k < n && !tl_stop_asked(p->pool); k++) {
-		REAL *v = left + k * m, *u = right + k * (n - 1), alpha, f;
-		int64_t r = n - k - 1;
-		memset(v, 0, (size_t)k * sizeof(REAL));
-		for (int64_t i = k; i < m; i++) v[i] = a[i * n + k];
-		alpha = v[k];
-		tau[k] = SUF(reflector)(t, &alpha, v + k + 1, m - k - 1);
+	const int64_t ld = pitch_of(n), height = (m + 3) / 4 * 4;
+	REAL *a = (REAL *)(((uintptr_t)room + 63) & ~(uintptr_t)63), *w = a + height * ld, *u = w + ld, *parts = u + ld;
+	REAL *x = parts + AREAS * ld, *z = x + height, *g = z + height, *turn;
+	const REAL one = 1;
+	for (int64_t i = 0; i < height; i++) {
+		const int64_t c = i < m ? n : 0;
+		memcpy(a + i * ld, from + i * n, (size_t)c * sizeof(REAL));
+		memset(a + i * ld + c, 0, (size_t)(ld - c) * sizeof(REAL));
+	}
+	memset(w, 0, (size_t)((2 + AREAS) * ld + 3 * height) * sizeof(REAL));
+	for (int64_t k = 0; k < n && !tl_stop_asked(p->pool); k++, turn = x, x = z, z = turn) {
+		REAL alpha, inner;
+		const int64_t r = n - k - 1;
+		for (int64_t i = k; i < m; i++) z[i] = a[i * ld + k] - x[i] * w[k] - g[i] * u[k]; // w and u are 0 at first
+		alpha = z[k];
+		tau[k] = SUF(reflector)(t, &alpha, z + k + 1, m - k - 1);
 		d[k] = alpha;
-		v[k] = 1;
+		z[k] = 1;
+		memset(z, 0, (size_t)k * sizeof(REAL));
+		memcpy(left + k * m, z, (size_t)m * sizeof(REAL));
 		if (r == 0) break;
-		REAL *row = a + k * n + k + 1;
-		t->SUF(axpy)(r, m - k, v + k, 1, row, n, w);
-		f = -tau[k];
-		t->SUF(addrows)(r, 1, &f, 1, w, 0, row);
-		memset(u, 0, (size_t)k * sizeof(REAL));
-		u += k;
-		memcpy(u, row, (size_t)r * sizeof(REAL));
-		alpha = u[0];
-		REAL turned = SUF(reflector)(t, &alpha, u + 1, r - 1);
+		SUF(sides) step = {.p = p, .a = a, .parts = parts, .g = g, .x = x, .z = z, .y = k > 0 ? w : NULL, .u = u,
+			.height = height, .n = n, .ld = ld, .from = k, .areas = m - k > SHARED ? AREAS : 1};
+		SUF(halve)(&step, SUF(left_job));
+		t->SUF(axpy)(r, step.areas, &one, 0, parts + k + 1, ld, w + k + 1);
+		w[k] = u[k] = 0;
+		for (int64_t j = k + 1; j < n; j++) w[j] *= tau[k], u[j] = a[k * ld + j] - w[j];
+		alpha = u[k + 1];
+		const REAL turned = SUF(reflector)(t, &alpha, u + k + 2, r - 1);
 		tau[n + k] = turned;
 		e[k] = alpha;
-		u[0] = 1;
-		for (int64_t i = k + 1; i < m; i++) {
-			row = a + i * n + k + 1;
-			f = -tau[k] * v[i];
-			t->SUF(addrows)(r, 1, &f, 1, w, 0, row);
-			t->SUF(dot)(1, r, row, 1, u, r, &f, 1);
-			f *= -turned;
-			t->SUF(addrows)(r, 1, &f, 1, u, 0, row);
-		}
+		u[k + 1] = 1;
+		memset(right + k * (n - 1), 0, (size_t)k * sizeof(REAL));
+		memcpy(right + k * (n - 1) + k, u + k + 1, (size_t)r * sizeof(REAL));
+		SUF(halve)(&step, SUF(right_job));
+		t->SUF(dot)(1, r, w + k + 1, 1, u + k + 1, r, &inner, 1);
+		for (int64_t i = k + 1; i < m; i++) g[i] = turned * (g[i] - z[i] * inner);
+		memset(g, 0, (size_t)(k + 1) * sizeof(REAL));
 	}
 }
 
@@ -181,7 +233,7 @@ static void SUF(bidiagonal)(la_place *p, REAL *a, int64_t m, int64_t n, double *
 static void SUF(svd)(la_place *p, REAL *a, int64_t m, int64_t n, REAL *u, int64_t q, REAL *s, REAL *vt, REAL *room) {
 	REAL *left, *right, *tau, *tmp, *more;
 	double *d = SUF(doubles)(room, 2 * n + 2 * n * n + tree_room(n), &left), *e = d + n, *ur = e + n, *vr = ur + n * n;
-	int tall = 2 * m > 3 * n, shift = SUF(rescale)(a, m * n);
+	int tall = is_tall(m, n), shift = SUF(rescale)(a, m * n);
 	int64_t rows = tall ? n : m;
 	right = left + n * m, tau = right + n * n, tmp = tau + 2 * n, more = tmp + m * n;
 	if (tall) SUF(qr)(p, a, m, n, u, q, more);

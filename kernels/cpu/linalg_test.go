@@ -417,6 +417,23 @@ func TestSpectraOfHardMatrices(t *testing.T) {
 	})
 }
 
+// TestStepsOfLargeReductionsAreShared: the bits do not depend on the number of threads. The first steps have several
+// parts, whose last ones have few rows.
+func TestStepsOfLargeReductionsAreShared(t *testing.T) {
+	const m, n = 137, 131
+	for _, dtype := range []ir.DType{ir.F64, ir.F32} {
+		c := newFactor(rand.New(rand.NewPCG(15, 16)), launch.Factor{Op: launch.FactorSVD, Type: dtype}, 1, m, n, 0, 0)
+		for i, isa := range instructionSets() {
+			one, _, _ := c.onDevice(t, newDevice(t, cpu.Options{ISA: isa, Threads: 1}))
+			three, _, _ := c.onDevice(t, newDevice(t, cpu.Options{ISA: isa, Threads: 3}))
+			require.Equal(t, one, three, isa)
+			if dtype == ir.F64 || i == 0 {
+				requireSVD(t, isa, dtype, m, n, c.in[0], one)
+			}
+		}
+	}
+}
+
 func floats(dtype ir.DType, b []byte) []float64 {
 	out := make([]float64, len(b)/dtype.Size())
 	for i := range out {

@@ -16,6 +16,8 @@
 
 // The mantissa of 2^-22 (256^2 + 256 + 1) 127, the greatest number that three digits of -128 to 127 have, less 1.
 enum { MOST_MANTISSA = 0x7efefe };
+// Rows of words that are fetched before they are read: 512 bytes of each panel.
+enum { AHEAD = 8 };
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t block_terms(const tl_quantized *q) { return q->bits == 8 ? PLANES_BLOCK : q->group; }
@@ -86,9 +88,9 @@ WIDE INLINE __m512 brains(const uint16_t *p) {
 	return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16));
 }
 
-// One block of terms.
+// One block of terms. Words that lie `ahead` words behind the block's are fetched.
 WIDE INLINE void dots(const int bits, const int panels, int64_t words, const int8_t *x, const int64_t pitch,
-	const tl_plane_block *b, const uint32_t *w, const int64_t wm, __m512 v[PLANES_PANELS]) {
+	const tl_plane_block *b, const uint32_t *w, const int64_t wm, const int64_t ahead, __m512 v[PLANES_PANELS]) {
 	const __m512i low = _mm512_set1_epi8(15), sign = _mm512_set1_epi8(bits == 8 ? -128 : 8);
 	__m512i t[PLANES_PANELS][PLANES];
 	UNROLL for (int p = 0; p < panels; p++)
@@ -96,6 +98,7 @@ WIDE INLINE void dots(const int bits, const int panels, int64_t words, const int
 	for (; words > 0; words--, w += TLK_PANEL, x += 32 / bits)
 		UNROLL for (int p = 0; p < panels; p++) {
 			const __m512i word = _mm512_loadu_si512(w + p * wm);
+			_mm_prefetch((const char *)(w + p * wm + ahead), _MM_HINT_T0);
 			if (bits == 8) {
 				const __m512i f = _mm512_xor_si512(word, sign);
 				UNROLL for (int i = 0; i < PLANES; i++)
@@ -126,14 +129,18 @@ WIDE INLINE void tile(const int bits, const int panels, const tl_quantized *q, i
 	__m512 total[PLANES_PANELS], v[PLANES_PANELS];
 	UNROLL for (int p = 0; p < panels; p++) total[p] = _mm512_setzero_ps();
 	for (int64_t g = 0, k = 0; k < K; g++, k += block, b++) {
-		const int64_t n = (least(block, K - k) + each - 1) / each;
-		dots(bits, panels, n, x + k, pitch, b, w + k / each * TLK_PANEL, words * TLK_PANEL, v);
+		// Streams of panels are too short for the processor to find. The last rows fetch the first ones of the next tile.
+		const int64_t n = (least(block, K - k) + each - 1) / each, row = k / each, wm = words * TLK_PANEL;
+		const int64_t ahead = AHEAD * TLK_PANEL + (row + n + AHEAD > words ? (panels - 1) * wm : 0);
+		dots(bits, panels, n, x + k, pitch, b, w + row * TLK_PANEL, wm, ahead, v);
 		UNROLL for (int p = 0; p < panels; p++) {
 			if (bits == 8) {
 				total[p] = _mm512_add_ps(total[p], v[p]);
 				continue;
 			}
 			const int64_t at = p * gm + g * TLK_PANEL;
+			_mm_prefetch((const char *)((const uint16_t *)scale + at + panels * gm), _MM_HINT_T0);
+			if (offset) _mm_prefetch((const char *)(offset + at + panels * gm), _MM_HINT_T0);
 			total[p] = _mm512_fmadd_ps(v[p], brains((const uint16_t *)scale + at), total[p]);
 			if (offset) total[p] = _mm512_fmadd_ps(_mm512_set1_ps(sums[g]), brains(offset + at), total[p]);
 		}

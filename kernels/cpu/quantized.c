@@ -10,7 +10,7 @@
 
 // Parameters: M, N, K, the stride of rows of x, then the offsets of x, weights, scales, offsets of groups and bias.
 enum { AT_X = 4, AT_W, AT_SCALE, AT_OFFSET, AT_BIAS };
-enum { ROWS = 2 * TLK_INT8_ROWS, GRAIN = 1 << 16 }; // rows of a block; multiplications of a claim
+enum { ROWS = 2 * TLK_INT8_ROWS, GRAIN = 1 << 16, TILES = 4 }; // rows of a block; multiplications and tiles of a claim
 
 typedef struct {
 	const tl_quantized *q;
@@ -194,6 +194,21 @@ static void job(void *arg, int worker, int64_t begin, int64_t end) {
 	}
 }
 
+// Panels of a claim of few rows. A row multiplies row_panels panels at a time, which share its terms and hide the
+// latency of their sums. Up to TILES such tiles that follow each other are claimed, so that a thread reads on at the
+// rate of memory: as many as leave the busiest thread the fewest panels.
+static int64_t few_claim(const work *p, int64_t claim, int threads) {
+	const int64_t one = p->t->row_panels;
+	int64_t most = INT64_MAX, best = claim;
+	for (int64_t c = one; c <= TILES * one; c += one) {
+		const int64_t busiest = ((p->panels + c - 1) / c + threads - 1) / threads * c;
+		if (c < claim || busiest > most) continue;
+		most = busiest;
+		best = c;
+	}
+	return best < one ? one : best;
+}
+
 int64_t tl_run_quantized(const tl_quantized *q, tl_pool *pool, int isa, char **buf, const int64_t *par) {
 	work p = {.q = q, .t = tl_isa_tables(isa), .int8 = tl_int8_kernel(isa), .M = par[0], .N = par[1], .K = par[2],
 		.xm = par[3], .x = (const float *)buf[0] + par[AT_X], .w = (const uint32_t *)buf[1] + par[AT_W]};
@@ -237,9 +252,8 @@ int64_t tl_run_quantized(const tl_quantized *q, tl_pool *pool, int isa, char **b
 		tl_parallel_whole(pool, p.M, grain, split_rows, &p);
 	}
 	int64_t claim = GRAIN / (TLK_PANEL * least(p.M, ROWS) * (p.K + 1)) + 1;
-	// A row multiplies row_panels panels at a time, which share its terms and hide the latency of their sums.
-	if (alone(&p) && claim < p.t->row_panels) claim = p.t->row_panels;
 	if (claim > p.t->row_panels) claim -= claim % p.t->row_panels;
+	if (alone(&p)) claim = few_claim(&p, claim, tl_pool_threads(pool));
 	tl_parallel(pool, (p.M + ROWS - 1) / ROWS * p.panels, claim, job, &p);
 	return 0;
 }

@@ -547,6 +547,10 @@ typedef struct {
 		int64_t pitch);
 	void (*half_along)(int type, int depth, const uint16_t *p, int64_t s, int64_t n, int64_t k, uint32_t *d,
 		int64_t pitch);
+	// Products of a row of floats a: half_dots: c[j] = sum over k of a[k] b[j * bn + k]. half_rows: c[j] += sum over k of
+	// a[k] b[k * bk + j]. j < n.
+	void (*half_dots)(int type, int64_t n, int64_t k, const float *a, const uint16_t *b, int64_t bn, float *c);
+	void (*half_rows)(int type, int64_t n, int64_t k, const float *a, const uint16_t *b, int64_t bk, float *c);
 	void (*half_store)(int type, float *sum, const float *bias, int64_t n, uint16_t *c, int64_t cn);
 	void (*turn)(uint32_t *d, const uint32_t *p, int64_t rows, int64_t n, int64_t s);
 	// Products with panels of quantized weights w. panel: c[rows][TLK_PANEL] of rows of x, xm elements apart, and the

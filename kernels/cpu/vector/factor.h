@@ -8,7 +8,8 @@
 // reduce: of a symmetric a, rows [from, to) up to the diagonal: a -= x y' + y x', unless y is NULL; then out += these
 // rows of a, and the columns that mirror them, times z. from and to are multiples of 4. Columns before `first`, a
 // multiple of 16, stay out. Vectors and rows of a have room up to a multiple of 16, where vectors are 0; a changes
-// above the diagonal.
+// above the diagonal. sweep: rows [from, to) of a, from column `first` to n: a -= x y' + g u', unless y is NULL; then
+// out += z' a of these rows. Its vectors are as those of reduce.
 #define TL_FACTOR_FUNCTIONS(s, T) \
 	typedef struct { \
 		int64_t (*largest)(const T *x, int64_t n); \
@@ -16,6 +17,8 @@
 		void (*turn)(const T *a, int64_t am, int64_t m, int64_t n, T *to, int64_t tm); \
 		void (*reduce)(int64_t from, int64_t to, int64_t first, T *a, int64_t ld, const T *x, const T *y, const T *z, \
 			T *out); \
+		void (*sweep)(int64_t from, int64_t to, int64_t first, int64_t n, T *a, int64_t ld, const T *x, const T *g, \
+			const T *z, const T *y, const T *u, T *out); \
 	} tl_factor_functions##s;
 TL_FACTOR_FUNCTIONS(32, float)
 TL_FACTOR_FUNCTIONS(64, double)

@@ -130,6 +130,32 @@ typedef double tl_four64 __attribute__((vector_size(32), aligned(8), may_alias))
 		for (int64_t i = from; i < to; i += 4) \
 			if (y) reduce_four##s(1, i, first, a, ld, x, y, z, out); \
 			else reduce_four##s(0, i, first, a, ld, x, y, z, out); \
+	} \
+	INLINE void sweep_four##s(const int update, int64_t first, int64_t n, T *a, int64_t ld, const T *x, const T *g, \
+		const T *z, const T *y, const T *u, T *out) { \
+		V xs[4], gs[4], zs[4]; \
+		_Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) \
+			xs[i] = (V){0} + x[i], gs[i] = (V){0} + g[i], zs[i] = (V){0} + z[i]; \
+		for (int64_t c = first; c < n; c += L) { \
+			const V yc = update ? *(const V *)(y + c) : xs[0], uc = update ? *(const V *)(u + c) : xs[0]; \
+			V sum = *(const V *)(out + c); \
+			_Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) { \
+				V q = *(const V *)(a + i * ld + c); \
+				if (update) { \
+					q -= xs[i] * yc; \
+					q -= gs[i] * uc; \
+					*(V *)(a + i * ld + c) = q; \
+				} \
+				sum += q * zs[i]; \
+			} \
+			*(V *)(out + c) = sum; \
+		} \
+	} \
+	static void sweep##s(int64_t from, int64_t to, int64_t first, int64_t n, T *a, int64_t ld, const T *x, const T *g, \
+		const T *z, const T *y, const T *u, T *out) { \
+		for (int64_t i = from; i < to; i += 4) \
+			if (y) sweep_four##s(1, first, n, a + i * ld, ld, x + i, g + i, z + i, y, u, out); \
+			else sweep_four##s(0, first, n, a + i * ld, ld, x + i, g + i, z + i, y, u, out); \
 	}
 
 TL_FACTOR(32, float, tl_v32, tl_places32, INT32_MAX, tl_four32, TLK_VL)
@@ -158,7 +184,7 @@ static void poles(const double *square, const double *x, double at, int64_t n, d
 }
 
 const tl_factor_table TLK_FACTOR_TABLE = {
-	.f32 = {largest32, swap32, turn32, reduce32},
-	.f64 = {largest64, swap64, turn64, reduce64},
+	.f32 = {largest32, swap32, turn32, reduce32, sweep32},
+	.f64 = {largest64, swap64, turn64, reduce64, sweep64},
 	.poles = poles,
 };

@@ -27,13 +27,6 @@ TLK_INLINE tl_v32 quantized_field(const int bits, tl_vi32 w, const int j) {
 	return __builtin_convertvector((w << (32 - bits * (j + 1))) >> (32 - bits), tl_v32);
 }
 
-// Numbers of half the width as floats.
-TLK_INLINE tl_v32 brain_vector(const uint16_t *p) {
-	typedef uint16_t vu16 __attribute__((vector_size(TLK_VL * 2), aligned(2), may_alias));
-	typedef uint32_t vu32 __attribute__((vector_size(TLK_VL * 4)));
-	return (tl_v32)(__builtin_convertvector(*(const vu16 *)p, vu32) << 16);
-}
-
 // Adds the products of the fields of a row of words, up to count of them. mr rows, or mr panels wm words apart.
 TLK_INLINE void quantized_words(const int bits, const int mr, const int panels, const int count, const float *x,
 	const int64_t xm, const uint32_t *w, const int64_t wm, tl_v32 t[TLK_PANEL_TILES][TLK_PANEL / TLK_VL]) {
