@@ -47,7 +47,7 @@ func DeviceLoop(l *op.Loop, dev ir.DeviceID, caps Caps) (path, reason string) {
 	if why == "" {
 		return "A", ""
 	}
-	p := k.newPaths(dev, mostUnrolled)
+	p := k.newPaths(dev, mostIn)
 	switch {
 	case p.group != nil:
 		return "B", why
@@ -66,8 +66,8 @@ type paths struct {
 	whyB, whyC string
 }
 
-// newPaths looks for the paths of a loop, on path C with at most so many steps.
-func (k *loopLowering) newPaths(dev ir.DeviceID, most int64) (p paths) {
+// newPaths looks for the paths of a loop, on path C with iterations of at most so many steps.
+func (k *loopLowering) newPaths(dev ir.DeviceID, most int) (p paths) {
 	u, why := k.newBody(dev)
 	if why != "" {
 		return paths{whyB: why, whyC: why}
@@ -79,7 +79,7 @@ func (k *loopLowering) newPaths(dev ir.DeviceID, most int64) (p paths) {
 	switch {
 	case why != "":
 		p.whyB = why
-	case p.unrolled == nil || p.unrolled.repeats:
+	case p.unrolled == nil || p.unrolled.repeats && k.l.While:
 		p.group = g
 	case k.l.Length < oftenRun && !k.l.While:
 		p.whyB = "the loop is short"
@@ -163,7 +163,7 @@ func (k *loopLowering) onDevice(dev ir.DeviceID) (*lower.Result, error) {
 		return k.iterate(form), nil
 	}
 	const more = 4 // where passes are switched off
-	p := k.newPaths(dev, more*mostUnrolled)
+	p := k.newPaths(dev, more*mostIn)
 	switch {
 	case p.group != nil:
 		return p.group.lower(), nil
