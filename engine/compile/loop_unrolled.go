@@ -153,6 +153,9 @@ func checksData(o launch.Op) bool {
 // offset reports that a step has a parameter for the offset of operand i of the body.
 func (u *unrolling) offset(s *device.Step, i int) bool {
 	for _, q := range s.Params {
+		if k := int(q.Index) - len(u.body.Scalars); q.From == device.Scalar && k >= 0 {
+			q = u.plan.Moving[k]
+		}
 		if q.From == device.Offset && u.body.Edges[q.Index].Value == program.InputRef(i) {
 			return true
 		}
