@@ -17,8 +17,8 @@ func unrollAtMost(t *testing.T, steps int64) {
 	t.Cleanup(func() { compile.MostUnrolled = before })
 }
 
-// TestALongLoopRepeatsItsKernels: a loop of more steps than are unrolled has the values and the gradients of the CPU, for
-// carries and xs that are views, both directions, and numbers of iterations that fill runs and that do not.
+// TestALongLoopRepeatsItsKernels: a loop of more steps than are unrolled has the values and the gradients of the CPU,
+// for carries and xs that are views, both directions, and numbers of iterations that fill runs and that do not.
 func TestALongLoopRepeatsItsKernels(t *testing.T) {
 	unrollAtMost(t, 16)
 	for _, c := range []LoopCall{{Length: 1}, {Length: 2}, {Length: 9}, {Length: 12, Reverse: true},
@@ -185,4 +185,26 @@ func TestALongLoopHasAsManyKernelsForAnyLength(t *testing.T) {
 	}
 	assert.Equal(t, kernels[0], kernels[1])
 	assert.Equal(t, kernels[0], kernels[2])
+}
+
+// A loop that is too long for one dispatch repeats kernels where it has many lanes, and runs on the CPU where it has few.
+func TestALoopThatIsTooLongForADispatchRepeats(t *testing.T) {
+	unrollAtMost(t, 16)
+	work := compile.DispatchWork
+	compile.DispatchWork = 40
+	t.Cleanup(func() { compile.DispatchWork = work })
+	for lanes, want := range map[int64][]string{3: {"", "cpu"}, 1 << 14: {"C", "wgpu:0"}} {
+		r, put := twoDevices(t)
+		x := r.do("clone", r.do("expand", put(1, []int64{1}, 8), []int64{lanes}))
+		outs, err := r.loop(func(c []T) []T { return []T{r.do("add", r.do("mul", c[0], 0.5), 1.0)} },
+			LoopCall{Length: 50}, []T{x}, nil, nil)
+		require.Nil(t, err)
+		path, on, reason := r.path()
+		assert.Contains(t, reason, "the loop is too long for one dispatch")
+		assert.Equal(t, want[1], on)
+		if want[0] != "" {
+			assert.Equal(t, want[0], path)
+		}
+		assert.Equal(t, float32(2), r.read(outs[0])[lanes-1])
+	}
 }

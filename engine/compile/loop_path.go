@@ -19,6 +19,12 @@ var DispatchWork int64 = 1 << 28
 // conditionalRounds is the most dispatches of a loop that a condition ends. Those after its end do nothing.
 const conditionalRounds = 8
 
+// A loop of so many lanes that is too long for one dispatch runs kernel by kernel. With fewer lanes, a kernel takes longer
+// to begin than the CPU takes for an iteration.
+const manyLanes = 1 << 14
+
+const tooLong = "the loop is too long for one dispatch"
+
 const workgroupLacks = "; a workgroup does not hold the loop: "
 
 // perDispatch is the most iterations of one dispatch.
@@ -46,6 +52,9 @@ func DeviceLoop(l *op.Loop, dev ir.DeviceID, caps Caps) (path, reason string) {
 	_, why := k.dispatch(dev)
 	if why == "" {
 		return "A", ""
+	}
+	if form, _ := k.op.Resident(); why == tooLong && form.Lanes < manyLanes {
+		return "", why + ", and the CPU is faster"
 	}
 	p := k.newPaths(dev, mostIn)
 	switch {
@@ -101,7 +110,7 @@ func (k *loopLowering) dispatch(dev ir.DeviceID) (form *launch.Resident, reason 
 	case len(form.Exprs) > dispatchExprs:
 		return nil, "the body computes too many elements in each iteration"
 	case !k.l.While && k.l.Length > perDispatch(form):
-		return nil, "the loop is too long for one dispatch"
+		return nil, tooLong
 	}
 	used := map[int]bool{}
 	for i := range form.Ports {

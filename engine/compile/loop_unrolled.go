@@ -16,8 +16,8 @@ import (
 // repeat. Making a plan takes about 10 us for each step. Tests make it small.
 var MostUnrolled int64 = 1 << 12
 
-// An iteration that repeats has at most mostIn steps. A loop in a body, which the loop around it multiplies, has at most
-// MostUnrolled/innerShare steps that are unrolled.
+// An iteration that repeats has at most mostIn steps. A loop in a body, which the loop around it multiplies, has at
+// most MostUnrolled/innerShare steps that are unrolled.
 const (
 	mostIn     = 1 << 14
 	innerShare = 8

@@ -108,7 +108,8 @@ type Repeat struct {
 	Moves []Move
 }
 
-// Move says that each run of a repeat but the first adds By to a moving number. The end of the repeat takes it away again.
+// Move says that each run of a repeat but the first adds By to a moving number. The end of the repeat takes it away
+// again.
 type Move struct {
 	Number int
 	By     int64
