@@ -102,7 +102,6 @@ func TestLongLoopsNest(t *testing.T) {
 	}
 }
 
-
 // An index out of bounds in a long loop has the text of the CPU's loop. The next run of the plan is none the worse.
 func TestADataErrorInALongLoopNamesItsKernel(t *testing.T) {
 	unrollAtMost(t, 8)
