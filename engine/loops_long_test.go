@@ -186,7 +186,7 @@ func TestALongLoopHasAsManyKernelsForAnyLength(t *testing.T) {
 	assert.Equal(t, kernels[0], kernels[2])
 }
 
-// A loop that is too long for one dispatch repeats kernels where it has many lanes, and runs on the CPU where it has few.
+// A loop that is too long for one dispatch repeats kernels where it has many lanes. With few it runs on the CPU.
 func TestALoopThatIsTooLongForADispatchRepeats(t *testing.T) {
 	unrollAtMost(t, 16)
 	work := compile.DispatchWork

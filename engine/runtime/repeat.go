@@ -67,8 +67,8 @@ func (x *Executor) move(p *compile.Plan, r *compile.Repeat, runs int64) {
 	}
 }
 
-// goesOn reports that a repeat has another run: it has no flag or its flag is true, and no index in a run before was out
-// of bounds. It returns device.ErrStopped where Stop or the deadline ends the wait for the flag.
+// goesOn reports that a repeat has another run: it has no flag or its flag is true, and no index in a run before was
+// out of bounds. It returns device.ErrStopped where Stop or the deadline ends the wait for the flag.
 func (x *Executor) goesOn(s *compile.Segment, at *repeated) (bool, error) {
 	if at.done >= s.Repeat.Most || s.Repeat.Flag < 0 {
 		return at.done < s.Repeat.Most, nil
