@@ -19,8 +19,8 @@ var DispatchWork int64 = 1 << 28
 // conditionalRounds is the most dispatches of a loop that a condition ends. Those after its end do nothing.
 const conditionalRounds = 8
 
-// A loop of so many lanes that is too long for one dispatch runs kernel by kernel. With fewer lanes, a kernel takes longer
-// to begin than the CPU takes for an iteration.
+// A loop of so many lanes that is too long for one dispatch runs kernel by kernel. With fewer lanes, a kernel takes
+// longer to begin than the CPU takes for an iteration.
 const manyLanes = 1 << 14
 
 const tooLong = "the loop is too long for one dispatch"
