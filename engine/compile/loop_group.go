@@ -66,7 +66,7 @@ func (u *unrolling) newGrouping(dev ir.DeviceID) (g *grouping, reason string) {
 	g.buffers()
 	g.place()
 	if !g.l.While && g.l.Length > DispatchWork/g.work {
-		refuse("the loop is too long for one dispatch")
+		refuse(tooLong)
 	}
 	return g, ""
 }

@@ -19,6 +19,12 @@ var DispatchWork int64 = 1 << 28
 // conditionalRounds is the most dispatches of a loop that a condition ends. Those after its end do nothing.
 const conditionalRounds = 8
 
+// A loop of so many lanes that is too long for one dispatch runs kernel by kernel. With fewer lanes, a kernel takes
+// longer to begin than the CPU takes for an iteration.
+const manyLanes = 1 << 14
+
+const tooLong = "the loop is too long for one dispatch"
+
 const workgroupLacks = "; a workgroup does not hold the loop: "
 
 // perDispatch is the most iterations of one dispatch.
@@ -47,7 +53,10 @@ func DeviceLoop(l *op.Loop, dev ir.DeviceID, caps Caps) (path, reason string) {
 	if why == "" {
 		return "A", ""
 	}
-	p := k.newPaths(dev, mostUnrolled)
+	if form, _ := k.op.Resident(); why == tooLong && form.Lanes < manyLanes {
+		return "", why + ", and the CPU is faster"
+	}
+	p := k.newPaths(dev, mostIn)
 	switch {
 	case p.group != nil:
 		return "B", why
@@ -66,8 +75,8 @@ type paths struct {
 	whyB, whyC string
 }
 
-// newPaths looks for the paths of a loop, on path C with at most so many steps.
-func (k *loopLowering) newPaths(dev ir.DeviceID, most int64) (p paths) {
+// newPaths looks for the paths of a loop, on path C with iterations of at most so many steps.
+func (k *loopLowering) newPaths(dev ir.DeviceID, most int) (p paths) {
 	u, why := k.newBody(dev)
 	if why != "" {
 		return paths{whyB: why, whyC: why}
@@ -79,7 +88,7 @@ func (k *loopLowering) newPaths(dev ir.DeviceID, most int64) (p paths) {
 	switch {
 	case why != "":
 		p.whyB = why
-	case p.unrolled == nil || p.unrolled.repeats:
+	case p.unrolled == nil || p.unrolled.repeats && k.l.While:
 		p.group = g
 	case k.l.Length < oftenRun && !k.l.While:
 		p.whyB = "the loop is short"
@@ -101,7 +110,7 @@ func (k *loopLowering) dispatch(dev ir.DeviceID) (form *launch.Resident, reason 
 	case len(form.Exprs) > dispatchExprs:
 		return nil, "the body computes too many elements in each iteration"
 	case !k.l.While && k.l.Length > perDispatch(form):
-		return nil, "the loop is too long for one dispatch"
+		return nil, tooLong
 	}
 	used := map[int]bool{}
 	for i := range form.Ports {
@@ -163,7 +172,7 @@ func (k *loopLowering) onDevice(dev ir.DeviceID) (*lower.Result, error) {
 		return k.iterate(form), nil
 	}
 	const more = 4 // where passes are switched off
-	p := k.newPaths(dev, more*mostUnrolled)
+	p := k.newPaths(dev, more*mostIn)
 	switch {
 	case p.group != nil:
 		return p.group.lower(), nil

@@ -13,32 +13,101 @@ const (
 	repeatedSteps = 256
 )
 
-// repeat makes the steps of a loop that a condition ends: copies of the carries to the results, and some iterations,
+// until makes the steps of a loop that a condition ends: copies of the carries to the results, and some iterations,
 // which run again while the condition is true. An iteration computes the next carries in temporaries and then moves
 // them to the results if the condition was true before it. So iterations after the end change nothing, but may report
 // errors in data: a body that checks data has one iteration, which begins only if the condition is true.
-func (u *unrolling) repeat() {
+func (u *unrolling) until() {
 	for r := range u.l.Carries {
-		u.copy(r, u.n.Out[r].Layout.Numel, device.OffsetOf(r), u.n.In[r].Buf, 0)
+		u.copy(r, u.n.Out[r].Layout.Numel, device.OffsetOf(r), u.n.In[r].Buf, device.Const(0))
 	}
 	checks, each := u.checks(), int64(1)
 	for n := int64(max(u.perIteration(), 1)); !checks && each < mostRepeated && each*n < repeatedSteps &&
 		u.l.Length%(2*each) == 0; {
 		each *= 2
 	}
-	at := len(u.res.Repeats)
-	u.res.Repeats = append(u.res.Repeats, lower.Repeat{From: len(u.res.Launches), Flag: u.n.Out[0].Buf,
-		Most: u.l.Length / each, Exact: checks})
-	if len(u.op.Draws) > 0 {
-		u.res.Repeats[at].Number, u.res.Repeats[at].By = device.ScalarOf(1), each*u.op.Drawn
-	}
+	u.begin(lower.Repeat{Flag: u.n.Out[0].Buf, Most: u.l.Length / each, Exact: checks}, each)
 	for t := range each {
 		u.iteration(t, t)
 		for r := u.l.Carries - 1; r >= 0; r-- { // the condition last
 			u.move(r)
 		}
 	}
-	u.res.Repeats[at].To = len(u.res.Launches)
+	u.res.Repeats[u.own].To = len(u.res.Launches)
+}
+
+// times makes the steps of a long loop of a known length: some iterations, the first of which read the operands, and as
+// many that repeat. Their number is even, so each run finds carries where the run before has left them. What depends on
+// the place moves from run to run: where xs are read, where ys and kept carries are written, and what is drawn.
+func (u *unrolling) times() {
+	each := int64(2)
+	for n := int64(max(u.perIteration(), 1)); 2*each*n <= min(repeatedSteps, MostUnrolled); {
+		each *= 2
+	}
+	first := (u.l.Length-1)%each + 1
+	for t := range first {
+		u.iteration(t, u.op.Place(t))
+	}
+	if first == u.l.Length {
+		return
+	}
+	u.begin(lower.Repeat{Flag: -1, Most: (u.l.Length - first) / each}, each)
+	for t := first; t < first+each; t++ {
+		u.iteration(t, u.op.Place(t))
+	}
+	u.res.Repeats[u.own].To = len(u.res.Launches)
+}
+
+// begin begins the repeat of the loop, whose runs have so many iterations.
+func (u *unrolling) begin(r lower.Repeat, iterations int64) {
+	u.own, u.runs, u.moves = len(u.res.Repeats), iterations, map[movement]int{}
+	if u.l.Reverse {
+		u.runs = -iterations
+	}
+	r.From = len(u.res.Launches)
+	u.res.Repeats = append(u.res.Repeats, r)
+}
+
+// movement is a number that moves from run to run of a repeat.
+type movement struct {
+	from  device.Source
+	index int32
+	next  int64 // from a place to the next one
+}
+
+// moved is a parameter that is more by next at the next place: in a repeat a moving number.
+func (u *unrolling) moved(q device.Param, next int64) device.Param {
+	if u.own < 0 || next == 0 {
+		return q
+	}
+	m := movement{q.From, q.Index, next}
+	n, ok := u.moves[m]
+	if !ok {
+		n = u.moving(device.Param{From: q.From, Index: q.Index}, next)
+		u.moves[m] = n
+	}
+	return device.ScalarOf(u.scalars + n).Plus(int64(q.Bits))
+}
+
+// moving adds a moving number, which the loop's own repeat moves.
+func (u *unrolling) moving(from device.Param, next int64) int {
+	n := len(u.res.Moving)
+	u.res.Moving = append(u.res.Moving, from)
+	if u.own >= 0 && next != 0 {
+		r := &u.res.Repeats[u.own]
+		r.Moves = append(r.Moves, lower.Move{Number: n, By: next * u.runs})
+	}
+	return n
+}
+
+// inBody is the number that stands for moving number k of the body's plan in iteration t.
+func (u *unrolling) inBody(k int, t, place int64) int {
+	n, ok := u.within[k]
+	if !ok {
+		n = u.moving(u.fixedParam(u.plan.Moving[k], t, place))
+		u.within[k] = n
+	}
+	return n
 }
 
 // move adds the step that moves the next value of carry r to its result if the condition is true.
@@ -64,15 +133,18 @@ func (u *unrolling) inner(r *Repeat, i int, t, place int64) {
 	list := &u.res.Repeats
 	if i == r.End {
 		for k := len(*list) - 1; ; k-- {
-			if (*list)[k].To == 0 && (k > 0 || !u.repeats) {
+			if (*list)[k].To == 0 && k != u.own {
 				(*list)[k].To = len(u.res.Launches)
 				return
 			}
 		}
 	}
-	made := lower.Repeat{From: len(u.res.Launches), Flag: u.at(r.Flag, t), Most: r.Most, Exact: r.Exact, By: int64(r.By)}
-	if r.Scalar >= 0 {
-		made.Number = u.param(device.ScalarOf(r.Scalar), t, place)
+	made := lower.Repeat{From: len(u.res.Launches), Flag: -1, Most: r.Most, Exact: r.Exact}
+	if r.Flag >= 0 {
+		made.Flag = u.at(r.Flag, t)
+	}
+	for _, m := range r.Moves {
+		made.Moves = append(made.Moves, lower.Move{Number: u.inBody(m.Number, t, place), By: m.By})
 	}
 	*list = append(*list, made)
 }

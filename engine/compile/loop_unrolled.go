@@ -12,8 +12,16 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// mostUnrolled bounds the steps that one loop becomes on a GPU. Making a plan takes about 10 us for each of them.
-const mostUnrolled = 1 << 12
+// MostUnrolled bounds the steps of a loop on a GPU whose iterations are all unrolled. The iterations of a longer one
+// repeat. Making a plan takes about 10 us for each step. Tests make it small.
+var MostUnrolled int64 = 1 << 12
+
+// An iteration that repeats has at most mostIn steps. A loop in a body, which the loop around it multiplies, has at
+// most MostUnrolled/innerShare steps that are unrolled.
+const (
+	mostIn     = 1 << 14
+	innerShare = 8
+)
 
 // oftenRun is a number of iterations from which on compiling kernels for a body of their own pays.
 const oftenRun = 8
@@ -31,7 +39,12 @@ type unrolling struct {
 	spare          [][2]int // by result: the buffers that take turns
 	carries        []int    // buffers of the carries before the iteration; nil before the first one
 	copies         map[ir.DType]*loopir.Kernel
-	repeats        bool // the iterations of one run of a repeat are made; see loop_repeat.go
+	repeats        bool             // iterations are the run of a repeat; see loop_repeat.go
+	own            int              // the repeat of the iterations that are made, -1 for none
+	runs           int64            // the iterations of a run
+	scalars        int              // of the node; its moving numbers follow
+	moves          map[movement]int // the moving numbers of the own repeat
+	within         map[int]int      // by moving number of the body's plan: that of the iteration that is made
 }
 
 // newBody plans the body for a device, and says what keeps the device from running it; "": nothing.
@@ -40,14 +53,29 @@ func (k *loopLowering) newBody(dev ir.DeviceID) (u *unrolling, reason string) {
 	if err != nil {
 		return nil, err.Error()
 	}
-	return &unrolling{loopLowering: k, plan: plan, body: plan.Program, copies: map[ir.DType]*loopir.Kernel{}}, ""
+	u = &unrolling{loopLowering: k, plan: plan, body: plan.Program, copies: map[ir.DType]*loopir.Kernel{}, own: -1}
+	for i := range k.n.In {
+		if k.n.In[i].Scalar {
+			u.scalars++
+		}
+	}
+	return u, ""
 }
 
-// unrolls says what keeps the device from running the loop as at most so many steps; "": nothing.
-func (u *unrolling) unrolls(most int64) (reason string) {
-	u.repeats = u.l.While && (u.l.Length > 1 || u.checks())
-	if n := u.perIteration(); !u.repeats && u.l.Length > most/int64(max(n, 1)) {
-		return fmt.Sprintf("the loop has %d iterations of %d kernels, want at most %d in all", u.l.Length, n, most)
+// unrolls says what keeps the device from running the loop, whose iterations have at most so many steps; "": nothing.
+func (u *unrolling) unrolls(most int) (reason string) {
+	n, unrolled := u.perIteration(), MostUnrolled
+	if u.b.Moving {
+		unrolled /= innerShare
+	}
+	switch {
+	case u.l.While:
+		u.repeats = u.l.Length > 1 || u.checks()
+	case u.l.Length > 2:
+		u.repeats = u.l.Length > unrolled/int64(max(n, 1))
+	}
+	if u.repeats && n > most {
+		return fmt.Sprintf("an iteration has %d kernels, want at most %d", n, most)
 	}
 	for s := range u.steps() {
 		if why := u.refuses(s); why != "" {
@@ -125,6 +153,9 @@ func checksData(o launch.Op) bool {
 // offset reports that a step has a parameter for the offset of operand i of the body.
 func (u *unrolling) offset(s *device.Step, i int) bool {
 	for _, q := range s.Params {
+		if k := int(q.Index) - len(u.body.Scalars); q.From == device.Scalar && k >= 0 {
+			q = u.plan.Moving[k]
+		}
 		if q.From == device.Offset && u.body.Edges[q.Index].Value == program.InputRef(i) {
 			return true
 		}
@@ -135,8 +166,12 @@ func (u *unrolling) offset(s *device.Step, i int) bool {
 // lower makes the steps.
 func (u *unrolling) lower() *lower.Result {
 	u.buffers()
-	if u.repeats {
-		u.repeat()
+	switch {
+	case u.repeats && u.l.While:
+		u.until()
+		return &u.res
+	case u.repeats:
+		u.times()
 		return &u.res
 	}
 	for t := range u.l.Length {
@@ -182,7 +217,7 @@ func (u *unrolling) buffers() {
 		switch {
 		case s.Kind == External && s.Index >= u.l.Carries:
 			u.fixed[n] = u.n.In[s.Index].Buf
-		case s.Kind == External && u.repeats:
+		case s.Kind == External && u.repeats && u.l.While:
 			u.fixed[n] = u.n.Out[s.Index].Buf
 		case s.Kind == External:
 		case !is:
@@ -205,6 +240,7 @@ func (u *unrolling) result(r int, t int64) int { return u.spare[r][(u.l.Length-1
 
 // iteration makes the steps of iteration t at a place of xs and ys.
 func (u *unrolling) iteration(t, place int64) {
+	u.within = map[int]int{}
 	if u.l.Keep {
 		for i := range u.l.Carries {
 			if t == 0 {
@@ -269,40 +305,48 @@ func (u *unrolling) carry(i int, t int64) int {
 
 // param is a parameter of the body's plan as one of the plan around it.
 func (u *unrolling) param(q device.Param, t, place int64) device.Param {
+	if k := int(q.Index) - len(u.body.Scalars); q.From == device.Scalar && k >= 0 {
+		return device.ScalarOf(u.scalars + u.inBody(k, t, place)).Plus(int64(q.Bits))
+	}
+	return u.moved(u.fixedParam(q, t, place))
+}
+
+// fixedParam is a parameter of the body's plan in iteration t, at a place, and how much it is more at the next place.
+func (u *unrolling) fixedParam(q device.Param, t, place int64) (p device.Param, next int64) {
 	switch q.From {
 	case device.Offset:
 		at := int64(q.Bits) + u.body.Offsets[q.Index]
 		e := u.body.Edges[q.Index].Value
-		if !e.IsInput() || e.Index() < u.l.Carries && (t > 0 || u.repeats) {
-			return device.Const(at)
+		if !e.IsInput() || e.Index() < u.l.Carries && (t > 0 || u.repeats && u.l.While) {
+			return device.Const(at), 0
 		}
 		if i := e.Index(); i >= u.l.Carries && i < u.l.Carries+u.l.Xs {
-			at += place * ir.AvalOf(u.body.Inputs[i].Aval).Layout.Numel
+			next = ir.AvalOf(u.body.Inputs[i].Aval).Layout.Numel
 		}
-		return device.OffsetOf(e.Index()).Plus(at)
+		return device.OffsetOf(e.Index()).Plus(at + place*next), next
 	case device.Scalar:
 		at := int64(q.Bits + u.body.Scalars[q.Index])
 		for _, d := range u.op.Draws {
 			switch int(q.Index) {
 			case d - 1: // the seed
-				return device.ScalarOf(0)
+				return device.ScalarOf(0), 0
 			case d:
-				return device.ScalarOf(1).Plus(at + place*u.op.Drawn)
+				return device.ScalarOf(1).Plus(at + place*u.op.Drawn), u.op.Drawn
 			}
 		}
-		return device.Const(at)
+		return device.Const(at), 0
 	}
-	return q
+	return q, 0
 }
 
 // put adds a copy from a buffer to a place of the loop's result r.
 func (u *unrolling) put(offset device.Param, from, r int, place int64) {
 	n := u.n.Out[r].Layout.Numel / u.l.Length
-	u.copy(r, n, offset, from, place*n)
+	u.copy(r, n, offset, from, u.moved(device.Const(place*n), n))
 }
 
 // copy adds a copy of n elements to element at of the loop's result r.
-func (u *unrolling) copy(r int, n int64, offset device.Param, from int, at int64) {
+func (u *unrolling) copy(r int, n int64, offset device.Param, from int, at device.Param) {
 	if n == 0 {
 		return
 	}
@@ -317,5 +361,5 @@ func (u *unrolling) copy(r int, n int64, offset device.Param, from int, at int64
 		u.copies[o.DType] = k
 	}
 	u.res.Launches = append(u.res.Launches, device.Step{Op: k, Bufs: []int{from, o.Buf},
-		Params: []device.Param{device.Const(n), offset, device.Const(at)}})
+		Params: []device.Param{device.Const(n), offset, at}})
 }

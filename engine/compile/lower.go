@@ -262,6 +262,7 @@ func (b *Builder) steps(i int, res *lower.Result, dev ir.DeviceID, outs []int) {
 	}
 	w := &b.lowering
 	w.outs = outs
+	b.movingNumbers(res)
 	var open []*Repeat
 	for k := range res.Launches {
 		if len(res.Repeats) > 0 {
@@ -283,6 +284,16 @@ func (b *Builder) steps(i int, res *lower.Result, dev ir.DeviceID, outs []int) {
 	b.repeats(res, len(res.Launches), dev, open)
 }
 
+// movingNumbers adds the moving numbers of a lowered node to those of the plan.
+func (b *Builder) movingNumbers(res *lower.Result) {
+	for _, q := range res.Moving {
+		b.p.Moving = append(b.p.Moving, b.param(q))
+	}
+	for i := range res.Moving {
+		b.lowering.scs = append(b.lowering.scs, len(b.Program.Scalars)+len(b.p.Moving)-len(res.Moving)+i)
+	}
+}
+
 // repeats adds the segments that end and begin repeats before launch k, and returns the open ones.
 func (b *Builder) repeats(res *lower.Result, k int, dev ir.DeviceID, open []*Repeat) []*Repeat {
 	for i := len(res.Repeats) - 1; i >= 0; i-- {
@@ -295,10 +306,12 @@ func (b *Builder) repeats(res *lower.Result, k int, dev ir.DeviceID, open []*Rep
 	}
 	for i := range res.Repeats {
 		if r := &res.Repeats[i]; r.From == k {
-			s := &Repeat{Begin: len(b.p.Segments), Flag: b.lowering.slots[r.Flag], Number: b.p.Repeats, Most: r.Most,
-				Exact: r.Exact, Scalar: -1, By: uint64(r.By)}
-			if q := b.param(r.Number); q.From == device.Scalar {
-				s.Scalar = int(q.Index)
+			s := &Repeat{Begin: len(b.p.Segments), Flag: -1, Number: b.p.Repeats, Most: r.Most, Exact: r.Exact}
+			if r.Flag >= 0 {
+				s.Flag = b.lowering.slots[r.Flag]
+			}
+			for _, m := range r.Moves {
+				s.Moves = append(s.Moves, lower.Move{Number: len(b.p.Moving) - len(res.Moving) + m.Number, By: m.By})
 			}
 			b.p.Repeats++
 			open = append(open, s)

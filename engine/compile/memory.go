@@ -69,7 +69,7 @@ func (b *Builder) renumber(p *placement) {
 		if s.Transfer {
 			s.From, s.To = p.to[s.From], p.to[s.To]
 		}
-		if s.Repeat != nil && s.Repeat.Begin == i {
+		if s.Repeat != nil && s.Repeat.Begin == i && s.Repeat.Flag >= 0 {
 			s.Repeat.Flag = p.to[s.Repeat.Flag]
 		}
 		for _, st := range s.Steps {

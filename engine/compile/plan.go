@@ -65,15 +65,14 @@ type Segment struct {
 // runs reports a segment of steps.
 func (s *Segment) runs() bool { return !s.Transfer && s.Repeat == nil }
 
-// Repeat is how the segments between Begin and End, in a plan, run while a bool in a slot is true.
+// Repeat is how the segments between Begin and End, in a plan, run while a bool in a slot is true, or Most times.
 type Repeat struct {
 	Begin, End int
-	Flag       int   // slot
-	Number     int   // counts the repeats of a plan
-	Most       int64 // runs at most
-	Exact      bool  // see lower.Repeat
-	Scalar     int   // the run-time scalar that each run but the first adds By to; -1: none
-	By         uint64
+	Flag       int          // slot, -1: none
+	Number     int          // counts the repeats of a plan
+	Most       int64        // runs at most
+	Exact      bool         // see lower.Repeat
+	Moves      []lower.Move // of numbers in Plan.Moving
 }
 
 // StepPlace names a step of a plan: the segment, and the step in it.
@@ -88,6 +87,9 @@ type Plan struct {
 	Outputs  int
 	Temps    int
 	Repeats  int
+	// Moving are the values that further run-time scalars have before the first run of a repeat: they follow those of
+	// Program.
+	Moving []device.Param
 	// Most is what the plan's buffers take at most where its segments are sections, each of which acquires buffers before
 	// it runs. Without sections it is 0, and all buffers are acquired before the plan runs.
 	Most int64

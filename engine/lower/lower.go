@@ -88,22 +88,29 @@ type Temp struct {
 }
 
 // Result is a lowered node. Its launches are steps over local buffers; temporaries are numbered from Node.Bufs on.
-// Parameters number offsets by operand (output k is operand len(In)+k) and scalars by scalar operand.
+// Parameters number offsets by operand (output k is operand len(In)+k) and scalars by scalar operand; behind these come
+// the moving numbers.
 type Result struct {
 	Launches []device.Step
 	Temps    []Temp
-	Repeats  []Repeat // an outer one before those in it
+	Repeats  []Repeat       // an outer one before those in it
+	Moving   []device.Param // what each moving number is before the first run of a repeat
 }
 
-// Repeat says that launches From to To-1 run again and again while a bool on the device is true.
+// Repeat says that launches From to To-1 run again and again while a bool on the device is true, or Most times.
 type Repeat struct {
 	From, To int
-	Flag     int // local buffer
+	Flag     int // local buffer, -1: none
 	// Most bounds the runs.
 	Most int64
 	// Exact: no run may begin once the flag is false. Else such a run changes nothing, and the flag is read less often.
 	Exact bool
-	// Number is what each run but the first adds By to; a constant: nothing.
-	Number device.Param
+	Moves []Move
+}
+
+// Move says that each run of a repeat but the first adds By to a moving number. The end of the repeat takes it away
+// again.
+type Move struct {
+	Number int
 	By     int64
 }

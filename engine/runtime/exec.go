@@ -450,7 +450,7 @@ func (x *Executor) segments(p *compile.Plan, from int) (int, error) {
 		var err error
 		switch {
 		case s.Repeat != nil:
-			next, err = x.repeat(s, i)
+			next, err = x.repeat(p, s, i)
 		case s.Transfer && x.bind.Asked():
 			err = device.ErrStopped
 		case s.Transfer:

@@ -21,17 +21,21 @@ const mostAhead = 64
 func (x *Executor) beginRepeats(p *compile.Plan) {
 	if p.Repeats > 0 {
 		x.repeats = make([]repeated, p.Repeats)
-		x.bind.Scalars = slices.Clone(x.bind.Scalars)
+		numbers := slices.Clone(x.bind.Scalars)
+		for _, q := range p.Moving {
+			numbers = append(numbers, q.Value(x.bind.Offsets, x.bind.Scalars))
+		}
+		x.bind.Scalars = numbers
 	}
 }
 
 // repeat does segment i, which begins or ends a repeat, and returns the segment after it.
-func (x *Executor) repeat(s *compile.Segment, i int) (next int, err error) {
+func (x *Executor) repeat(p *compile.Plan, s *compile.Segment, i int) (next int, err error) {
 	r := s.Repeat
 	at := &x.repeats[r.Number]
 	if i == r.End {
 		at.done++
-		x.count(r, r.By)
+		x.move(p, r, 1)
 		return r.Begin, nil
 	}
 	if at.done >= at.read {
@@ -40,30 +44,34 @@ func (x *Executor) repeat(s *compile.Segment, i int) (next int, err error) {
 			return i, err
 		}
 		if !on {
-			x.count(r, -r.By*uint64(at.done))
+			x.move(p, r, -at.done)
 			*at = repeated{}
 			return r.End + 1, nil
 		}
 		at.read = at.done + 1
-		if !r.Exact {
+		switch {
+		case r.Flag < 0:
+			at.read = r.Most
+		case !r.Exact:
 			at.read = min(at.done+min(max(at.done/4, 1), mostAhead), r.Most)
 		}
 	}
 	return i + 1, nil
 }
 
-// count adds to the number of a repeat.
-func (x *Executor) count(r *compile.Repeat, by uint64) {
-	if r.Scalar >= 0 {
-		x.bind.Scalars[r.Scalar] += by
+// move moves the numbers of a repeat by so many runs.
+func (x *Executor) move(p *compile.Plan, r *compile.Repeat, runs int64) {
+	moving := x.bind.Scalars[len(x.bind.Scalars)-len(p.Moving):]
+	for _, m := range r.Moves {
+		moving[m.Number] += uint64(m.By * runs)
 	}
 }
 
-// goesOn reports that a repeat has another run: its flag is true, and no index in a run before was out of bounds. It
-// returns device.ErrStopped where Stop or the deadline ends the wait for the flag.
+// goesOn reports that a repeat has another run: it has no flag or its flag is true, and no index in a run before was
+// out of bounds. It returns device.ErrStopped where Stop or the deadline ends the wait for the flag.
 func (x *Executor) goesOn(s *compile.Segment, at *repeated) (bool, error) {
-	if at.done >= s.Repeat.Most {
-		return false, nil
+	if at.done >= s.Repeat.Most || s.Repeat.Flag < 0 {
+		return at.done < s.Repeat.Most, nil
 	}
 	dev, flag := x.Devices[s.Dev].Dev, []byte{0}
 	var err error
