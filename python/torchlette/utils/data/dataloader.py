@@ -42,7 +42,7 @@ def get_worker_info() -> WorkerInfo | None:
     return _worker_info
 
 
-class _Endless(Sampler[None]):
+class _InfiniteConstantSampler(Sampler[None]):
     """The sampler of iterable datasets: one ``None`` for each item wanted."""
 
     def __iter__(self) -> Iterator[None]:
@@ -168,7 +168,7 @@ class DataLoader:
                     raise ValueError(
                         f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
                     )
-            return _Endless()
+            return _InfiniteConstantSampler()
         if sampler is not None:
             return sampler
         return RandomSampler(self.dataset, generator=self.generator) if shuffle else SequentialSampler(self.dataset)
@@ -179,6 +179,14 @@ class DataLoader:
     @property
     def _auto_collation(self) -> bool:
         return self.batch_sampler is not None
+
+    @property
+    def _dataset_kind(self) -> int:
+        return _DatasetKind.Iterable if isinstance(self.dataset, IterableDataset) else _DatasetKind.Map
+
+    @property
+    def _index_sampler(self) -> Any:
+        return self.batch_sampler if self._auto_collation else self.sampler
 
     def __iter__(self) -> Iterator[Any]:
         if self.num_workers == 0 or self._alone:
@@ -197,7 +205,7 @@ class DataLoader:
 
     def _requests(self) -> Iterator[Any]:
         """Iterate over the requests: indices, or lists of indices."""
-        return iter(self.batch_sampler if self._auto_collation else self.sampler)
+        return iter(self._index_sampler)
 
     def _load_here(self) -> Iterator[Any]:
         fetch = Fetcher(self.dataset, self._auto_collation, self.collate_fn, self.drop_last)
@@ -214,7 +222,7 @@ class DataLoader:
             if self.batch_size is None:
                 return length
             return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
-        requests = self.batch_sampler if self._auto_collation else self.sampler
+        requests = self._index_sampler
         if not isinstance(requests, Sized):
             raise TypeError(f"object of type '{type(requests).__name__}' has no len()")
         return len(requests)
@@ -232,6 +240,10 @@ class Fetcher:
         self.items = iter(dataset) if isinstance(dataset, IterableDataset) else None
 
     def __call__(self, request: Any) -> Any:
+        return self.fetch(request)
+
+    def fetch(self, request: Any) -> Any:
+        """Return the batch of an index, or of a list of indices."""
         if not self.auto_collation:
             return self.collate_fn(self.dataset[request] if self.items is None else next(self.items))
         if self.items is not None:
@@ -241,6 +253,21 @@ class Fetcher:
             return self.collate_fn(batch)
         many = getattr(self.dataset, "__getitems__", None)
         return self.collate_fn(many(request) if callable(many) else [self.dataset[i] for i in request])
+
+
+class _DatasetKind:
+    """The two kinds of datasets: packages make the fetcher of a loader's dataset by it."""
+
+    Map, Iterable = range(2)
+
+    @staticmethod
+    def create_fetcher(
+        kind: int, dataset: Any, auto_collation: bool, collate_fn: Callable[[Any], Any], drop_last: bool
+    ) -> Fetcher:
+        """Return an object whose ``fetch`` takes an index, or the list of a batch's indices, and gives the batch."""
+        fetcher = Fetcher(dataset, auto_collation, collate_fn, drop_last)
+        fetcher.items = None if kind == _DatasetKind.Map else iter(dataset)
+        return fetcher
 
 
 _END = "end of an iterable dataset"
