@@ -14,7 +14,9 @@ from torchlette import _C
 from torchlette._runtime.errors import OutOfMemoryError, Unsupported
 from torchlette._runtime.supplied import Supply
 from torchlette.autograd import enable_grad, set_grad_enabled
-from torchlette.optim.conventions import (  # noqa: F401: optimizers of other packages import these from here
+
+# Optimizers of other packages import these from here.
+from torchlette.optim.conventions import (  # noqa: F401
     _capturable_doc,
     _default_to_fused_or_foreach,
     _device_dtype_check_for_fused,
