@@ -1,4 +1,4 @@
-"""What optimizers of other packages take from ``torch.optim.optimizer``: choices, conversions and pieces of docstrings."""
+"""What optimizers of other packages take from ``torch.optim.optimizer``: choices, conversions, pieces of docstrings."""
 
 from __future__ import annotations
 

@@ -18,6 +18,8 @@ from torchlette import _C
 from torchlette._runtime.random import initial_seed
 from torchlette.utils.data.by_value import ByValue
 from torchlette.utils.data.collate import default_collate, default_convert
+from torchlette.utils.data.datapipes.datapipe import IterDataPipe, every
+from torchlette.utils.data.datapipes.iter.single import ShardingFilterIterDataPipe, ShufflerIterDataPipe
 from torchlette.utils.data.dataset import IterableDataset
 from torchlette.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
@@ -163,6 +165,11 @@ class DataLoader:
                 "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
             )
         if isinstance(self.dataset, IterableDataset):
+            if isinstance(self.dataset, IterDataPipe) and shuffle is not None:
+                for pipe in every(self.dataset):
+                    if isinstance(pipe, ShufflerIterDataPipe):
+                        pipe.set_shuffle(shuffle)
+                shuffle = None
             for name, value in (("shuffle", shuffle), ("sampler", sampler), ("batch_sampler", batch_sampler)):
                 if value:
                     raise ValueError(
@@ -326,6 +333,16 @@ class _Process(multiprocessing.context.SpawnProcess):
                 spawn.get_preparation_data = whole
 
 
+def _divide_pipes(info: WorkerInfo, sweep: int) -> None:
+    """Give the worker's pipes its part of the items, and the seeds that all workers have for a pass."""
+    if isinstance(info.dataset, IterDataPipe):
+        for number, pipe in enumerate(every(info.dataset)):
+            if isinstance(pipe, ShardingFilterIterDataPipe):
+                pipe.apply_sharding(info.num_workers, info.id)
+            elif isinstance(pipe, ShufflerIterDataPipe):
+                pipe.set_seed(hash((info.seed - info.id, sweep, number)))
+
+
 def _work(info: WorkerInfo, what: ByValue | dict[str, Any], dtype: Any, requests: Any, results: Any) -> None:
     """Serve requests ``(pass, number, request)`` until ``None`` comes; run in a worker process."""
     import random
@@ -348,6 +365,7 @@ def _work(info: WorkerInfo, what: ByValue | dict[str, Any], dtype: Any, requests
         sweep, number, request = task
         try:
             if sweep != current:
+                _divide_pipes(info, sweep)
                 current, fetch = sweep, Fetcher(**loader)
             results.put((sweep, number, info.id, fetch(request), None))
         except StopIteration:
