@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections import Counter, namedtuple
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -400,3 +401,20 @@ def test_workers_import_a_program_that_cannot_be_pickled(tmp_path: Path) -> None
         done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60)
         assert done.stdout == "[[0, 1], [2, 3]]\n", done.stderr
         assert why in done.stderr and bool(done.stderr) == bool(why)
+
+
+@pytest.mark.parametrize("name", ["torch", "torchlette.torch"])
+def test_a_fetcher_gives_the_batches_of_a_loader(name):
+    data = import_module(f"{name}.utils.data")
+    module = import_module(f"{name}.utils.data.dataloader")
+    assert next(iter(module._InfiniteConstantSampler())) is None
+
+    class Numbers(data.IterableDataset):
+        def __iter__(self):
+            return iter(range(3))
+
+    for dataset, kind in ((range(3), module._DatasetKind.Map), (Numbers(), module._DatasetKind.Iterable)):
+        loader = data.DataLoader(dataset, 2)
+        assert loader._dataset_kind == kind and loader._index_sampler is loader.batch_sampler
+        fetcher = module._DatasetKind.create_fetcher(kind, dataset, loader._auto_collation, list, False)
+        assert [fetcher.fetch(request) for request in ([0, 1], [2])] == [[0, 1], [2]]

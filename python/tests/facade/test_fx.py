@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import math
 import operator
 import pickle
@@ -251,3 +252,63 @@ def test_shapes_of_a_graph():
         metas = [node.meta["tensor_meta"] for node in traced.graph.nodes]
         found.append([(tuple(m.shape), str(m.dtype), m.requires_grad, m.stride) for m in metas])
     assert found[1] == found[0]
+
+
+def optimized(t):
+    """Return a model in evaluation mode, with the module of passes."""
+
+    class Net(t.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.bn, self.relu = t.nn.Conv2d(2, 3, 1), t.nn.BatchNorm2d(3), t.nn.ReLU()
+            self.tail = t.nn.Sequential(t.nn.Dropout(0.5), t.nn.Linear(3, 3), t.nn.BatchNorm1d(3))
+            self.lone, self.loose = t.nn.Conv2d(3, 3, 1), t.nn.BatchNorm2d(3, track_running_stats=False)
+
+        def forward(self, x):
+            x = self.relu(self.bn(self.conv(x)))
+            x = self.loose(self.lone(x)) + self.lone(x)
+            return self.tail(x.mean((2, 3)))
+
+    net = Net().eval()
+    with t.no_grad():
+        for i, value in enumerate(net.state_dict().values()):
+            value.copy_(t.arange(float(value.numel())).reshape(value.shape).mul(0.3).sin() + 0.1 * i)
+            value.abs_() if i in (5, 14) else None
+    return net, importlib.import_module(f"{t.__name__}.fx.experimental.optimization")
+
+
+def test_batch_norms_are_folded_and_dropout_removed_as_in_pytorch():
+    texts, values = [], []
+    for t in (torch, facade):
+        net, passes = optimized(t)
+        net.bn.running_var.abs_(), net.tail[2].running_var.abs_()
+        x = t.arange(16.0).reshape(2, 2, 2, 2).cos()
+        want = net(x)
+        fused = passes.fuse(net)
+        values.append([fused(x).tolist(), passes.remove_dropout(fused)(x).tolist(), want.tolist()])
+        lighter = passes.remove_dropout(net)
+        assert not any(isinstance(m, t.nn.Dropout) for m in lighter.modules()) and net.bn is not None
+        texts.append([fused.code, lighter.code])
+        with pytest.raises(AssertionError, match="eval"):
+            passes.fuse(net.train())
+    assert texts[0] == texts[1] and "bn" not in texts[1][0] and "loose" in texts[1][0]
+    for ours, theirs, base in zip(values[1], values[0], [values[1][2]] * 3, strict=True):
+        torch.testing.assert_close(torch.tensor(ours), torch.tensor(theirs))
+        torch.testing.assert_close(torch.tensor(ours), torch.tensor(base))
+    light = optimized(facade)[1].optimize_for_inference(optimized(facade)[0])
+    assert "dropout" not in light.code and "bn" not in light.code
+
+
+@pytest.mark.parametrize("t", [torch, facade], ids=["torch", "ours"])
+def test_nodes_become_a_module_of_their_own(t):
+    passes = importlib.import_module(f"{t.__name__}.fx.experimental.optimization")
+    traced = t.fx.symbolic_trace(t.nn.Sequential(t.nn.Linear(2, 2), t.nn.ReLU(), t.nn.Tanh()))
+    start, linear, relu, tanh, _ = traced.graph.nodes
+    part = passes.extract_subgraph(traced, [relu, tanh], [linear], [relu, tanh])
+    assert [v.tolist() for v in part(t.tensor([-1.0, 0.0]))] == [[0.0, 0.0], [0.0, 0.0]]
+    modules = dict(traced.named_modules())
+    assert passes.matches_module_pattern((t.nn.Linear, t.nn.ReLU), relu, modules)
+    assert not passes.matches_module_pattern((t.nn.Linear, t.nn.ReLU), tanh, modules)
+    assert not passes.matches_module_pattern((t.nn.Linear,), start, modules)
+    passes.replace_node_module(relu, modules, t.nn.Identity())
+    assert type(modules["1"]) is type(traced.get_submodule("1")) is t.nn.Identity

@@ -102,6 +102,19 @@ def _get_current_function_mode_stack() -> list[TorchFunctionMode]:
 
 
 @contextmanager
+def without_modes(kind: type) -> Iterator[None]:
+    """A block in which no mode of a class answers."""
+    stack = _modes.stack
+    _modes.stack = [mode for mode in stack if not isinstance(mode, kind)]
+    _C._count_modes(len(_modes.stack))
+    try:
+        yield
+    finally:
+        _modes.stack = stack
+        _C._count_modes(len(stack))
+
+
+@contextmanager
 def enable_reentrant_dispatch() -> Iterator[None]:
     """A block in which classes and modes answer calls again."""
     before = _C._switch_off_overrides(0)

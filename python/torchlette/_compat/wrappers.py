@@ -15,7 +15,7 @@ __all__ = ["dispatch", "make_wrapper_subclass", "wraps"]
 Tensor = _C.Tensor
 
 #: Methods that answer from what the object itself knows.
-_METADATA = frozenset(
+ANSWERED_BY_OBJECTS = frozenset(
     """
     __get__ __set__ __delete__ __repr__ __format__ __hash__ __len__ size dim ndimension numel nelement stride
     storage_offset element_size is_contiguous is_floating_point is_complex is_signed get_device requires_grad_
@@ -103,7 +103,7 @@ def dispatch(
     from torchlette._compat.overrides import DisableTorchFunctionSubclass
 
     name = getattr(func, "__name__", "")
-    if name in _METADATA:
+    if name in ANSWERED_BY_OBJECTS:
         with DisableTorchFunctionSubclass():
             return func(*args, **(kwargs or {}))
     operands = tensors_in([args, kwargs]) if autograd.is_grad_enabled() and name not in _DETACHED else []

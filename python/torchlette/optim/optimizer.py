@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
@@ -13,6 +14,28 @@ from torchlette import _C
 from torchlette._runtime.errors import OutOfMemoryError, Unsupported
 from torchlette._runtime.supplied import Supply
 from torchlette.autograd import enable_grad, set_grad_enabled
+
+# Optimizers of other packages import these from here.
+from torchlette.optim.conventions import (  # noqa: F401
+    _capturable_doc,
+    _default_to_fused_or_foreach,
+    _device_dtype_check_for_fused,
+    _differentiable_doc,
+    _disable_dynamo_if_unsupported,
+    _dispatch_sqrt,
+    _foreach_doc,
+    _functional_api_doc,
+    _fused_doc,
+    _get_capturable_supported_devices,
+    _get_scalar_dtype,
+    _get_value,
+    _maximize_doc,
+    _params_doc,
+    _stack_if_compiling,
+    _to_scalar,
+    _use_grad_for_differentiable,
+    _view_as_real,
+)
 from torchlette.optim.overflow import Overflow, SharedNumbers
 from torchlette.utils.hooks import RemovableHandle
 
@@ -91,6 +114,9 @@ def count_steps(entries: list[dict[str, Any]]) -> list[float]:
         return _C._count([entry["step"] for entry in entries])
 
 
+DeviceDict: TypeAlias = dict[Any, Tensor]
+DeviceDtypeDict: TypeAlias = dict[Any, Tensor]
+
 # Hooks of the steps of all optimizers.
 _global_optimizer_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 _global_optimizer_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
@@ -153,6 +179,7 @@ class Optimizer:
         """Make the groups."""
         self.defaults = defaults
         self._make_hook_tables()
+        self._patch_step_function()
         if isinstance(params, Tensor):
             raise TypeError(
                 f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
@@ -188,6 +215,7 @@ class Optimizer:
         self.__dict__.update(state)
         if "_optimizer_step_pre_hooks" not in self.__dict__:
             self._make_hook_tables()
+        self._patch_step_function()
         self.defaults.setdefault("differentiable", False)
         seen: set[int] = set()
         for entry in self.state.values():
@@ -214,6 +242,8 @@ class Optimizer:
     _STEP_PARTS = frozenset(("step", "_run", "_update", "_update_group", "_start", "_begin", "_rates", "_step"))
     # The numbers of the state while steps may overflow; None while they lie on the host.
     _on_device: SharedNumbers | None = None
+    # Whether a step runs.
+    _in_step = False
 
     def _update(self, overflow: Overflow | None) -> None:
         """Record the update of all parameters that have a gradient. With ``overflow`` it must write nothing if the
@@ -234,9 +264,14 @@ class Optimizer:
             return False
         if _global_optimizer_pre_hooks or _global_optimizer_post_hooks:
             return False
+        base = self._base()
         kinds = type(self).__mro__
-        own = next(i for i, kind in enumerate(kinds) if kind.__module__.startswith("torchlette.optim."))
-        return kinds[own] is not Optimizer and not any(self._STEP_PARTS & vars(kind).keys() for kind in kinds[:own])
+        outer = kinds[: kinds.index(base)]
+        return base is not Optimizer and not any(self._STEP_PARTS & vars(kind).keys() for kind in outer)
+
+    def _base(self) -> type:
+        """Return the first class of this package among the optimizer's."""
+        return next(kind for kind in type(self).__mro__ if kind.__module__.startswith("torchlette.optim."))
 
     def _selects(self) -> bool:
         """Return whether :meth:`step` leaves out overflowed steps by itself, given ``found_inf``.
@@ -271,6 +306,60 @@ class Optimizer:
             self._on_device.leave(list(self.state.values()))
             self._on_device = None
 
+    @staticmethod
+    def profile_hook_step(func: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a ``step`` with the hooks around it; the recorded work starts after them.
+
+        A step that is called within another of the same optimizer, as by ``super().step()``, has neither.
+        """
+
+        @functools.wraps(func)
+        def step(*args: Any, **kwargs: Any) -> Any:
+            self = args[0]
+            if self._in_step:
+                return func(*args, **kwargs)
+            for hook in (*_global_optimizer_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
+                replaced = hook(self, args, kwargs)
+                if replaced is not None:
+                    if not (isinstance(replaced, tuple) and len(replaced) == 2):
+                        raise RuntimeError(
+                            f"{func} must return None or a tuple of (new_args, new_kwargs), but got {replaced}."
+                        )
+                    args, kwargs = replaced
+            self._in_step = True
+            try:
+                result = func(*args, **kwargs)
+            finally:
+                del self._in_step
+            self._opt_called = True
+            for hook in (*self._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values()):
+                hook(self, args, kwargs)
+            self._start_recorded()
+            return result
+
+        step.hooked = True  # type: ignore[attr-defined]
+        return step
+
+    def _patch_step_function(self) -> None:
+        """Put the hooks around the step that a subclass of another package defines."""
+        kind = type(self)
+        if not getattr(kind.step, "hooked", False):
+            kind.step = Optimizer.profile_hook_step(kind.step)  # type: ignore[method-assign]
+
+    def _accelerator_graph_capture_health_check(self) -> None:
+        """Do nothing: any step may be captured. Steps of other packages call this."""
+
+    _cuda_graph_capture_health_check = _accelerator_graph_capture_health_check
+
+    def _start_recorded(self) -> None:
+        try:
+            _C.flush()
+        except OutOfMemoryError:
+            if self._base() is not Optimizer:
+                self._take_back()
+            raise
+
+    @profile_hook_step
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters and start the recorded work.
 
@@ -280,26 +369,7 @@ class Optimizer:
         Returns:
             The loss that ``closure`` returned, else ``None``.
         """
-        args, kwargs = (() if closure is None else (closure,)), {}
-        for hook in (*_global_optimizer_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
-            replaced = hook(self, args, kwargs)
-            if replaced is not None:
-                if not (isinstance(replaced, tuple) and len(replaced) == 2):
-                    raise RuntimeError(
-                        f"{self.step} must return None or a tuple of (new_args, new_kwargs), but got {replaced}."
-                    )
-                args, kwargs = replaced
-                closure = args[0] if args else kwargs.get("closure")
-        loss = self._run(closure)
-        self._opt_called = True
-        for hook in (*self._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values()):
-            hook(self, args, kwargs)
-        try:
-            _C.flush()
-        except OutOfMemoryError:
-            self._take_back()
-            raise
-        return loss
+        return self._run(closure)
 
     def _take_back(self) -> None:
         """Undo the last step's counts: its updates could not be computed, and the engine has undone them."""

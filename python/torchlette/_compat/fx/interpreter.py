@@ -26,6 +26,7 @@ class Interpreter:
             graph: The graph; None: the module's.
         """
         self.module, self.graph = module, graph if graph is not None else module.graph
+        self.submodules = dict(module.named_modules())
         self.env: dict[Node, Any] = {}
         self.garbage_collect_values = garbage_collect_values
         last = {used: node for node in self.graph.nodes for used in node.all_input_nodes}

@@ -2,6 +2,8 @@
 
 from torchlette.utils.data.collate import default_collate, default_convert
 from torchlette.utils.data.dataloader import DataLoader, WorkerInfo, get_worker_info
+from torchlette.utils.data.datapipes._decorator import functional_datapipe
+from torchlette.utils.data.datapipes.datapipe import DataChunk, DFIterDataPipe, IterDataPipe, MapDataPipe
 from torchlette.utils.data.dataset import (
     ChainDataset,
     ConcatDataset,
@@ -26,10 +28,14 @@ __all__ = [
     "BatchSampler",
     "ChainDataset",
     "ConcatDataset",
+    "DFIterDataPipe",
+    "DataChunk",
     "DataLoader",
     "Dataset",
     "DistributedSampler",
+    "IterDataPipe",
     "IterableDataset",
+    "MapDataPipe",
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
@@ -41,6 +47,7 @@ __all__ = [
     "WorkerInfo",
     "default_collate",
     "default_convert",
+    "functional_datapipe",
     "get_worker_info",
     "random_split",
 ]

@@ -18,6 +18,8 @@ from torchlette import _C
 from torchlette._runtime.random import initial_seed
 from torchlette.utils.data.by_value import ByValue
 from torchlette.utils.data.collate import default_collate, default_convert
+from torchlette.utils.data.datapipes.datapipe import IterDataPipe, every
+from torchlette.utils.data.datapipes.iter.single import ShardingFilterIterDataPipe, ShufflerIterDataPipe
 from torchlette.utils.data.dataset import IterableDataset
 from torchlette.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
@@ -42,7 +44,7 @@ def get_worker_info() -> WorkerInfo | None:
     return _worker_info
 
 
-class _Endless(Sampler[None]):
+class _InfiniteConstantSampler(Sampler[None]):
     """The sampler of iterable datasets: one ``None`` for each item wanted."""
 
     def __iter__(self) -> Iterator[None]:
@@ -163,12 +165,17 @@ class DataLoader:
                 "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
             )
         if isinstance(self.dataset, IterableDataset):
+            if isinstance(self.dataset, IterDataPipe) and shuffle is not None:
+                for pipe in every(self.dataset):
+                    if isinstance(pipe, ShufflerIterDataPipe):
+                        pipe.set_shuffle(shuffle)
+                shuffle = None
             for name, value in (("shuffle", shuffle), ("sampler", sampler), ("batch_sampler", batch_sampler)):
                 if value:
                     raise ValueError(
                         f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
                     )
-            return _Endless()
+            return _InfiniteConstantSampler()
         if sampler is not None:
             return sampler
         return RandomSampler(self.dataset, generator=self.generator) if shuffle else SequentialSampler(self.dataset)
@@ -179,6 +186,14 @@ class DataLoader:
     @property
     def _auto_collation(self) -> bool:
         return self.batch_sampler is not None
+
+    @property
+    def _dataset_kind(self) -> int:
+        return _DatasetKind.Iterable if isinstance(self.dataset, IterableDataset) else _DatasetKind.Map
+
+    @property
+    def _index_sampler(self) -> Any:
+        return self.batch_sampler if self._auto_collation else self.sampler
 
     def __iter__(self) -> Iterator[Any]:
         if self.num_workers == 0 or self._alone:
@@ -197,7 +212,7 @@ class DataLoader:
 
     def _requests(self) -> Iterator[Any]:
         """Iterate over the requests: indices, or lists of indices."""
-        return iter(self.batch_sampler if self._auto_collation else self.sampler)
+        return iter(self._index_sampler)
 
     def _load_here(self) -> Iterator[Any]:
         fetch = Fetcher(self.dataset, self._auto_collation, self.collate_fn, self.drop_last)
@@ -214,7 +229,7 @@ class DataLoader:
             if self.batch_size is None:
                 return length
             return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
-        requests = self.batch_sampler if self._auto_collation else self.sampler
+        requests = self._index_sampler
         if not isinstance(requests, Sized):
             raise TypeError(f"object of type '{type(requests).__name__}' has no len()")
         return len(requests)
@@ -232,6 +247,10 @@ class Fetcher:
         self.items = iter(dataset) if isinstance(dataset, IterableDataset) else None
 
     def __call__(self, request: Any) -> Any:
+        return self.fetch(request)
+
+    def fetch(self, request: Any) -> Any:
+        """Return the batch of an index, or of a list of indices."""
         if not self.auto_collation:
             return self.collate_fn(self.dataset[request] if self.items is None else next(self.items))
         if self.items is not None:
@@ -241,6 +260,21 @@ class Fetcher:
             return self.collate_fn(batch)
         many = getattr(self.dataset, "__getitems__", None)
         return self.collate_fn(many(request) if callable(many) else [self.dataset[i] for i in request])
+
+
+class _DatasetKind:
+    """The two kinds of datasets: packages make the fetcher of a loader's dataset by it."""
+
+    Map, Iterable = range(2)
+
+    @staticmethod
+    def create_fetcher(
+        kind: int, dataset: Any, auto_collation: bool, collate_fn: Callable[[Any], Any], drop_last: bool
+    ) -> Fetcher:
+        """Return an object whose ``fetch`` takes an index, or the list of a batch's indices, and gives the batch."""
+        fetcher = Fetcher(dataset, auto_collation, collate_fn, drop_last)
+        fetcher.items = None if kind == _DatasetKind.Map else iter(dataset)
+        return fetcher
 
 
 _END = "end of an iterable dataset"
@@ -299,6 +333,16 @@ class _Process(multiprocessing.context.SpawnProcess):
                 spawn.get_preparation_data = whole
 
 
+def _divide_pipes(info: WorkerInfo, sweep: int) -> None:
+    """Give the worker's pipes its part of the items, and the seeds that all workers have for a pass."""
+    if isinstance(info.dataset, IterDataPipe):
+        for number, pipe in enumerate(every(info.dataset)):
+            if isinstance(pipe, ShardingFilterIterDataPipe):
+                pipe.apply_sharding(info.num_workers, info.id)
+            elif isinstance(pipe, ShufflerIterDataPipe):
+                pipe.set_seed(hash((info.seed - info.id, sweep, number)))
+
+
 def _work(info: WorkerInfo, what: ByValue | dict[str, Any], dtype: Any, requests: Any, results: Any) -> None:
     """Serve requests ``(pass, number, request)`` until ``None`` comes; run in a worker process."""
     import random
@@ -321,6 +365,7 @@ def _work(info: WorkerInfo, what: ByValue | dict[str, Any], dtype: Any, requests
         sweep, number, request = task
         try:
             if sweep != current:
+                _divide_pipes(info, sweep)
                 current, fetch = sweep, Fetcher(**loader)
             results.put((sweep, number, info.id, fetch(request), None))
         except StopIteration:
