@@ -39,15 +39,15 @@ func gaussian(b op.Builder, o options, shape []int64) op.Val {
 	return cast(b, prim.RandNormal(b, seed, drawOffset, d, o.device, shape), o.dtype)
 }
 
-// integers draws from [low, high), with at most 2^32 values.
+// integers draws from [low, high).
 func integers(b op.Builder, low, high int64, o options, shape []int64) op.Val {
 	if low >= high {
 		fail(ir.ErrRuntime, "random_ expects 'from' to be less than 'to', but got from=%d >= to=%d", low, high)
 	}
 	checkDrawn("from", low, o.dtype)
 	checkDrawn("to - 1", high-1, o.dtype)
-	if uint64(high)-uint64(low) > 1<<32 {
-		fail(ir.ErrValue, "random_: range: got %d values, want at most 2**32", uint64(high)-uint64(low))
+	if uint64(high)-uint64(low) >= 1<<32 {
+		return cast(b, farIntegers(b, low, uint64(high)-uint64(low), o, shape), o.dtype)
 	}
 	d := o.dtype
 	if !d.IsInt() {
@@ -55,6 +55,27 @@ func integers(b op.Builder, low, high int64, o options, shape []int64) op.Val {
 	}
 	seed, drawOffset := offsetOfDraw(b, o.device)
 	return cast(b, prim.RandInt(b, seed, drawOffset, op.IntVal(low), op.IntVal(high), d, o.device, shape), o.dtype)
+}
+
+// farIntegers draws span values from low on, as int64: the remainder of 64 random bits, as PyTorch takes it for spans of
+// at least 2^32.
+func farIntegers(b op.Builder, low int64, span uint64, o options, shape []int64) op.Val {
+	bits := func(n int) op.Val {
+		seed, drawOffset := offsetOfDraw(b, o.device)
+		return prim.RandInt(b, seed, drawOffset, op.IntVal(0), op.IntVal(1<<n), ir.I64, o.device, shape)
+	}
+	x := prim.Add(b, prim.Mul(b, bits(31), op.IntVal(1<<33)), prim.Mul(b, bits(31), op.IntVal(4)))
+	x = prim.Add(b, x, bits(2))
+	const least = math.MinInt64
+	if span <= 1<<63 {
+		if x = prim.BitwiseAnd(b, x, op.IntVal(math.MaxInt64)); span < 1<<63 {
+			x = prim.Remainder(b, x, op.IntVal(int64(span)))
+		}
+	} else { // span is negative as int64; numbers without a sign are ordered as those with the other first bit
+		above := prim.Ge(b, prim.BitwiseXor(b, x, op.IntVal(least)), op.IntVal(int64(span)^least))
+		x = prim.Where(b, above, prim.Sub(b, x, op.IntVal(int64(span))), x)
+	}
+	return prim.Add(b, x, op.IntVal(low))
 }
 
 // inC are the names of dtypes in PyTorch's texts about bounds of draws.
@@ -297,10 +318,14 @@ func exactLimit(d ir.DType) int64 {
 		return 1<<8 + 1
 	case ir.F32:
 		return 1<<24 + 1
-	case ir.U32, ir.U64, ir.F64:
+	case ir.U32:
 		return 1 << 32
+	case ir.F64:
+		return 1<<53 + 1
+	case ir.I64, ir.U64:
+		return math.MaxInt64
 	}
-	return 1<<31 - 1
+	return 1 << 31
 }
 
 func registerInPlaceDraws() {
