@@ -83,7 +83,7 @@ func TestADeviceChecksTheDataOfIterationsThatRun(t *testing.T) {
 			}
 			got[dev] = list
 		}
-		assert.Equal(t, texts[0], texts[1])
+		require.Equal(t, texts[0], texts[1])
 		if most == 3 {
 			assert.Equal(t, got[0], got[1])
 			assert.Equal(t, []float32{5*100 + 7*10 + 11}, got[1])
