@@ -116,9 +116,10 @@ def test_updates_in_place_are_made_once(after):
     torch.manual_seed(1)
     p = torch.zeros(N, N)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    updated = update(p)  # recorded before the signal, which would end the recording too
     sent = signal_after({after})
     try:
-        update(p).numpy()
+        updated.numpy()
         time.sleep(1)
     except KeyboardInterrupt:
         pass

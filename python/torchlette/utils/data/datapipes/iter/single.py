@@ -108,11 +108,12 @@ class CollatorIterDataPipe(MapperIterDataPipe):
 
     Args:
         datapipe: The batches.
+        conversion: As ``collate_fn``.
         collate_fn: Makes one object of a list of items; None: ``default_collate``.
     """
 
     def __init__(self, datapipe: Any, conversion: Any = None, collate_fn: Callable[[Any], Any] | None = None) -> None:
-        """Keep the function; ``conversion`` may be it too."""
+        """Keep the function."""
         super().__init__(datapipe, collate_fn or conversion or default_collate)
 
 
@@ -240,7 +241,13 @@ class ShardingFilterIterDataPipe(IterDataPipe):
         self.num_of_instances, self.instance_id = 1, 0
 
     def apply_sharding(self, num_of_instances: int, instance_id: int, sharding_group: Any = None) -> None:
-        """Say how many workers there are, and the number of this one."""
+        """Choose the items of one worker.
+
+        Args:
+            num_of_instances: The number of workers.
+            instance_id: The number of this worker.
+            sharding_group: Accepted for compatibility: there is one group of workers.
+        """
         if instance_id >= num_of_instances:
             raise ValueError(f"instance_id({instance_id}) should be smaller than num_of_instances({num_of_instances})")
         self.num_of_instances, self.instance_id = num_of_instances, instance_id
