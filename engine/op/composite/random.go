@@ -57,8 +57,8 @@ func integers(b op.Builder, low, high int64, o options, shape []int64) op.Val {
 	return cast(b, prim.RandInt(b, seed, drawOffset, op.IntVal(low), op.IntVal(high), d, o.device, shape), o.dtype)
 }
 
-// farIntegers draws span values from low on, as int64: the remainder of 64 random bits, as PyTorch takes it for spans of
-// at least 2^32.
+// farIntegers draws from span values, the least of which is low, as int64: the remainder of 64 random bits, as PyTorch
+// takes it for spans of at least 2^32.
 func farIntegers(b op.Builder, low int64, span uint64, o options, shape []int64) op.Val {
 	bits := func(n int) op.Val {
 		seed, drawOffset := offsetOfDraw(b, o.device)
