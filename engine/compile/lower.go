@@ -284,7 +284,7 @@ func (b *Builder) steps(i int, res *lower.Result, dev ir.DeviceID, outs []int) {
 	b.repeats(res, len(res.Launches), dev, open)
 }
 
-// movingNumbers adds the moving numbers of a lowered node to those of the plan.
+// movingNumbers gives each moving number of a lowered node a run-time scalar in the plan.
 func (b *Builder) movingNumbers(res *lower.Result) {
 	for _, q := range res.Moving {
 		b.p.Moving = append(b.p.Moving, b.param(q))

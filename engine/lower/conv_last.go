@@ -19,22 +19,18 @@ func lowerConvLast(p *program) {
 	x, out := p.in(0), p.out(0)
 	s := device.Step{Op: &launch.ConvLast{Alone: attr[1] != 0, Add: attr[2] != 0},
 		Params: make([]device.Param, launch.LastParams)}
-	set := func(first int, values ...int64) {
-		for i, v := range values {
-			s.Params[first+i] = device.Const(v)
-		}
-	}
 	if ir.Numel(out.shape) == 0 {
 		return
 	}
-	set(launch.LastBatch, x.shape[0], x.shape[3], attr[0], x.shape[1], x.shape[2], out.shape[1], out.shape[2])
-	set(launch.LastTapsHigh, w.Kernel...)
-	set(launch.LastStepHigh, w.Stride...)
-	set(launch.LastTop, w.Lo...)
-	set(launch.LastGapHigh, w.Dilation...)
-	set(launch.LastLeast, attr[3:5]...)
-	set(launch.LastStrideX, x.stride...)
-	set(launch.LastOffsets, 0, 0, 0, 0)
+	setConstants(s.Params, launch.LastBatch, x.shape[0], x.shape[3], attr[0], x.shape[1], x.shape[2], out.shape[1],
+		out.shape[2])
+	setConstants(s.Params, launch.LastTapsHigh, w.Kernel...)
+	setConstants(s.Params, launch.LastStepHigh, w.Stride...)
+	setConstants(s.Params, launch.LastTop, w.Lo...)
+	setConstants(s.Params, launch.LastGapHigh, w.Dilation...)
+	setConstants(s.Params, launch.LastLeast, attr[3:5]...)
+	setConstants(s.Params, launch.LastStrideX, x.stride...)
+	setConstants(s.Params, launch.LastOffsets, 0, 0, 0, 0)
 	for i := range 3 + attr[2] {
 		a := x
 		if i > 0 {

@@ -20,11 +20,6 @@ func lowerQuantizedConv(p *program) {
 	x, out := p.in(0), p.out(0)
 	y := *out
 	s := device.Step{Op: &launch.QuantizedConv{X: x.dtype, Y: out.dtype}, Params: make([]device.Param, launch.ConvParams)}
-	set := func(first int, values ...int64) {
-		for i, v := range values {
-			s.Params[first+i] = device.Const(v)
-		}
-	}
 	if ir.Numel(out.shape) == 0 {
 		return
 	}
@@ -36,15 +31,15 @@ func lowerQuantizedConv(p *program) {
 		}
 		x, y = rows(x), *rows(out)
 	}
-	set(launch.ConvBatch, x.shape[0], groups, x.shape[1]/groups, outputs, x.shape[2], x.shape[3], y.shape[2],
-		y.shape[3])
-	set(launch.ConvTapsHigh, w.Kernel...)
-	set(launch.ConvStepHigh, w.Stride...)
-	set(launch.ConvTop, w.Lo...)
-	set(launch.ConvGapHigh, w.Dilation...)
-	set(launch.ConvZeroX, attr[3:7]...)
-	set(launch.ConvStrideX, x.stride...)
-	set(launch.ConvStrideY, y.stride...)
+	setConstants(s.Params, launch.ConvBatch, x.shape[0], groups, x.shape[1]/groups, outputs, x.shape[2], x.shape[3],
+		y.shape[2], y.shape[3])
+	setConstants(s.Params, launch.ConvTapsHigh, w.Kernel...)
+	setConstants(s.Params, launch.ConvStepHigh, w.Stride...)
+	setConstants(s.Params, launch.ConvTop, w.Lo...)
+	setConstants(s.Params, launch.ConvGapHigh, w.Dilation...)
+	setConstants(s.Params, launch.ConvZeroX, attr[3:7]...)
+	setConstants(s.Params, launch.ConvStrideX, x.stride...)
+	setConstants(s.Params, launch.ConvStrideY, y.stride...)
 	for i := range 5 {
 		a := x
 		if i > 0 {
@@ -54,4 +49,11 @@ func lowerQuantizedConv(p *program) {
 	}
 	s.Bufs = append(s.Bufs, out.buf)
 	p.res.Launches = append(p.res.Launches, s)
+}
+
+// setConstants makes parameters constants, from number first on.
+func setConstants(params []device.Param, first int, values ...int64) {
+	for i, v := range values {
+		params[first+i] = device.Const(v)
+	}
 }

@@ -64,17 +64,7 @@ func (c *ConvLast) Buffers() []loopir.Buf {
 
 // Parameters implements Op.
 func (*ConvLast) Parameters() []loopir.Param {
-	list := make([]loopir.Param, LastParams)
-	for i := range list {
-		list[i] = loopir.Param{Kind: loopir.Size, Type: ir.I64}
-		switch {
-		case i >= LastOffsets:
-			list[i].Kind = loopir.Offset
-		case i >= LastLeast:
-			list[i].Kind = loopir.Stride
-		}
-	}
-	return list
+	return sizesStridesOffsets(LastLeast, LastOffsets, LastParams)
 }
 
 // Key implements Op.

@@ -63,19 +63,24 @@ func (q *QuantizedConv) Buffers() []loopir.Buf {
 	return append(list, loopir.Buf{Type: q.Y, Access: loopir.Write})
 }
 
-// Parameters implements Op.
-func (*QuantizedConv) Parameters() []loopir.Param {
-	list := make([]loopir.Param, ConvParams)
+// sizesStridesOffsets returns n parameters: sizes, from number strides on strides, from number offsets on offsets.
+func sizesStridesOffsets(strides, offsets, n int) []loopir.Param {
+	list := make([]loopir.Param, n)
 	for i := range list {
 		list[i] = loopir.Param{Kind: loopir.Size, Type: ir.I64}
 		switch {
-		case i >= ConvOffsets:
+		case i >= offsets:
 			list[i].Kind = loopir.Offset
-		case i >= ConvZeroX:
+		case i >= strides:
 			list[i].Kind = loopir.Stride
 		}
 	}
 	return list
+}
+
+// Parameters implements Op.
+func (*QuantizedConv) Parameters() []loopir.Param {
+	return sizesStridesOffsets(ConvZeroX, ConvOffsets, ConvParams)
 }
 
 // Key implements Op.

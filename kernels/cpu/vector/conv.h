@@ -16,10 +16,11 @@ typedef struct {
 // Sums begin with those in y unless first; they get bias, add and limits if last.
 enum { TL_CONV_FIRST = 1, TL_CONV_LAST = 2 };
 
-// rows: the best number of positions for this many panels. tile: that many panels, at most `panels`, whose weights are
-// wm elements apart, and m positions; x has the taps of the first position, then those of the next. Channels from..to
-// count. Of the outputs n are stored. alone: channels are outputs; weights are [taps][n], and whole vectors of bias,
-// weights and x may be read.
+// rows: the best number of positions, by number of panels.
+// tile: computes m positions of `panels` panels, at most as many as the table's. Panels of weights are wm elements
+// apart. x lists the taps of the first position, then those of the next. The sums run over channels from..to-1; n
+// outputs are stored.
+// alone: channels are outputs; weights are [taps][n], and whole vectors of bias, weights and x may be read.
 typedef struct {
 	int panels, rows[5];
 	void (*tile)(const tl_conv_tile *q, int panels, int m, int64_t n, const float *const *x, int64_t from, int64_t to,

@@ -1,4 +1,4 @@
-"""Integers of any range are drawn evenly, as PyTorch's ``randint`` and ``random_`` promise."""
+"""``randint`` and ``random_`` draw evenly from ranges of any size."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def test_only_the_ends_of_dims_are_read(shape: tuple[int, ...], device: str) -> 
 
 
 def test_the_text_of_a_pending_tensor_leaves_its_value(device: str) -> None:
-    """Elements between the ends are those of the draw that the text shows."""
+    """A text that reads only the ends of a draw does not change what is drawn."""
     x = facade.randn(2000, device=device)
     text = repr(x)
     assert repr(x) == text == repr(facade.tensor(x.tolist(), device=device))

@@ -142,6 +142,20 @@ def length(pipe: Any, source: Any) -> int:
     return len(source)
 
 
+def batches(pipe: Any) -> int:
+    """Return how many batches a pipe of batches gives."""
+    n, size = length(pipe, pipe.datapipe), int(pipe.batch_size)
+    return n // size if pipe.drop_last else -(-n // size)
+
+
+def check_pipes(kind: type, pipes: tuple[Any, ...]) -> None:
+    """Raise ValueError where there are no pipes, and TypeError where one is of another kind."""
+    if not pipes:
+        raise ValueError("Expected at least one DataPipe, but got nothing")
+    if not all(isinstance(pipe, kind) for pipe in pipes):
+        raise TypeError(f"Expected all inputs to be `{kind.__name__}`")
+
+
 def every(pipe: Any) -> Iterator[Any]:
     """Iterate over a pipe and the pipes that it reads, each once."""
     seen: set[int] = set()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from torchlette.utils.data.datapipes._decorator import functional_datapipe
-from torchlette.utils.data.datapipes.datapipe import DataChunk, IterDataPipe, length
+from torchlette.utils.data.datapipes.datapipe import DataChunk, IterDataPipe, batches
 
 __all__ = ["BatcherIterDataPipe", "GrouperIterDataPipe", "UnBatcherIterDataPipe"]
 
@@ -42,8 +42,7 @@ class BatcherIterDataPipe(IterDataPipe):
             yield self.wrapper_class(batch)
 
     def __len__(self) -> int:
-        n = length(self, self.datapipe)
-        return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+        return batches(self)
 
 
 @functional_datapipe("unbatch")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from torchlette.utils.data.datapipes._decorator import functional_datapipe
-from torchlette.utils.data.datapipes.datapipe import IterDataPipe, length
+from torchlette.utils.data.datapipes.datapipe import IterDataPipe, check_pipes, length
 
 __all__ = [
     "ConcaterIterDataPipe",
@@ -29,10 +29,7 @@ class ConcaterIterDataPipe(IterDataPipe):
 
     def __init__(self, *datapipes: Any) -> None:
         """Check the pipes."""
-        if not datapipes:
-            raise ValueError("Expected at least one DataPipe, but got nothing")
-        if not all(isinstance(pipe, IterDataPipe) for pipe in datapipes):
-            raise TypeError("Expected all inputs to be `IterDataPipe`")
+        check_pipes(IterDataPipe, datapipes)
         self.datapipes = datapipes
 
     def __iter__(self) -> Iterator[Any]:

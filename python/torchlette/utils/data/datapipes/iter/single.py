@@ -49,16 +49,22 @@ class IterableWrapperIterDataPipe(IterDataPipe):
         return length(self, self.iterable)
 
 
+def arguments(item: Any, columns: Any) -> tuple[Any, ...]:
+    """Return what a function gets of an item: the item, one of its columns, or several."""
+    if columns is None:
+        return (item,)
+    return tuple(item[c] for c in columns) if isinstance(columns, (list, tuple)) else (item[columns],)
+
+
 def applied(fn: Callable[..., Any], item: Any, inputs: Any, outputs: Any) -> Any:
     """Return ``fn`` of an item; of its columns ``inputs``, put into its column ``outputs``, where they are given."""
     if inputs is None and outputs is None:
         return fn(item)
-    several = isinstance(inputs, (list, tuple))
-    result = fn(item) if inputs is None else fn(*(item[i] for i in inputs)) if several else fn(item[inputs])
+    result = fn(*arguments(item, inputs))
     is_tuple = isinstance(item, tuple)
     columns = list(item) if is_tuple else copy.copy(item)
     if outputs is None:
-        if several:
+        if isinstance(inputs, (list, tuple)):
             columns[inputs[0]] = result
             for column in sorted(inputs[1:], reverse=True):
                 del columns[column]
@@ -135,11 +141,8 @@ class FilterIterDataPipe(IterDataPipe):
         self.datapipe, self.filter_fn, self.input_col = datapipe, filter_fn, input_col
 
     def __iter__(self) -> Iterator[Any]:
-        column = self.input_col
         for item in self.datapipe:
-            several = isinstance(column, (list, tuple))
-            args = (item,) if column is None else tuple(item[c] for c in column) if several else (item[column],)
-            keep = self.filter_fn(*args)
+            keep = self.filter_fn(*arguments(item, self.input_col))
             if not isinstance(keep, bool):
                 raise ValueError(f"Boolean output is required for `filter_fn` of FilterIterDataPipe, got {type(keep)}")
             if keep:

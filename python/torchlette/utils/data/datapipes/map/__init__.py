@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 from torchlette.utils.data.datapipes._decorator import functional_datapipe
-from torchlette.utils.data.datapipes.datapipe import DataChunk, MapDataPipe, length
+from torchlette.utils.data.datapipes.datapipe import DataChunk, MapDataPipe, batches, check_pipes, length
 from torchlette.utils.data.datapipes.iter.single import ShufflerIterDataPipe
 
 __all__ = ["Batcher", "Concater", "Mapper", "SequenceWrapper", "Shuffler", "Zipper"]
@@ -85,10 +85,7 @@ class Concater(MapDataPipe):
 
     def __init__(self, *datapipes: Any) -> None:
         """Check the pipes."""
-        if not datapipes:
-            raise ValueError("Expected at least one DataPipe, but got nothing")
-        if not all(isinstance(pipe, MapDataPipe) for pipe in datapipes):
-            raise TypeError("Expected all inputs to be `MapDataPipe`")
+        check_pipes(MapDataPipe, datapipes)
         self.datapipes = datapipes
 
     def __getitem__(self, index: int) -> Any:
@@ -113,10 +110,7 @@ class Zipper(MapDataPipe):
 
     def __init__(self, *datapipes: Any) -> None:
         """Check the pipes."""
-        if not datapipes:
-            raise ValueError("Expected at least one DataPipe, but got nothing")
-        if not all(isinstance(pipe, MapDataPipe) for pipe in datapipes):
-            raise TypeError("Expected all inputs to be `MapDataPipe`")
+        check_pipes(MapDataPipe, datapipes)
         self.datapipes = datapipes
 
     def __getitem__(self, index: Any) -> tuple[Any, ...]:
@@ -157,5 +151,4 @@ class Batcher(MapDataPipe):
         return self.wrapper_class([self.datapipe[i] for i in range(start, end)])
 
     def __len__(self) -> int:
-        n = length(self, self.datapipe)
-        return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+        return batches(self)
