@@ -9,13 +9,16 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torchlette
 from torchlette import _C
 from torchlette._import import aten_layers as layers
 from torchlette._import.recurrent import aten_layers
+from torchlette._ops import polynomials
 from torchlette.nn import functional as F
+from torchlette.nn.functional.activation import _stored
 
 __all__ = ["find", "supported"]
 
@@ -29,6 +32,8 @@ _MODULE = frozenset(
     "grid_sampler "
     "grid_sampler_2d grid_sampler_3d gru_cell hamming_window hann_window kaiser_window lstm_cell masked_select "
     "narrow_copy native_batch_norm native_group_norm native_layer_norm nonzero nonzero_static numel permute_copy "
+    "is_complex is_floating_point is_nonzero is_same_size is_signed native_channel_shuffle poisson binomial conv_tbc "
+    "histogram "
     "pixel_shuffle pixel_unshuffle rnn_relu_cell rnn_tanh_cell segment_reduce select_copy split_copy "
     "split_with_sizes_copy squeeze_copy t_copy tensordot transpose_copy unbind_copy unfold_copy unique_consecutive "
     "unsqueeze_copy vander view_copy where repeat_interleave".split()
@@ -36,13 +41,15 @@ _MODULE = frozenset(
 #: Functions of torchlette.nn.functional with ATen's arguments.
 _FUNCTIONAL = frozenset(
     "avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d adaptive_avg_pool1d adaptive_avg_pool2d "
-    "adaptive_avg_pool3d pad pixel_shuffle hardtanh leaky_relu celu elu".split()
+    "adaptive_avg_pool3d feature_alpha_dropout pad pixel_shuffle hardtanh leaky_relu celu".split()
 )
 #: Methods of tensors with ATen's arguments.
 _METHODS = frozenset(
     "as_strided_ fill_diagonal_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_ is_contiguous stride "
     "size storage_offset".split()
 )
+#: Beginnings of names whose functions are in a module of that name.
+_NAMESPACES = ("fft_", "special_")
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
@@ -75,12 +82,23 @@ def _index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accu
 
 
 def _index_put_(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False, *r: Any) -> Any:
-    if all(i is not None for i in indices):
+    given = [d for d, i in enumerate(indices) if i is not None]
+    if len(given) == len(indices):
         return x.index_put_(tuple(indices), values, accumulate)
     key = tuple(slice(None) if i is None else i for i in indices)
-    if accumulate:
-        raise NotImplementedError("index_put with accumulate and a dimension without indices")
-    x[key] = values
+    if not accumulate:
+        x[key] = values
+        return x
+    found = [indices[d] for d in given]
+    if any(i.dtype == _C.bool for i in found):
+        raise NotImplementedError("index_put with accumulate, a mask and a dimension without indices")
+    # The dimensions of the indices stand together in x[key]: where the first one is, or in front.
+    wide = max(i.dim() for i in found)
+    first = given[0] if given[-1] - given[0] == len(given) - 1 else 0
+    values = values.expand(x[key].shape)
+    around = [d for d in range(values.dim()) if not first <= d < first + wide]
+    rest = [d for d in range(x.dim()) if d not in given]
+    x.permute(*given, *rest).index_put_(tuple(found), values.permute(*range(first, first + wide), *around), True)
     return x
 
 
@@ -240,6 +258,10 @@ SPECIAL: dict[str, Call] = {
     "kl_div": layers.loss("kl_div", 2),
     "binary_cross_entropy": layers.loss("binary_cross_entropy", 3),
     "binary_cross_entropy_with_logits": layers.loss("binary_cross_entropy_with_logits", 4),
+    "multi_margin_loss": layers.loss("multi_margin_loss", 5),
+    "multilabel_margin_loss": layers.loss("multilabel_margin_loss", 2),
+    "poisson_nll_loss": layers.loss("poisson_nll_loss", 5),
+    "triplet_margin_loss": layers.loss("triplet_margin_loss", 7),
     "cosine_embedding_loss": layers.loss("cosine_embedding_loss", 4),
     "hinge_embedding_loss": layers.loss("hinge_embedding_loss", 3),
     "margin_ranking_loss": layers.loss("margin_ranking_loss", 4),
@@ -249,6 +271,17 @@ SPECIAL: dict[str, Call] = {
     **{f"adaptive_max_pool{n}d": layers.adaptive_max(n) for n in (1, 2, 3)},
     "_adaptive_avg_pool2d": F.adaptive_avg_pool2d,
     "_adaptive_avg_pool3d": F.adaptive_avg_pool3d,
+    **dict.fromkeys(("max_unpool2d", "max_unpool3d"), lambda x, indices, size, *rest: _C._max_unpool(x, indices, size)),
+    "mT": lambda x: x.mT,
+    "mH": lambda x: x.mH,
+    "matrix_H": lambda x: x.mH,
+    "numpy_T": lambda x: x.T,
+    "_fft_c2c": layers.fft_c2c,
+    "_fft_c2r": layers.fft_c2r,
+    "_fft_r2c": layers.fft_r2c,
+    "stft": layers.stft,
+    "stft.center": lambda *args, **kwargs: torchlette.stft(*args, **kwargs),
+    "istft": lambda *args, **kwargs: torchlette.istft(*args, **kwargs),
     "col2im": lambda x, size, kernel, dilation, padding, stride: F.fold(x, size, kernel, dilation, padding, stride),
     "im2col": lambda x, kernel, dilation, padding, stride: F.unfold(x, kernel, dilation, padding, stride),
     "scalar_tensor": _scalar_tensor,
@@ -258,6 +291,7 @@ SPECIAL: dict[str, Call] = {
     "_pdist_forward": lambda x, p=2.0: F.pdist(x, p),
     "scatter_reduce": _scatter_reduce,
     "glu": F.glu,
+    "elu": layers.elu,
     "log_sigmoid": F.logsigmoid,
     "log_sigmoid_forward": lambda x: (F.logsigmoid(x), x.new_empty(0)),
     "prelu": F.prelu,
@@ -336,8 +370,13 @@ def _resolve(name: str) -> Call | None:
         return getattr(F, name)
     if name in _METHODS:
         return getattr(Tensor, name)
+    if name.startswith(_NAMESPACES):
+        space, _, rest = name.partition("_")
+        return getattr(getattr(torchlette, space), rest, None)
     if name.endswith("_copy") and (base := find_name(name[:-5])) is not None:
         return base
+    if name.endswith("_") and not name.endswith("__") and (base := find_name(name[:-1])) is not None:
+        return partial(_stored, base)
     return None
 
 
@@ -368,5 +407,6 @@ def find(target: str) -> Call | None:
 def supported() -> list[str]:
     """Return the names of ATen's operators that are imported."""
     names = {n for n in SPECIAL} | set(_MODULE) | set(_FUNCTIONAL) | set(_METHODS)
+    names |= {f"fft_{n}" for n in torchlette.fft.__all__} | {f"special_{n}" for n in polynomials.__all__}
     names |= {n for n, places in _C._where.items() if places and not n.startswith("_")}
     return sorted(names)

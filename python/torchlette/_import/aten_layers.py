@@ -277,6 +277,10 @@ _LOSSES = {
     "cosine_embedding_loss": ("input1", "input2", "target", "margin", "reduction"),
     "hinge_embedding_loss": ("input", "target", "margin", "reduction"),
     "margin_ranking_loss": ("input1", "input2", "target", "margin", "reduction"),
+    "multi_margin_loss": ("input", "target", "p", "margin", "weight", "reduction"),
+    "multilabel_margin_loss": ("input", "target", "reduction"),
+    "poisson_nll_loss": ("input", "target", "log_input", "full", "eps", "reduction"),
+    "triplet_margin_loss": ("anchor", "positive", "negative", "margin", "p", "eps", "swap", "reduction"),
 }
 
 
@@ -286,6 +290,38 @@ def nll_forward(x: Tensor, target: Tensor, weight: Any, reduction: int, ignore: 
     if weight is not None:
         counted = counted * weight[target.clamp(min=0)]
     return loss, counted.sum()
+
+
+def elu(x: Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:
+    """``scale * x`` where x is positive, ``scale * alpha * (exp(x * input_scale) - 1)`` elsewhere."""
+    if input_scale == 1.0:
+        return F.elu(x, alpha) * scale if scale != 1.0 else F.elu(x, alpha)
+    return _C.where(x > 0, x, alpha * _C.expm1(x * input_scale)) * scale
+
+
+#: How transforms are scaled, by ATen's number: not, by the root of their size, by their size.
+_FORWARD, _INVERSE = ("backward", "ortho", "forward"), ("forward", "ortho", "backward")
+
+
+def fft_c2c(x: Tensor, dim: Sequence[int], normalization: int, forward: bool) -> Tensor:
+    if forward:
+        return torchlette.fft.fftn(x, dim=dim, norm=_FORWARD[normalization])
+    return torchlette.fft.ifftn(x, dim=dim, norm=_INVERSE[normalization])
+
+
+def fft_r2c(x: Tensor, dim: Sequence[int], normalization: int, onesided: bool) -> Tensor:
+    transform = torchlette.fft.rfftn if onesided else torchlette.fft.fftn
+    return transform(x, dim=dim, norm=_FORWARD[normalization])
+
+
+def fft_c2r(x: Tensor, dim: Sequence[int], normalization: int, last_dim_size: int) -> Tensor:
+    sizes = [*(x.shape[d] for d in dim[:-1]), last_dim_size]
+    return torchlette.fft.irfftn(x, s=sizes, dim=dim, norm=_INVERSE[normalization])
+
+
+def stft(x: Tensor, n_fft: int, hop: Any = None, width: Any = None, window: Any = None, *rest: Any) -> Tensor:
+    """The transforms of frames of a signal that is padded before."""
+    return torchlette.stft(x, n_fft, hop, width, window, False, "reflect", *rest)
 
 
 def max_pool_with_indices(dims: int) -> Call:

@@ -71,9 +71,9 @@ hardtanh_ = _C.hardtanh_
 threshold_ = _C.threshold_
 
 
-def _stored(function: Callable[[Tensor], Tensor], input: Tensor) -> Tensor:
-    """Write ``function(input)`` to ``input``, keeping the former values for the gradient."""
-    return input.copy_(function(input.clone() if input.requires_grad else input))
+def _stored(function: Callable[..., Tensor], input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Write ``function(input, ...)`` to ``input``, keeping the former values for the gradient."""
+    return input.copy_(function(input.clone() if input.requires_grad else input, *args, **kwargs))
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
