@@ -54,7 +54,7 @@ type Scalar struct {
 	Expr  *Expr
 }
 
-// trainParams are the names of parameters that tell training from evaluation.
+// trainParams are the names of parameters that tell training from evaluation, where the call has an evaluation.
 var trainParams = map[string]bool{"train": true, "training": true}
 
 // Flat is a call in flat encoding, as recorded.
@@ -257,6 +257,12 @@ func (b *binder) param(p *op.Param, text json.RawMessage) (any, *ir.Error) {
 	return out, nil
 }
 
+// lacks reports whether a tensor that the operator may have was not given. A norm without running statistics has no
+// evaluation: it normalizes by its argument's own statistics in every mode.
+func (b *binder) lacks(name string) bool {
+	return slices.ContainsFunc(b.s.Args, func(a Arg) bool { return a.Name == name && a.Value == nil })
+}
+
 func (b *binder) int(n int64) { b.s.Ints = append(b.s.Ints, Int{Value: n}) }
 
 // single reads an argument that is no list.
@@ -290,7 +296,7 @@ func (b *binder) single(p *op.Param, text json.RawMessage, null bool) (any, *ir.
 			return nil, b.fail(p, text, "true or false")
 		}
 		x := Int{Value: int64(truth(v))}
-		if trainParams[p.Name] {
+		if trainParams[p.Name] && !b.lacks("running_mean") {
 			x.Kind = IntTrain
 		}
 		b.s.Ints = append(b.s.Ints, x)

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math"
 	"math/rand"
@@ -75,6 +76,20 @@ func TestSlotsOfACall(t *testing.T) {
 	assert.EqualValues(t, 0x3FE0000000000000, bits, "1/sqrt(4)")
 	_, bits, _ = f.Steps[3].Scalars[1].At([]int64{3, 4}, []float64{0.75})
 	assert.EqualValues(t, 0x3FE8000000000000, bits)
+}
+
+func TestANormWithoutRunningStatisticsHasNoEvaluation(t *testing.T) {
+	step := `{"op": "batch_norm", "args": {"input": "%%0", "weight": null, "bias": null, "running_mean": %s,
+	  "running_var": %s, "training": true, "momentum": 0.1, "eps": 1e-5, "cudnn_enabled": true},
+	  "out": [{"dtype": "float32", "shape": [2, 3]}]}`
+	inputs := `[{"name": "x", "dtype": "float32", "shape": [2, 3]}, {"name": "m", "dtype": "float32", "shape": [3]}]`
+	for stats, want := range map[string]int64{"null": 1, `"%1"`: 0} {
+		_, f := parsed(t, `{"format": "torchlette program", "version": 1, "functions": {"step": {"inputs": `+inputs+
+			`, "steps": [`+fmt.Sprintf(step, stats, stats)+`], "outputs": [{"name": "y", "value": "%2"}]}}}`)
+		n, err := f.Steps[0].Ints[0].At(nil, 0, true)
+		require.Nil(t, err)
+		assert.Equal(t, want, n, "running statistics: %s", stats)
+	}
 }
 
 func TestNumbersOfARun(t *testing.T) {

@@ -361,6 +361,20 @@ def test_older_archives_are_read(decoder):
         check(theirs.module()(ids), read_module(f).nested(ours(ids)))
 
 
+def test_sessions_standardize_weights_by_a_norm_without_running_statistics():
+    """As NFNets do: a batch norm of the weights that trains, in an exported module that evaluates."""
+
+    def forward(self, x):
+        conv = self.conv
+        w = F.batch_norm(conv.weight.reshape(1, 6, -1), None, None, weight=self.gain, training=True, momentum=0.0)
+        return F.conv2d(x, w.reshape_as(conv.weight), conv.bias)
+
+    module = Net(forward, conv=nn.Conv2d(3, 6, 3), gain=torch.rand(6)).eval()
+    session = torchlette.InferenceSession(saved(torch.export.export(module, (IMAGE,))).getvalue())
+    (found,) = session.run(None, {session.get_inputs()[0].name: IMAGE.numpy()})
+    torch.testing.assert_close(torch.from_numpy(found), module(IMAGE).detach())
+
+
 def test_operators_that_are_not_supported_are_listed():
     class Odd(nn.Module):
         def forward(self, x):
