@@ -13,6 +13,9 @@ enum { KC = 256, MB = 96, NB = 256, SHARED_N = 4096, TASKS = 4, FEW_COLUMNS = 10
 // few sets of the L1 cache, so more of them would evict each other.
 enum { LINES = 16 };
 
+// The most bytes between rows of B that a tile reads in place and packs meanwhile.
+enum { KEPT_APART = 3 << 10 };
+
 // A B with several dims of K or N is read in place, without packing, if K is at most RAW_K and the elements between its
 // columns are at most one for each RAW_WASTE columns.
 enum { RAW_K = 4 * KC, RAW_WASTE = 4 };
@@ -39,8 +42,9 @@ enum { SHARED = 1 << 18, ALONE = 1 << 20, NEAR = 1 << 16 };
 // Most bytes of B's panels that stay in L2 while rows of A pass through it.
 enum { FEW_PANELS = 1 << 17 };
 
-// An A of at most NEAR_ROWS rows and NEAR_BYTES bytes is read in place for each panel of B.
-enum { NEAR_ROWS = 512, NEAR_BYTES = 1 << 20 };
+// An A of at most NEAR_ROWS rows, and of as many bytes as stay in L2 (the table's near), is read in place for each
+// panel of B.
+enum { NEAR_ROWS = 512 };
 
 // Most positions of a block, where rows of A are in panels: they stay in L2, KC terms of each.
 enum { SPOTS = 224 };

@@ -126,6 +126,17 @@ static const REAL *SUF(panel_of)(gemm *x, REAL *mem, int64_t j, int64_t nn, int6
 	return mem;
 }
 
+// Computes the first tile of a panel from B in place and packs the panel into mem, where one kernel does both. Returns
+// the rows of the tile, or 0. Rows of B that lie farther apart are packed faster than a tile reads them.
+static int64_t SUF(first_tile)(const gemm *x, REAL *mem, int64_t j, int64_t nn, int64_t k0, int64_t kc) {
+	if (!x->t->SUF(keep) || x->pack || x->nn || x->bn != 1 || x->cn != 1 || nn < x->nr || x->M <= x->mr) return 0;
+	if (x->bk * (int64_t)sizeof(REAL) > KEPT_APART) return 0;
+	const int rows = SUF(height)(x->mr, 0, x->M);
+	x->t->SUF(keep)(rows, kc, (const REAL *)x->a + k0 * x->ak, x->am, x->ak, (const REAL *)x->b + k0 * x->bk + j, x->bk,
+		mem, (REAL *)x->c + j, x->cm, k0 == 0 && !x->add);
+	return rows;
+}
+
 // For few rows of A: a task is a range of panels of B, and packs each panel just before it is used.
 static void SUF(columns)(void *arg, int worker, int64_t begin, int64_t end) {
 	gemm *x = arg;
@@ -139,8 +150,9 @@ static void SUF(columns)(void *arg, int worker, int64_t begin, int64_t end) {
 		int64_t j = p * nr, nn = x->N - j < nr ? x->N - j : nr, k0 = 0;
 		do {
 			int64_t kc = x->K - k0 < KC ? x->K - k0 : KC, bk;
-			const REAL *b = SUF(panel_of)(x, mem, j, nn, k0, kc, (int)x->M, &bk);
-			SUF(panel)(x, 0, x->M, j, nn, NULL, b, bk, k0, kc);
+			const int64_t kept = SUF(first_tile)(x, mem, j, nn, k0, kc);
+			const REAL *b = kept ? mem : SUF(panel_of)(x, mem, j, nn, k0, kc, (int)x->M, &bk);
+			SUF(panel)(x, kept, x->M, j, nn, NULL, b, kept ? x->nr : bk, k0, kc);
 			k0 += kc;
 		} while (k0 < x->K && !cut(x));
 	}
@@ -503,7 +515,7 @@ static void SUF(run)(gemm *x, int worker, int parallel) {
 	// An A that stays in L2 needs neither packing nor blocks of B, if there are panels for all threads. Only products
 	// with N >= NB may choose by the number of threads: for these, the blocked path also adds KC terms at a time, so
 	// the sums have the same bits.
-	int in_l2 = x->ak == 1 && x->M <= NEAR_ROWS && x->M * x->K * (int64_t)sizeof(REAL) <= NEAR_BYTES && x->N >= NB &&
+	int in_l2 = x->ak == 1 && x->M <= NEAR_ROWS && x->M * x->K * (int64_t)sizeof(REAL) <= x->t->near && x->N >= NB &&
 		panels >= TASKS * tl_pool_threads(x->pool) && !tl_packs_rows(x->isa);
 	if ((x->apart || (x->M > 2 * MB && !in_l2)) && x->K > 0) {
 		SUF(blocks)(x, worker, parallel);

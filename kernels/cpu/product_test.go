@@ -37,3 +37,38 @@ func TestProductsByRowsOfTheSecondOperand(t *testing.T) {
 		}
 	}
 }
+
+// Panels of the second operand that their first tile packs: whole ones and one that is not, several blocks of the depth,
+// rows near and far from each other. The bits are those of six rows, which pack nothing, and of any number of threads.
+func TestProductsOfRowsThatPackPanels(t *testing.T) {
+	for _, dt := range []ir.DType{ir.F32, ir.F64} {
+		for _, s := range []struct {
+			m, n, k, stride int64
+			turned          bool
+		}{
+			{31, 100, 300, 100, false}, {31, 100, 300, 100, true}, {7, 64, 520, 75, false}, {13, 128, 270, 1024, false},
+			{100, 70, 65, 70, true}, {6, 64, 70, 64, false}, {192, 48, 40, 50, true},
+		} {
+			what := fmt.Sprintf("%v %+v", dt, s)
+			g := &launch.Gemm{Type: dt}
+			bufs := [][]byte{data(dt, s.m*s.k), data(dt, s.k*s.stride), make([]byte, s.m*s.n*int64(dt.Size()))}
+			am, ak := s.k, int64(1)
+			if s.turned {
+				am, ak = 1, s.m
+			}
+			par := sizes(s.m, s.n, s.k, am, ak, 0, s.stride, 1, 0)
+			want := copies(bufs)
+			require.NoError(t, launch.InterpretGemm(g, par, want))
+			for _, isa := range instructionSets() {
+				one := runGemm(t, newDevice(t, cpu.Options{ISA: isa, Threads: 1}), g, par, bufs)
+				same(t, dt, want[2], one, map[ir.DType]float64{ir.F32: 1e-4, ir.F64: 1e-12}[dt], what+" "+isa)
+				three := runGemm(t, newDevice(t, cpu.Options{ISA: isa, Threads: 3}), g, par, bufs)
+				require.Equal(t, one, three, "%s %s", what, isa)
+				few := sizes(6, s.n, s.k, am, ak, 0, s.stride, 1, 0) // read in place: nothing is packed
+				first := [][]byte{bufs[0], bufs[1], make([]byte, 6*s.n*int64(dt.Size()))}
+				rows := runGemm(t, newDevice(t, cpu.Options{ISA: isa, Threads: 1}), g, few, first)
+				require.Equal(t, rows, one[:len(rows)], "%s %s", what, isa)
+			}
+		}
+	}
+}

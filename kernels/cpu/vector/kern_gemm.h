@@ -36,10 +36,28 @@ typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_al
 #define TLK_STEPS(s) 0
 #endif
 
+// What AVX2 has besides. keep packs a panel of B while the panel's first tile is computed from B in place: two stores
+// beside 12 multiply-adds cost nothing, where packing alone waits for the cache that holds B. And a tile that reads
+// columns of A in place has constant offsets of its 6 rows, not 6 addresses.
+#if TLK_VL == 8
+#define TLK_KEEP(s, T, L) \
+	static void keep##s(int mr, int64_t kc, const T *a, int64_t am, int64_t ak, const T *b, int64_t bk, T *to, T *c, \
+		int64_t cm, int first) { \
+		if (ak == 1) rows##s(mr, kc, a, am, 1, b, bk, 0, to, c, cm, first); \
+		else rows##s(mr, kc, a, am, ak, b, bk, 0, to, c, cm, first); \
+	}
+#define TLK_COLUMNS_IN_PLACE 1
+#define TLK_KEPT(name) name
+#else
+#define TLK_KEEP(s, T, L)
+#define TLK_COLUMNS_IN_PLACE 0
+#define TLK_KEPT(name) 0
+#endif
+
 #define TLK_GEMM(s, T, V, L, TURN, EVEN) \
 	TLK_ELEMENTS(s, T, V, L) \
 	TLK_INLINE void tile##s(const int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, \
-		const int64_t bk, const int64_t *row, T *c, int64_t cm, int first) { \
+		const int64_t bk, const int64_t *row, T *keep, T *c, int64_t cm, int first) { \
 		V x[TLK_MR][2]; \
 		/* The tile of C is fetched while it is computed. */ \
 		TLK_UNROLL for (int i = 0; i < mr; i++) { \
@@ -56,6 +74,11 @@ typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_al
 		for (; k < kc; k++) { \
 			const T *at = row ? b + row[k] : b; \
 			V b0 = *(const V *)at, b1 = *(const V *)(at + L); \
+			if (keep) { /* B's rows as a panel */ \
+				*(V *)keep = b0; \
+				*(V *)(keep + L) = b1; \
+				keep += 2 * L; \
+			} \
 			if (!row && bk != 2 * L) __builtin_prefetch(b + TLK_AHEAD * bk); \
 			if (TLK_VL == 16 && !row && bk == 2 * L) { /* a panel and a tile's rows of A do not fit an L1 cache of 32 KiB */ \
 				__builtin_prefetch(b + ahead); \
@@ -89,7 +112,7 @@ typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_al
 		} \
 	} \
 	TLK_INLINE void rows##s(int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, \
-		const int64_t bk, const int64_t *row, T *c, int64_t cm, int first) { \
+		const int64_t bk, const int64_t *row, T *keep, T *c, int64_t cm, int first) { \
 		switch (mr) { \
 			TLK_ROWS(s) \
 		} \
@@ -98,16 +121,18 @@ typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_al
 		int first) { \
 		if (am == 1 && (TLK_BY_ELEMENT || ak == TLK_MR) && bk == 2 * L) \
 			rows##s(mr, kc, a, 1, TLK_BY_ELEMENT ? ak : TLK_MR, b, \
-			2 * L, 0, c, cm, first); \
-		else if (ak == 1 && bk == 2 * L) rows##s(mr, kc, a, am, 1, b, 2 * L, 0, c, cm, first); \
-		else rows##s(mr, kc, a, am, ak, b, bk, 0, c, cm, first); \
+			2 * L, 0, 0, c, cm, first); \
+		else if (TLK_COLUMNS_IN_PLACE && am == 1 && bk == 2 * L) rows##s(mr, kc, a, 1, ak, b, 2 * L, 0, 0, c, cm, first); \
+		else if (ak == 1 && bk == 2 * L) rows##s(mr, kc, a, am, 1, b, 2 * L, 0, 0, c, cm, first); \
+		else rows##s(mr, kc, a, am, ak, b, bk, 0, 0, c, cm, first); \
 	} \
+	TLK_KEEP(s, T, L) \
 	static void gemmrows##s(int mr, int64_t kc, const T *a, int64_t am, int64_t ak, const T *b, const int64_t *row, T *c, \
 		int64_t cm) { \
 		if (!row) __builtin_unreachable(); \
-		if (am == 1 && ak == TLK_MR) rows##s(mr, kc, a, 1, TLK_MR, b, 0, row, c, cm, 1); \
-		else if (TLK_BY_ELEMENT && ak == 1) rows##s(mr, kc, a, am, 1, b, 0, row, c, cm, 1); \
-		else rows##s(mr, kc, a, am, ak, b, 0, row, c, cm, 1); \
+		if (am == 1 && ak == TLK_MR) rows##s(mr, kc, a, 1, TLK_MR, b, 0, row, 0, c, cm, 1); \
+		else if (TLK_BY_ELEMENT && ak == 1) rows##s(mr, kc, a, am, 1, b, 0, row, 0, c, cm, 1); \
+		else rows##s(mr, kc, a, am, ak, b, 0, row, 0, c, cm, 1); \
 	} \
 	/* Each run by whole vectors, of which the last may overlap the one before. */ \
 	static void putruns##s(const T *tile, int64_t rows, const tl_piece *run, int64_t runs, T *c, int64_t cm) { \
@@ -194,7 +219,7 @@ typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_al
 		if (rows == TLK_MR && am == 1) { \
 			/* Whole vectors: what they write behind a step the next one overwrites, and what they read there are its rows. */ \
 			for (; ak >= L && kc > 1; kc--, a += ak, d += TLK_MR) { \
-				__builtin_prefetch(a + TLK_AHEAD * ak); \
+				if (TLK_VL != 8) __builtin_prefetch(a + TLK_AHEAD * ak); /* with AVX2 slower, where rows share sets of L1 */ \
 				TLK_UNROLL for (int i = 0; i < TLK_MR; i += L) *(V *)(d + i) = *(const V *)(a + i); \
 			} \
 			for (; kc > 0; kc--, a += ak, d += TLK_MR) \
@@ -275,7 +300,7 @@ typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_al
 		addrows##s(n, kk, a, ak, b, bk, c); \
 	}
 
-#define TLK_ROW(s, m) case m: tile##s(m, kc, a, am, ak, b, bk, row, c, cm, first); break;
+#define TLK_ROW(s, m) case m: tile##s(m, kc, a, am, ak, b, bk, row, keep, c, cm, first); break;
 #define TLK_ROWS6(s) TLK_ROW(s, 1) TLK_ROW(s, 2) TLK_ROW(s, 3) TLK_ROW(s, 4) TLK_ROW(s, 5) TLK_ROW(s, 6)
 #define TLK_ROWS12(s) TLK_ROWS6(s) TLK_ROW(s, 7) TLK_ROW(s, 8) TLK_ROW(s, 9) TLK_ROW(s, 10) \
 	TLK_ROW(s, 11) TLK_ROW(s, 12)

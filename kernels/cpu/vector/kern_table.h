@@ -122,6 +122,7 @@ static const tl_fn functions[TLK_OPS][TLK_TYPES][TLK_TYPES] = {
 const tl_isa_table TLK_TABLE = {
 	.fn = functions,
 	.mr32 = TLK_MR, .nr32 = TLK_NR32, .mr64 = TLK_MR, .nr64 = TLK_NR64, .along = TLK_ALONG,
+	.near = TLK_VL == 8 ? 1 << 18 : 1 << 20, .keep32 = TLK_KEPT(keep32), .keep64 = TLK_KEPT(keep64),
 	.gemm32 = gemm32, .gemm64 = gemm64, .packb32 = packb32, .packb64 = packb64, .gemmrows32 = gemmrows32,
 		.gemmrows64 = gemmrows64, .window32 = window32, .window64 = window64, .plane32 = plane32, .plane64 = plane64,
 		.putruns32 = putruns32, .putruns64 = putruns64, .spots32 = TLK_SPOTS32, .spots64 = TLK_SPOTS64,
