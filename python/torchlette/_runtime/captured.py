@@ -368,9 +368,15 @@ def _flatten(value: Any, tensors: list[_C.Tensor], objects: list[Any]) -> Any:
 
 def _structure(args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[_C.Tensor], objects: list[Any]) -> Any:
     """Return the arguments of a call as :func:`_flatten` does; different tensors are known by their number."""
-    if not kwargs and all(type(arg) is _C.Tensor for arg in args) and len(set(map(id, args))) == len(args):
-        tensors.extend(args)
-        return len(args)
+    if not kwargs:
+        for arg in args:
+            if type(arg) is not _C.Tensor:
+                break
+            tensors.append(arg)
+        else:
+            if len(args) == 1 or len(set(map(id, args))) == len(args):
+                return len(args)
+        tensors.clear()
     return _flatten((args, kwargs), tensors, objects)
 
 
