@@ -171,3 +171,44 @@ def test_an_argument_that_is_returned_is_the_callers_tensor() -> None:
         x = tl.ones(2)
         same, _, (again,) = f(x)
         assert same is x and again is x
+
+
+@pytest.mark.parametrize("make", [lambda k: tl.full((3,), k), lambda k: types.SimpleNamespace(k=k)])
+def test_a_variable_from_outside_is_what_it_holds_now(make: Any) -> None:
+    """Tensors and objects that a variable of a closure held before do not count, even where a new one takes the memory
+    of one of them; of the new one numbers are watched.
+    """
+    held: Any = None
+
+    @tl.jit
+    def f(x: tl.Tensor) -> tl.Tensor:
+        return x * (held if isinstance(held, tl.Tensor) else held.k)
+
+    x = tl.ones(3)
+    for k in range(20):
+        held = None
+        held = make(float(k))
+        assert [f(x).tolist() for _ in range(4)] == [[float(k)] * 3] * 4
+        if k < 3 and not isinstance(held, tl.Tensor):
+            held.k = -1.0
+            assert [f(x).tolist() for _ in range(3)] == [[-1.0] * 3] * 3
+
+
+def test_lists_from_outside_hold_other_objects() -> None:
+    scales = [types.SimpleNamespace(k=2.0)]
+    f = tl.jit(lambda x: x * scales[0].k)
+    x = tl.ones(1)
+    assert [f(x).item() for _ in range(4)] == [2.0] * 4
+    scales[0] = types.SimpleNamespace(k=3.0)
+    assert [f(x).item() for _ in range(4)] == [3.0] * 4
+    scales[0].k = 5.0
+    assert [f(x).item() for _ in range(4)] == [5.0] * 4
+
+
+def test_one_tensor_for_two_arguments_is_another_call() -> None:
+    """The program of two tensors does not serve a call in which both are one, whose gradient adds up."""
+    f = tl.jit(lambda a, b: a * 2 + b if a is not b else a * 10)
+    x, y = tl.ones(1), tl.ones(1)
+    assert [f(x, y).item() for _ in range(3)] == [3.0] * 3
+    assert [f(x, x).item() for _ in range(3)] == [10.0] * 3
+    assert [f(x, y).item() for _ in range(2)] == [3.0] * 2

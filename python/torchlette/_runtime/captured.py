@@ -138,17 +138,13 @@ class _Uncapturable(Exception):
     """An argument whose contents are in no key."""
 
 
-def _content(cell: types.CellType) -> tuple[Any]:
-    return (cell.cell_contents,)
-
-
-def _identity(cell: types.CellType) -> tuple[int]:
-    return (id(cell.cell_contents),)
-
-
-def _items(value: list[Any]) -> tuple[Any, ...]:
-    """Return the numbers, words and flags of a list, and which objects the others are."""
-    return (len(value), *(v if isinstance(v, _CONSTANTS) else id(v) for v in value))
+def _known_by(value: Any) -> Any:
+    """Return a number, word or flag as a key, and the identity of another object. A float is known by its bits: -0.0 is
+    another number than 0.0, and a NaN is itself.
+    """
+    if type(value) is float:
+        return struct.pack("<d", value)
+    return value if isinstance(value, _CONSTANTS) else id(value)
 
 
 #: A table, and the names of some of its entries.
@@ -160,7 +156,8 @@ class _Family:
 
     def __init__(self, roots: list[Any]) -> None:
         self.signatures: dict[Any, _Signature] = {}
-        self._readers: list[Callable[[], tuple[Any, ...]]] = []
+        self._cells: list[types.CellType] = []
+        self._lists: list[list[Any]] = []
         self._constants: list[_Entries] = []
         self._leaves: list[_C.Tensor] = []  # whose need of a gradient is compared
         # The state of the last call, the part of it that is not in tables first, and the numbers of all.
@@ -172,15 +169,19 @@ class _Family:
         self._entries: list[_Entries] = []
         self._values: list[Any] = []
         self._containers: list[Any] = []
-        self._held: list[Any] = []  # what is known by its identity
         self._seen: dict[int, Any] = {}  # holds the objects, whose identity is in the key
         self._names: set[str] = set()  # in the code of the functions
         self._classes: dict[type, set[str]] = {}  # of the user: the names that are watched
         self._groups: list[tuple[dict[str, Any], frozenset[str]]] = []
-        for root in roots:
-            self._reach(root, 0)
+        self._extend(roots, 0)
+
+    def _extend(self, objects: list[Any], depth: int) -> None:
+        """Watch what a call can read of objects."""
+        known = len(self._groups)
+        for value in objects:
+            self._reach(value, depth)
         self._reach_classes()
-        for group, supplied in self._groups:
+        for group, supplied in self._groups[known:]:
             skip = supplied if not self._names & _READS_OPTIONS else ()
             self._watch(group, [name for name in group if name not in skip])
         self._lengths = _C._lengths(self._containers)
@@ -192,18 +193,23 @@ class _Family:
         if not _C._holds(self._entries, self._values) or _C._lengths(self._containers) != self._lengths:
             return None
         try:
-            read = [t.requires_grad for t in self._leaves]
-            for reader in self._readers:
-                read.extend(reader())
+            read = [cell.cell_contents for cell in self._cells]
+            read += [t.requires_grad for t in self._leaves]
+            for items in self._lists:
+                read.append(len(items))
+                read += items
             same = len(read) == len(self._read) and all(map(operator.is_, read, self._read))
             if same and self._number >= 0 and _C._holds(self._constants, self._found):
                 return self._number
             found = [table[name] for table, names in self._constants for name in names]
         except (KeyError, ValueError):
             return None
-        # A float is known by its bits: -0.0 is another number than 0.0, and a NaN is itself.
         flat = read + found
-        key = tuple([struct.pack("<d", v) if type(v) is float else v for v in flat]), tuple(map(type, flat))
+        new = [v for v in flat if not isinstance(v, _CONSTANTS) and id(v) not in self._seen]
+        if new and len(self._numbers) < MAX_FAMILIES:
+            self._extend(new, 1)
+            return self.state()
+        key = tuple(map(_known_by, flat)), tuple(map(type, flat))
         number = self._numbers.get(key, -1)
         if number < 0 and len(self._numbers) < MAX_FAMILIES:
             number = self._numbers[key] = len(self._numbers)
@@ -260,8 +266,9 @@ class _Family:
                 self._tensors(entry)
         elif isinstance(value, (list, tuple, set)):
             if isinstance(value, list) and len(value) <= MAX_WATCHED:
-                self._held.append(list(value))
-                self._readers.append(functools.partial(_items, value))
+                self._lists.append(value)
+                if depth == MAX_DEPTH:
+                    self._seen.update((id(v), v) for v in value)
             self._all(value, depth)
         elif isinstance(value, dict):
             self._watch(value)
@@ -298,12 +305,10 @@ class _Family:
                 value = cell.cell_contents
             except ValueError:  # not assigned yet
                 continue
-            if isinstance(value, _CONSTANTS):
-                self._readers.append(functools.partial(_content, cell))
-            else:
-                self._held.append(value)
-                self._readers.append(functools.partial(_identity, cell))
+            self._cells.append(cell)
+            if not isinstance(value, _CONSTANTS):
                 self._reach(value, depth + 1)
+                self._seen.setdefault(id(value), value)  # where it is too deep
         self._names.update(fn.__code__.co_names)
         names = [name for name in fn.__code__.co_names if name in fn.__globals__]
         self._watch(fn.__globals__, names)
@@ -361,6 +366,20 @@ def _flatten(value: Any, tensors: list[_C.Tensor], objects: list[Any]) -> Any:
     return kind, id(value)
 
 
+def _structure(args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[_C.Tensor], objects: list[Any]) -> Any:
+    """Return the arguments of a call as :func:`_flatten` does; different tensors are known by their number."""
+    if not kwargs:
+        for arg in args:
+            if type(arg) is not _C.Tensor:
+                break
+            tensors.append(arg)
+        else:
+            if len(args) == 1 or len(set(map(id, args))) == len(args):
+                return len(args)
+        tensors.clear()
+    return _flatten((args, kwargs), tensors, objects)
+
+
 def _runs_only() -> bool:
     """Return whether a captured function is to run: inside of ``vmap``, since a program has no mapped operands; inside
     of a backward pass, where a checkpoint repeats a function; and where hooks take what is saved, which would see the
@@ -391,7 +410,7 @@ class _Function:
         tensors: list[_C.Tensor] = []
         objects: list[Any] = []
         try:
-            structure = _flatten((args, kwargs), tensors, objects)
+            structure = _structure(args, kwargs, tensors, objects)
         except _Uncapturable:
             return self.run(*args, **kwargs)
         family = self.families.get(structure)
