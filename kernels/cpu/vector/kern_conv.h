@@ -155,4 +155,61 @@ static void alone(const tl_conv_tile *q, int64_t n, const float *const *x, const
 	else alone_taps(q, q->taps, n, x, w, bias, y);
 }
 
-const tl_conv_table TL_CONV_TABLE = {TL_CONV_PANELS, TL_CONV_BEST, any_tile, alone};
+// Winograd's minimal filtering F(2x2, 3x3): 16 products in place of 36. Of each channel, the 4x4 elements that x lists
+// become the 16 factors that lie vm elements apart in v. There is at least a vector of channels, and the last may
+// overlap the one before.
+static void factors(int64_t n, const float *const *x, float *v, int64_t vm) {
+	for (int64_t c = 0; c < n; c += TLK_VL) {
+		if (c > n - TLK_VL) c = n - TLK_VL;
+		vec d[4][4];
+#define AT(i) *(const vec *)(x[i] + c)
+		UNROLL for (int j = 0; j < 4; j++) {
+			const vec second = AT(4 + j), third = AT(8 + j);
+			d[0][j] = AT(j) - third;
+			d[1][j] = second + third;
+			d[2][j] = third - second;
+			d[3][j] = second - AT(12 + j);
+		}
+#undef AT
+		float *to = v + c;
+		UNROLL for (int i = 0; i < 4; i++, to += 4 * vm) {
+			*(vec *)to = d[i][0] - d[i][2];
+			*(vec *)(to + vm) = d[i][1] + d[i][2];
+			*(vec *)(to + 2 * vm) = d[i][2] - d[i][1];
+			*(vec *)(to + 3 * vm) = d[i][1] - d[i][3];
+		}
+	}
+}
+
+// The four results of the sums of such products, which lie sm elements apart: y lists where they go, NULL for nowhere,
+// and add what is added. Sums and biases have whole vectors.
+static void results(const tl_conv_tile *q, int64_t n, const float *sums, int64_t sm, const float *bias,
+	const float *const *add, float *const *y) {
+	const vec least = q->least - (vec){0}, most = q->most - (vec){0};
+	for (int64_t c = 0; c < n; c += TLK_VL) {
+		const int64_t here = n - c < TLK_VL ? n - c : TLK_VL;
+		vec r[2][4], z[4];
+		const float *s = sums + c;
+		UNROLL for (int j = 0; j < 4; j++, s += sm) {
+			const vec second = *(const vec *)(s + 4 * sm), third = *(const vec *)(s + 8 * sm);
+			r[0][j] = *(const vec *)s + second + third;
+			r[1][j] = second - third - *(const vec *)(s + 12 * sm);
+		}
+		UNROLL for (int i = 0; i < 2; i++) {
+			z[2 * i] = r[i][0] + r[i][1] + r[i][2];
+			z[2 * i + 1] = r[i][1] - r[i][2] - r[i][3];
+		}
+		const vec b = *(const vec *)(bias + c);
+		UNROLL for (int k = 0; k < 4; k++) {
+			if (!y[k]) continue;
+			vec more = {0};
+			if (add && here == TLK_VL) more = *(const vec *)(add[k] + c);
+			else if (add) memcpy(&more, add[k] + c, (size_t)here * sizeof(float));
+			const vec v = limited(least, most, z[k] + b + more);
+			if (here == TLK_VL) *(vec *)(y[k] + c) = v;
+			else memcpy(y[k] + c, &v, (size_t)here * sizeof(float));
+		}
+	}
+}
+
+const tl_conv_table TL_CONV_TABLE = {TL_CONV_PANELS, TL_CONV_BEST, any_tile, alone, factors, results};
