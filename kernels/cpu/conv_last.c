@@ -59,7 +59,8 @@ static void block(const work *o, int64_t image, int64_t from, int64_t group) {
 	const int64_t to = least(from + BLOCK, positions), first = o->panels * group / o->groups;
 	const int panels = (int)(o->panels * (group + 1) / o->groups - first);
 	const int64_t panel = o->q.taps * o->q.channels * TL_CONV_PANEL, begin = first * TL_CONV_PANEL;
-	const int64_t tiles = up(to - from, o->k->rows[panels]);
+	const int half = panels == 1 && o->k->rows[0] > 0 && outputs - begin <= TL_CONV_PANEL / 2;
+	const int64_t tiles = up(to - from, o->k->rows[half ? 0 : panels]);
 	const float *picture = o->x + image * o->image, *x[TL_CONV_ROWS * MAX_TAPS];
 	for (int64_t c = 0; c < o->q.channels; c += o->depth) {
 		const int64_t end = least(c + o->depth, o->q.channels);

@@ -4,8 +4,10 @@
 // multiplied with one of weights. Blocks of squares are shared among the threads.
 #include "conv_parameters.h"
 
-// The factors and sums of a block have about NEAR bytes, but at least SQUARES squares for one load of the weights.
-enum { AREA = 16, NEAR = 1 << 19, SQUARES = 48, DEPTH = 512, FEWEST = 24, NARROW = 16 };
+// A convolution of fewer than FEWEST squares reads more bytes of factors than it saves. From NARROW channels and outputs
+// on, vectors are whole. The factors and sums of a block have about NEAR bytes, but at least SQUARES squares for one
+// load of the weights.
+enum { AREA = 16, NEAR = 1 << 19, SQUARES = 48, DEPTH = 512, FEWEST = 4, NARROW = 16 };
 
 typedef struct {
 	tl_conv_tile q; // of products

@@ -16,7 +16,8 @@ typedef struct {
 // Sums begin with those in y unless first; they get bias, add and limits if last.
 enum { TL_CONV_FIRST = 1, TL_CONV_LAST = 2 };
 
-// rows: the best number of positions, by number of panels.
+// rows: the best number of positions, by number of panels; at 0 for a panel with outputs in its first half only, 0 if
+// there is no such tile.
 // tile: computes m positions of `panels` panels, at most as many as the table's. Panels of weights are wm elements
 // apart. x lists the taps of the first position, then those of the next. The sums run over channels from..to-1; n
 // outputs are stored.

@@ -27,9 +27,8 @@ INLINE vec limited(vec least, vec most, vec v) {
 }
 
 // A position has up to four vectors, which are variables of their own: arrays of them would not stay in registers.
-INLINE void tile(const tl_conv_tile *q, const int panels, const int m, const float *const *x, int64_t from,
+INLINE void tile(const tl_conv_tile *q, const int vectors, const int m, const float *const *x, int64_t from,
 	int64_t to, const float *w, int64_t wm, const float *bias, const float *add, float *y, int parts) {
-	const int vectors = panels * EACH;
 	const int64_t taps = q->taps, channels = q->channels;
 	vec s0[TL_CONV_ROWS], s1[TL_CONV_ROWS], s2[TL_CONV_ROWS], s3[TL_CONV_ROWS];
 	UNROLL for (int i = 0; i < m; i++) s0[i] = s1[i] = s2[i] = s3[i] = (vec){0};
@@ -78,11 +77,11 @@ INLINE void tile(const tl_conv_tile *q, const int panels, const int m, const flo
 #undef STORE
 }
 
-// Each in a function of its own: in one for all, compilers keep sums in memory.
+// Each in a function of its own: in one for all, compilers keep sums in memory. With 0 panels it is half a panel.
 #define TILE(p, m) \
 	static __attribute__((noinline)) void tile##p##_##m(const tl_conv_tile *q, const float *const *x, int64_t from, \
 		int64_t to, const float *w, int64_t wm, const float *bias, const float *add, float *y, int parts) { \
-		tile(q, p, m, x, from, to, w, wm, bias, add, y, parts); \
+		tile(q, p ? p * EACH : EACH / 2, m, x, from, to, w, wm, bias, add, y, parts); \
 	}
 #define CASE(p, m) case p * 16 + m: tile##p##_##m(q, x, from, to, w, wm, bias, add, y, parts); break;
 #define SHAPES4(p, DO) DO(p, 1) DO(p, 2) DO(p, 3) DO(p, 4)
@@ -105,19 +104,30 @@ INLINE void rows(float *to, int64_t tm, const float *from, int64_t fm, int64_t m
 	}
 }
 
+enum { HALF = TL_CONV_PANEL / 2 };
+static const int best[] = TL_CONV_BEST;
+
 // Where a panel has fewer outputs, results and what is added have whole panels beside.
 static void any_tile(const tl_conv_tile *q, int panels, int m, int64_t n, const float *const *x, int64_t from,
 	int64_t to, const float *w, int64_t wm, const float *bias, const float *add, float *y, int parts) {
-	const int64_t wide = panels * TL_CONV_PANEL;
+	const int half = best[0] > 0 && panels == 1 && n <= HALF;
+	const int64_t wide = half ? HALF : panels * TL_CONV_PANEL;
+	if (half) panels = 0;
 	if (n >= wide) {
 		whole_tile(q, panels, m, x, from, to, w, wm, bias, add, y, parts);
 		return;
 	}
-	float result[TL_CONV_ROWS * 4 * TL_CONV_PANEL] = {0}, more[TL_CONV_ROWS * 4 * TL_CONV_PANEL] = {0};
+	float result[TL_CONV_ROWS * 4 * TL_CONV_PANEL], more[TL_CONV_ROWS * 4 * TL_CONV_PANEL];
 	tl_conv_tile inner = *q;
 	inner.outputs = wide;
-	if (!(parts & TL_CONV_FIRST)) rows(result, wide, y, q->outputs, m, n);
-	if (add) rows(more, wide, add, q->outputs, m, n);
+	if (!(parts & TL_CONV_FIRST)) {
+		memset(result, 0, (size_t)(m * wide) * sizeof *result);
+		rows(result, wide, y, q->outputs, m, n);
+	}
+	if (add) {
+		memset(more, 0, (size_t)(m * wide) * sizeof *more);
+		rows(more, wide, add, q->outputs, m, n);
+	}
 	whole_tile(&inner, panels, m, x, from, to, w, wm, bias, add ? more : NULL, result, parts);
 	rows(y, q->outputs, result, wide, m, n);
 }
