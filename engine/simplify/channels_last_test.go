@@ -77,8 +77,8 @@ func TestDepthwiseNetworksKeepChannelsLast(t *testing.T) {
 	assert.Same(t, p, ChannelsLast(p, 1), "float64")
 }
 
-// residualText is a first convolution, a pool, a residual block of 3x3 taps whose results are computed as squares, and a
-// convolution with steps of 2.
+// residualText is a first convolution, a pool, a residual block of 3x3 taps whose results are computed as squares, and
+// a convolution with steps of 2.
 const residualText = `input $0 : f32[1,3,16,16]
 constant $1 : f32[20,3,7,7]
 constant $2 : f32[20,20,3,3]

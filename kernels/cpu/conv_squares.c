@@ -1,12 +1,12 @@
 // Runs convolutions of 3x3 taps whose channels come last by Winograd's minimal filtering F(2x2, 3x3): Lavin and Gray,
-// Fast algorithms for convolutional neural networks, 2015. A square of 2x2 results takes 16 products of a channel and an
-// output in place of 36. For each of the 16, the squares' factors are a matrix of squares and channels, which is
+// Fast algorithms for convolutional neural networks, 2015. A square of 2x2 results takes 16 products of a channel and
+// an output in place of 36. For each of the 16, the squares' factors are a matrix of squares and channels, which is
 // multiplied with one of weights. Blocks of squares are shared among the threads.
 #include "conv_parameters.h"
 
-// A convolution of fewer than FEWEST squares reads more bytes of factors than it saves. From NARROW channels and outputs
-// on, vectors are whole. The factors and sums of a block have about NEAR bytes, but at least SQUARES squares for one
-// load of the weights.
+// A convolution of fewer than FEWEST squares reads more bytes of factors than it saves. From NARROW channels and
+// outputs on, vectors are whole. The factors and sums of a block have about NEAR bytes, but at least SQUARES squares
+// for one load of the weights.
 enum { AREA = 16, NEAR = 1 << 19, SQUARES = 48, DEPTH = 512, FEWEST = 4, NARROW = 16 };
 
 typedef struct {
