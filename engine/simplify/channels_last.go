@@ -21,11 +21,11 @@ type lastConv struct {
 	add       view // ref 0: none
 }
 
-// ChannelsLast lets the channels of a position lie beside each other from one convolution to the next, in networks of
-// depthwise convolutions and products of channels: then neither copies windows or packs positions. It takes depthwise
-// convolutions with at least 16 channels, convolutions of one element, and those of up to four channels, each with its
-// bias, an addition of a value of the same shape, and limits such as a relu's. What others read is copied. Results
-// change by rounding.
+// ChannelsLast lets the channels of a position lie beside each other from one convolution to the next, where neither
+// copies windows nor packs positions: in networks of depthwise convolutions and products of channels, and of those that
+// are computed by squares (prim.ConvLast.Squares). It takes depthwise convolutions with at least 16 channels, and those
+// of one group, each with its bias, an addition of a value of the same shape, and limits such as a relu's. Pools of the
+// greatest element between them keep channels last too. What others read is copied. Results change by rounding.
 func ChannelsLast(p *program.Program, args int) *program.Program {
 	s := newSearch(p, args)
 	ends, inner := map[int]*lastConv{}, map[int]bool{}
@@ -35,16 +35,19 @@ func ChannelsLast(p *program.Program, args int) *program.Program {
 			ends[f.end] = f
 		}
 	}
-	if !s.worthTurning(ends, inner) {
+	pools := s.poolsOf(ends)
+	if !s.worthTurning(ends, inner, pools) {
 		return p
 	}
 	c := newCopier(p)
-	t := turner{copier: c, ends: ends, last: map[program.Ref]view{}, plain: map[program.Ref]bool{}}
+	t := turner{copier: c, ends: ends, pools: pools, last: map[program.Ref]view{}, plain: map[program.Ref]bool{}}
 	c.inputs(func(int) bool { return true })
 	for i := range p.Nodes {
 		switch {
 		case ends[i] != nil:
 			t.conv(ends[i])
+		case pools[i]:
+			t.pool(i)
 		case t.sum(i):
 		case !inner[i]:
 			for _, e := range p.OperandsOf(i) {
@@ -91,8 +94,7 @@ func (s *search) lastConv(i int, reader []int, ends map[int]*lastConv, inner map
 	f.Windows, f.Outputs, f.Least, f.Most = win, shape[0], math.Inf(-1), math.Inf(1)
 	channels := rest[0] * shape[1]
 	f.Alone = rest[0] > 1 && shape[1] == 1
-	one := len(win.Kernel) == 2 && win.Kernel[0] == 1 && win.Kernel[1] == 1
-	if !f.Possible(channels) || !f.Alone && (rest[0] != 1 || !one && channels > fewChannels) {
+	if !f.Possible(channels) || !f.Alone && rest[0] != 1 {
 		return nil
 	}
 	limited := false
@@ -202,14 +204,40 @@ func (s *search) follows(f *lastConv, next int, limited *bool) bool {
 	return false
 }
 
-// worthTurning reports that there are depthwise convolutions, and few copies between layouts.
-func (s *search) worthTurning(ends map[int]*lastConv, inner map[int]bool) bool {
+// poolsOf finds the pools of the greatest element that read what convolutions with these last nodes, or other such
+// pools, make. Nobody reads where these elements are.
+func (s *search) poolsOf(ends map[int]*lastConv) map[int]bool {
+	p, pools := s.p, map[int]bool{}
+	for i := range p.Nodes {
+		if !s.is(i, prim.Known.WindowMax) || !p.Whole(i, 0) || s.places(i) {
+			continue
+		}
+		x := operand(p, i, 0).ref
+		win, _ := op.WindowsOf(p.Attrs(i))
+		if len(win.Kernel) == 2 && x.IsNode() && (ends[x.Index()] != nil || pools[x.Index()]) {
+			pools[i] = true
+		}
+	}
+	return pools
+}
+
+// squaresShare is the part of a network's operations that convolutions by squares have where these alone make turning
+// worth it.
+const squaresShare = 0.25
+
+// worthTurning reports that there are depthwise convolutions, or enough that are computed by squares, and few copies
+// between layouts.
+func (s *search) worthTurning(ends map[int]*lastConv, inner, pools map[int]bool) bool {
 	p := s.p
-	alone, copied := false, map[program.Ref]bool{}
-	outside := func(r program.Ref) bool { return !r.IsNode() || ends[r.Index()] == nil }
+	alone, copied, all, squares := false, map[program.Ref]bool{}, 0.0, 0.0
+	outside := func(r program.Ref) bool { return !r.IsNode() || ends[r.Index()] == nil && !pools[r.Index()] }
 	for _, f := range ends {
 		alone = alone || f.Alone
 		x := operand(p, f.conv, 0)
+		terms := ir.AvalOf(p.Nodes[f.conv].Aval).Layout.Numel * operand(p, f.conv, 1).layout.Numel / f.Outputs
+		if all += float64(terms); f.Squares(x.layout.Shape[1]) {
+			squares += float64(terms)
+		}
 		if outside(x.ref) && x.layout.Shape[1] > fewChannels {
 			copied[x.ref] = true
 		}
@@ -223,7 +251,7 @@ func (s *search) worthTurning(ends map[int]*lastConv, inner map[int]bool) bool {
 		}
 	}
 	for i := range p.Nodes {
-		if ends[i] != nil || inner[i] || sumsPictures(p, i) {
+		if ends[i] != nil || inner[i] || pools[i] || sumsPictures(p, i) {
 			continue
 		}
 		for _, e := range p.OperandsOf(i) {
@@ -233,21 +261,22 @@ func (s *search) worthTurning(ends map[int]*lastConv, inner map[int]bool) bool {
 	for _, r := range p.Results {
 		read(r.Value)
 	}
-	return alone && 4*len(copied) <= len(ends)
+	return (alone || squares > squaresShare*all) && 4*len(copied) <= len(ends)
 }
 
 // turner rewrites a program for ChannelsLast.
 type turner struct {
 	*copier
 	ends  map[int]*lastConv
+	pools map[int]bool
 	last  map[program.Ref]view // by value of the program: with its channels last
-	plain map[program.Ref]bool // results of convolutions that are copied back
+	plain map[program.Ref]bool // results of convolutions and pools that are copied back
 }
 
-// back makes a value that a convolution made what it was.
+// back makes a value that a convolution or a pool made what it was.
 func (t *turner) back(r program.Ref, from int) {
 	v, ok := t.last[r]
-	if !ok || !r.IsNode() || t.ends[r.Index()] == nil || t.plain[r] {
+	if !ok || !r.IsNode() || t.ends[r.Index()] == nil && !t.pools[r.Index()] || t.plain[r] {
 		return
 	}
 	t.plain[r] = true
@@ -305,6 +334,18 @@ func (t *turner) sum(i int) bool {
 			v.layout.Shape[3]}, []view{v}).ref
 	}
 	return ok
+}
+
+// pool makes node i, whose operand has its channels last, a pool along the same dims, with windows of one channel.
+func (t *turner) pool(i int) {
+	v := t.last[operand(t.from, i, 0).ref]
+	w, _ := op.WindowsOf(t.from.Attrs(i))
+	for k, l := range w.Lists() {
+		*l = append(slices.Clone(*l), [...]int64{1, 1, 0, 1, 1, v.layout.Shape[3]}[k])
+	}
+	e, l := t.emitter(i), ir.DenseLayout(append(slices.Clone(v.layout.Shape[:1]), w.Out...))
+	t.add(prim.Known.WindowMax, w.Attr(), 2, ir.InternAval(ir.F32, e.dev, l), i, []view{v})
+	t.last[program.NodeRef(i)] = view{ref: program.NodeRef(len(t.to.Nodes) - 1), layout: l}
 }
 
 // conv copies convolution f in the place of its last node.

@@ -76,3 +76,55 @@ func TestDepthwiseNetworksKeepChannelsLast(t *testing.T) {
 	p := parsed(t, strings.ReplaceAll(invertedText, "f32", "f64"))
 	assert.Same(t, p, ChannelsLast(p, 1), "float64")
 }
+
+// residualText is a first convolution, a pool, a residual block of 3x3 taps whose results are computed as squares, and
+// a convolution with steps of 2.
+const residualText = `input $0 : f32[1,3,16,16]
+constant $1 : f32[20,3,7,7]
+constant $2 : f32[20,20,3,3]
+constant $3 : f32[40,20,3,3]
+constant $4 : f32[20]
+%0 = conv{2,7,7,1,1,3,3,1,1,1,1,16,16,1} $0 $1 : f32[1,20,16,16]
+%1 = relu %0 : f32[1,20,16,16]
+%2 = window_max{2,3,3,2,2,1,1,1,1,1,1,8,8} %1 : f32[1,20,8,8]
+%3 = conv{2,3,3,1,1,1,1,1,1,1,1,8,8,1} %2 $2 : f32[1,20,8,8]
+%4 = add %3 $4[1,20,8,8](20,1,0,0) : f32[1,20,8,8]
+%5 = relu %4 : f32[1,20,8,8]
+%6 = conv{2,3,3,1,1,1,1,1,1,1,1,8,8,1} %5 $2 : f32[1,20,8,8]
+%7 = add %6 %2 : f32[1,20,8,8]
+%8 = relu %7 : f32[1,20,8,8]
+%9 = conv{2,3,3,2,2,1,1,1,1,1,1,4,4,1} %8 $3 : f32[1,40,4,4]
+%10 = sum{2,3} %9 : f32[1,40] live
+return %10
+`
+
+func TestNetworksOfSquaresKeepChannelsLast(t *testing.T) {
+	_, rest, _ := Split(ChannelsLast(edited(t, residualText), 1), 1)
+	text := checked(t, rest)
+	for _, want := range []string{
+		"conv_last{2,7,7,1,1,3,3,1,1,1,1,16,16,20,0,0,",
+		"window_max{3,3,3,1,2,2,1,1,1,0,1,1,1,1,1,1,8,8,20}",
+		"conv_last{2,3,3,1,1,1,1,1,1,1,1,8,8,20,0,0,",
+		"conv_last{2,3,3,1,1,1,1,1,1,1,1,8,8,20,0,1,",
+		"conv_last{2,3,3,2,2,1,1,1,1,1,1,4,4,40,0,0,",
+		"= sum{1,2}",
+	} {
+		assert.Contains(t, text, want)
+	}
+	for _, no := range []string{" conv{", "= copy", "relu"} {
+		assert.NotContains(t, text, no)
+	}
+	text = checked(t, ChannelsLast(edited(t, residualText, "%9 : f32[1,40] live",
+		"%9 : f32[1,40] live\n%11 = neg %2 : f32[1,20,8,8] live", "return %10", "return %10 %11"), 1))
+	assert.Contains(t, text, "[1,20,8,8](1280,1,160,20)", "the pool's value that neg reads")
+
+	for name, edits := range map[string][]string{
+		"dilation": {"3,3,1,1,1,1,1,1,1,1,8,8,1} %2", "3,3,1,1,2,2,2,2,1,1,8,8,1} %2", "3,3,1,1,1,1,1,1,1,1,8,8,1} %5",
+			"3,3,1,1,2,2,2,2,1,1,8,8,1} %5"},
+		"groups": {"8,8,1} %2 $2", "8,8,2} %2 $5", "8,8,1} %5 $2", "8,8,2} %5 $5", "constant $4 : f32[20]",
+			"constant $4 : f32[20]\nconstant $5 : f32[20,10,3,3]"},
+	} {
+		p := edited(t, residualText, edits...)
+		assert.Same(t, p, ChannelsLast(p, 1), name)
+	}
+}

@@ -1,12 +1,8 @@
 // Runs convolutions whose channels come last (launch.ConvLast). Windows are read where x lies; taps in the padding read
 // zeros. Blocks of positions and panels of outputs, or lines of results, are shared among the threads.
 #include <string.h>
-#include "conv_last.h"
-#include "vector/conv.h"
+#include "conv_parameters.h"
 
-// Numbers of parameters.
-enum { BATCH, CHANNELS, OUTPUTS, HIGH, WIDE, OUT_HIGH, OUT_WIDE, TAPS_HIGH, TAPS_WIDE, STEP_HIGH, STEP_WIDE, TOP, LEFT,
-	GAP_HIGH, GAP_WIDE, LEAST, MOST, STRIDE_X, AT_X = STRIDE_X + 4, AT_W, AT_BIAS, AT_ADD };
 enum { BLOCK = 240, DEPTH = 512, MAX_TAPS = 64, BESIDE = 4, GRAIN = 1 << 16 };
 
 typedef struct {
@@ -15,19 +11,24 @@ typedef struct {
 	const int64_t *par;
 	int64_t high, wide, top, left, taps_wide, gap_wide; // of the picture that is read
 	int64_t image, down, across;                         // steps in it
+	int64_t tap[MAX_TAPS];                               // from the first tap of a window
 	int runs, flat; // a tap is a run of a copy's line; positions lie beside each other and windows have one element
 	const float *x, *zeros, *w, *bias, *add;
 	float *copy, *y;
 	int64_t panels, groups, blocks, depth; // groups of panels, blocks of an image, channels at a time
 } work;
 
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t up(int64_t n, int64_t m) { return (n + m - 1) / m; }
 
 // The taps of the window at this position, `apart` places from each other.
 static inline void window(const work *o, const float *image, int64_t row, int64_t column, const float **at,
 	int64_t apart) {
 	const int64_t *p = o->par, high = row * p[STEP_HIGH] - o->top, wide = column * p[STEP_WIDE] - o->left;
+	if (high >= 0 && high + (p[TAPS_HIGH] - 1) * p[GAP_HIGH] < o->high && wide >= 0 &&
+		wide + (o->taps_wide - 1) * o->gap_wide < o->wide) {
+		const float *first = image + high * o->down + wide * o->across;
+		for (int64_t t = 0; t < o->q.taps; t++) at[t * apart] = first + o->tap[t];
+		return;
+	}
 	for (int64_t h = high, t = 0; t < p[TAPS_HIGH]; t++, h += p[GAP_HIGH]) {
 		const float *line = image + h * o->down;
 		const int inside = h >= 0 && h < o->high;
@@ -44,10 +45,7 @@ static inline void windows(const work *o, const float *image, int64_t from, int 
 		return;
 	}
 	for (int64_t j = 0, row = from / wide, column = from % wide; j < m; j++, x += taps) {
-		if (o->runs) { // lines of a copy
-			const float *at = image + row * p[STEP_HIGH] * o->down + column * p[STEP_WIDE] * o->across;
-			for (int64_t t = 0; t < taps; t++) x[t] = at + t * p[GAP_HIGH] * o->down;
-		} else window(o, image, row, column, x, 1);
+		window(o, image, row, column, x, 1);
 		if (++column == wide) {
 			column = 0;
 			row++;
@@ -61,7 +59,8 @@ static void block(const work *o, int64_t image, int64_t from, int64_t group) {
 	const int64_t to = least(from + BLOCK, positions), first = o->panels * group / o->groups;
 	const int panels = (int)(o->panels * (group + 1) / o->groups - first);
 	const int64_t panel = o->q.taps * o->q.channels * TL_CONV_PANEL, begin = first * TL_CONV_PANEL;
-	const int64_t tiles = up(to - from, o->k->rows[panels]);
+	const int half = panels == 1 && o->k->rows[0] > 0 && outputs - begin <= TL_CONV_PANEL / 2;
+	const int64_t tiles = up(to - from, o->k->rows[half ? 0 : panels]);
 	const float *picture = o->x + image * o->image, *x[TL_CONV_ROWS * MAX_TAPS];
 	for (int64_t c = 0; c < o->q.channels; c += o->depth) {
 		const int64_t end = least(c + o->depth, o->q.channels);
@@ -174,26 +173,11 @@ static int64_t lay(work *o, int alone) {
 	return p[BATCH] * o->image * (int64_t)sizeof(float);
 }
 
-static float number(int64_t bits) {
-	const uint32_t low = (uint32_t)bits;
-	float f;
-	memcpy(&f, &low, sizeof f);
-	return f;
-}
-
-static const tl_conv_table *table(int isa) {
-#if defined(__x86_64__)
-	if (isa >= TLK_ISA_AVX512) return &tl_conv_avx512;
-	if (isa >= TLK_ISA_AVX2) return &tl_conv_avx2;
-#else
-	(void)isa;
-#endif
-	return &tl_conv_base;
-}
-
-int64_t tl_run_conv_last(int form, tl_pool *pool, int isa, char **buf, const int64_t *p) {
+int64_t tl_run_conv_last(int form, tl_pool *pool, int isa, char **buf, const int64_t *p,
+	const char *squares) {
 	const int alone = form & 1, adds = form >> 1 & 1;
 	if (p[BATCH] == 0 || p[OUT_HIGH] == 0 || p[OUT_WIDE] == 0 || p[OUTPUTS] == 0) return 0;
+	if (squares) return tl_run_squares(adds, pool, isa, buf, p, squares);
 	work o = {.par = p, .k = table(isa), .x = (const float *)buf[0] + p[AT_X], .w = (const float *)buf[1] + p[AT_W],
 		.bias = (const float *)buf[2] + p[AT_BIAS], .add = adds ? (const float *)buf[3] + p[AT_ADD] : NULL,
 		.y = (float *)buf[3 + adds]};
@@ -203,6 +187,8 @@ int64_t tl_run_conv_last(int form, tl_pool *pool, int isa, char **buf, const int
 	memset(mem, 0, (size_t)head);
 	o.zeros = (float *)mem;
 	o.q.taps = p[TAPS_HIGH] * o.taps_wide;
+	for (int64_t t = 0; t < o.q.taps; t++)
+		o.tap[t] = t / o.taps_wide * p[GAP_HIGH] * o.down + t % o.taps_wide * o.gap_wide * o.across;
 	o.q.outputs = p[OUTPUTS];
 	o.q.least = number(p[LEAST]);
 	o.q.most = number(p[MOST]);

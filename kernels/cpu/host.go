@@ -1,13 +1,15 @@
 package cpu
 
-// #include "vector/cpu.h"
+// #include "conv_last.h"
 import "C"
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/launch"
 )
 
 // NewWindow implements device.Host.
@@ -16,19 +18,29 @@ func (d *Device) NewWindow() device.Window { return &buffer{} }
 // Set implements device.Window.
 func (b *buffer) Set(p unsafe.Pointer, n int64) { b.p, b.size = p, n }
 
-// packKey names an operand of a product: where it begins, its sizes and strides.
+// packKey names an operand of a product: where it begins, its sizes and strides. squares are weights of a convolution
+// (see packSquares) of n bytes.
 type packKey struct {
 	at           unsafe.Pointer
 	typ          C.int32_t
 	k, n, bk, bn int64
+	squares      bool
 }
 
 // Pack implements device.Host. It packs the second operand of float32 and float64 products of more than one row, and
-// the first of those that are better computed as their transpose.
+// the first of those that are better computed as their transpose. Of convolutions whose channels come last it makes
+// factors of the weights, where these serve.
 func (d *Device) Pack(p device.Program, bind *device.Binding, constant []bool) (bytes int64, err error) {
 	x := p.(*program)
 	for i := range unsafe.Slice(x.prog.step, x.steps) {
 		s := &unsafe.Slice(x.prog.step, x.steps)[i]
+		if s.kind >= C.TLK_STEP_CONV_LAST && constant[unsafe.Slice(s.slot, s.nbuf)[1]] {
+			n, err := d.packSquares(s, bind)
+			if err != nil {
+				return bytes, err
+			}
+			bytes += n
+		}
 		if s.kind != C.TLK_STEP_GEMM {
 			continue
 		}
@@ -59,10 +71,9 @@ func reads(m, n, k, bk C.int64_t, typ ir.DType) bool {
 	return bk == 1 && m >= rowsInPlace[0] && m <= rowsInPlace[1] && int64(n*k)*int64(typ.Size()) > cachedBytes
 }
 
-// packOperand packs operand at of the product of step s, if it is to be packed.
-func (d *Device) packOperand(s *C.tl_step, at int, bind *device.Binding) (bytes int64, err error) {
-	g := s.gemm
-	par := append([]C.int64_t{}, unsafe.Slice(s.par, s.npar)...)
+// parameters are those of the step in a run with this binding.
+func parameters(s *C.tl_step, bind *device.Binding) []C.int64_t {
+	par := slices.Clone(unsafe.Slice(s.par, s.npar))
 	for _, y := range unsafe.Slice(s.dyn, s.ndyn) {
 		if y.scalar >= 0 {
 			par[y.par] = y.bits + C.int64_t(bind.Scalars[y.scalar])
@@ -70,6 +81,28 @@ func (d *Device) packOperand(s *C.tl_step, at int, bind *device.Binding) (bytes 
 			par[y.par] = y.bits + C.int64_t(bind.Offsets[y.offset])
 		}
 	}
+	return par
+}
+
+// packSquares makes the factors of the weights of step s, a convolution, if it is computed by squares.
+func (d *Device) packSquares(s *C.tl_step, bind *device.Binding) (bytes int64, err error) {
+	par, from := parameters(s, bind), bind.Bufs[unsafe.Slice(s.slot, s.nbuf)[1]].(*buffer)
+	pack := func(to unsafe.Pointer) int64 {
+		return int64(C.tl_squares_pack(s.kind-C.TLK_STEP_CONV_LAST, first(par), (*C.char)(from.p), (*C.char)(to)))
+	}
+	n := pack(nil)
+	if n == 0 {
+		return 0, nil
+	}
+	at := unsafe.Add(from.p, 4*int64(par[launch.LastOffsets+1]))
+	to, bytes, err := d.packed(packKey{at: at, n: n, squares: true}, pack)
+	s.squares = (*C.char)(to)
+	return bytes, err
+}
+
+// packOperand packs operand at of the product of step s, if it is to be packed.
+func (d *Device) packOperand(s *C.tl_step, at int, bind *device.Binding) (bytes int64, err error) {
+	g, par := s.gemm, parameters(s, bind)
 	n, stride, offset, steps := par[g.N], [2]C.int64_t{par[g.bk], par[g.bn]}, par[g.bo], &g.bb
 	if at == 0 {
 		n, stride, offset, steps = par[g.M], [2]C.int64_t{par[g.ak], par[g.am]}, par[g.ao], &g.ab
@@ -93,7 +126,10 @@ func (d *Device) packOperand(s *C.tl_step, at int, bind *device.Binding) (bytes 
 	from := bind.Bufs[unsafe.Slice(s.slot, s.nbuf)[at]].(*buffer)
 	key := packKey{typ: g._type, k: int64(par[g.K]), n: int64(n), bk: int64(stride[0]), bn: int64(stride[1]),
 		at: unsafe.Add(from.p, int64(offset)*int64(typ.Size()))}
-	to, bytes, err := d.packed(key)
+	to, bytes, err := d.packed(key, func(to unsafe.Pointer) int64 {
+		return int64(C.tl_gemm_pack(d.isa, key.typ, C.int64_t(key.k), C.int64_t(key.n), C.int64_t(key.bk),
+			C.int64_t(key.bn), (*C.char)(key.at), (*C.char)(to)))
+	})
 	if at == 0 {
 		g.apack = (*C.char)(to)
 	} else {
@@ -102,14 +138,11 @@ func (d *Device) packOperand(s *C.tl_step, at int, bind *device.Binding) (bytes 
 	return bytes, err
 }
 
-// packed returns the pack of an operand. It makes it, of this many bytes, if there is none.
-func (d *Device) packed(key packKey) (to unsafe.Pointer, bytes int64, err error) {
+// packed returns the pack of an operand. If there is none it makes it, by pack, which returns the bytes of the pack, and
+// writes them unless it gets nil.
+func (d *Device) packed(key packKey, pack func(to unsafe.Pointer) int64) (to unsafe.Pointer, bytes int64, err error) {
 	if to = d.packs[key]; to != nil {
 		return to, 0, nil
-	}
-	pack := func(to unsafe.Pointer) int64 {
-		return int64(C.tl_gemm_pack(d.isa, key.typ, C.int64_t(key.k), C.int64_t(key.n), C.int64_t(key.bk),
-			C.int64_t(key.bn), (*C.char)(key.at), (*C.char)(to)))
 	}
 	bytes = pack(nil)
 	if to = C.tl_alloc(C.int64_t(bytes)); to == nil {

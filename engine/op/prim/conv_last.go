@@ -2,6 +2,7 @@ package prim
 
 import (
 	"math"
+	"slices"
 
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/ir"
@@ -49,6 +50,14 @@ func (c *ConvLast) Possible(channels int64) bool {
 		return false
 	}
 	return !c.Alone || c.Outputs == channels && channels >= QuantizedPanel && !c.Add
+}
+
+// Squares reports windows and sizes of convolutions whose results are computed as squares of 2x2, with fewer products;
+// the kernels choose these from some number of squares on.
+func (c *ConvLast) Squares(channels int64) bool {
+	w := &c.Windows
+	return !c.Alone && channels >= QuantizedPanel && c.Outputs >= QuantizedPanel && slices.Equal(w.Kernel, []int64{3, 3}) &&
+		slices.Equal(w.Stride, []int64{1, 1}) && slices.Equal(w.Dilation, []int64{1, 1})
 }
 
 // registerConvLast; attributes: those of ConvLast.

@@ -27,9 +27,8 @@ INLINE vec limited(vec least, vec most, vec v) {
 }
 
 // A position has up to four vectors, which are variables of their own: arrays of them would not stay in registers.
-INLINE void tile(const tl_conv_tile *q, const int panels, const int m, const float *const *x, int64_t from,
+INLINE void tile(const tl_conv_tile *q, const int vectors, const int m, const float *const *x, int64_t from,
 	int64_t to, const float *w, int64_t wm, const float *bias, const float *add, float *y, int parts) {
-	const int vectors = panels * EACH;
 	const int64_t taps = q->taps, channels = q->channels;
 	vec s0[TL_CONV_ROWS], s1[TL_CONV_ROWS], s2[TL_CONV_ROWS], s3[TL_CONV_ROWS];
 	UNROLL for (int i = 0; i < m; i++) s0[i] = s1[i] = s2[i] = s3[i] = (vec){0};
@@ -78,11 +77,11 @@ INLINE void tile(const tl_conv_tile *q, const int panels, const int m, const flo
 #undef STORE
 }
 
-// Each in a function of its own: in one for all, compilers keep sums in memory.
+// Each in a function of its own: in one for all, compilers keep sums in memory. With 0 panels it is half a panel.
 #define TILE(p, m) \
 	static __attribute__((noinline)) void tile##p##_##m(const tl_conv_tile *q, const float *const *x, int64_t from, \
 		int64_t to, const float *w, int64_t wm, const float *bias, const float *add, float *y, int parts) { \
-		tile(q, p, m, x, from, to, w, wm, bias, add, y, parts); \
+		tile(q, p ? p * EACH : EACH / 2, m, x, from, to, w, wm, bias, add, y, parts); \
 	}
 #define CASE(p, m) case p * 16 + m: tile##p##_##m(q, x, from, to, w, wm, bias, add, y, parts); break;
 #define SHAPES4(p, DO) DO(p, 1) DO(p, 2) DO(p, 3) DO(p, 4)
@@ -105,19 +104,30 @@ INLINE void rows(float *to, int64_t tm, const float *from, int64_t fm, int64_t m
 	}
 }
 
+enum { HALF = TL_CONV_PANEL / 2 };
+static const int best[] = TL_CONV_BEST;
+
 // Where a panel has fewer outputs, results and what is added have whole panels beside.
 static void any_tile(const tl_conv_tile *q, int panels, int m, int64_t n, const float *const *x, int64_t from,
 	int64_t to, const float *w, int64_t wm, const float *bias, const float *add, float *y, int parts) {
-	const int64_t wide = panels * TL_CONV_PANEL;
+	const int half = best[0] > 0 && panels == 1 && n <= HALF;
+	const int64_t wide = half ? HALF : panels * TL_CONV_PANEL;
+	if (half) panels = 0;
 	if (n >= wide) {
 		whole_tile(q, panels, m, x, from, to, w, wm, bias, add, y, parts);
 		return;
 	}
-	float result[TL_CONV_ROWS * 4 * TL_CONV_PANEL] = {0}, more[TL_CONV_ROWS * 4 * TL_CONV_PANEL] = {0};
+	float result[TL_CONV_ROWS * 4 * TL_CONV_PANEL], more[TL_CONV_ROWS * 4 * TL_CONV_PANEL];
 	tl_conv_tile inner = *q;
 	inner.outputs = wide;
-	if (!(parts & TL_CONV_FIRST)) rows(result, wide, y, q->outputs, m, n);
-	if (add) rows(more, wide, add, q->outputs, m, n);
+	if (!(parts & TL_CONV_FIRST)) {
+		memset(result, 0, (size_t)(m * wide) * sizeof *result);
+		rows(result, wide, y, q->outputs, m, n);
+	}
+	if (add) {
+		memset(more, 0, (size_t)(m * wide) * sizeof *more);
+		rows(more, wide, add, q->outputs, m, n);
+	}
 	whole_tile(&inner, panels, m, x, from, to, w, wm, bias, add ? more : NULL, result, parts);
 	rows(y, q->outputs, result, wide, m, n);
 }
@@ -155,4 +165,61 @@ static void alone(const tl_conv_tile *q, int64_t n, const float *const *x, const
 	else alone_taps(q, q->taps, n, x, w, bias, y);
 }
 
-const tl_conv_table TL_CONV_TABLE = {TL_CONV_PANELS, TL_CONV_BEST, any_tile, alone};
+// Winograd's minimal filtering F(2x2, 3x3): 16 products in place of 36. Of each channel, the 4x4 elements that x lists
+// become the 16 factors that lie vm elements apart in v. There is at least a vector of channels, and the last may
+// overlap the one before.
+static void factors(int64_t n, const float *const *x, float *v, int64_t vm) {
+	for (int64_t c = 0; c < n; c += TLK_VL) {
+		if (c > n - TLK_VL) c = n - TLK_VL;
+		vec d[4][4];
+#define AT(i) *(const vec *)(x[i] + c)
+		UNROLL for (int j = 0; j < 4; j++) {
+			const vec second = AT(4 + j), third = AT(8 + j);
+			d[0][j] = AT(j) - third;
+			d[1][j] = second + third;
+			d[2][j] = third - second;
+			d[3][j] = second - AT(12 + j);
+		}
+#undef AT
+		float *to = v + c;
+		UNROLL for (int i = 0; i < 4; i++, to += 4 * vm) {
+			*(vec *)to = d[i][0] - d[i][2];
+			*(vec *)(to + vm) = d[i][1] + d[i][2];
+			*(vec *)(to + 2 * vm) = d[i][2] - d[i][1];
+			*(vec *)(to + 3 * vm) = d[i][1] - d[i][3];
+		}
+	}
+}
+
+// The four results of the sums of such products, which lie sm elements apart: y lists where they go, NULL for nowhere,
+// and add what is added. Sums and biases have whole vectors.
+static void results(const tl_conv_tile *q, int64_t n, const float *sums, int64_t sm, const float *bias,
+	const float *const *add, float *const *y) {
+	const vec least = q->least - (vec){0}, most = q->most - (vec){0};
+	for (int64_t c = 0; c < n; c += TLK_VL) {
+		const int64_t here = n - c < TLK_VL ? n - c : TLK_VL;
+		vec r[2][4], z[4];
+		const float *s = sums + c;
+		UNROLL for (int j = 0; j < 4; j++, s += sm) {
+			const vec second = *(const vec *)(s + 4 * sm), third = *(const vec *)(s + 8 * sm);
+			r[0][j] = *(const vec *)s + second + third;
+			r[1][j] = second - third - *(const vec *)(s + 12 * sm);
+		}
+		UNROLL for (int i = 0; i < 2; i++) {
+			z[2 * i] = r[i][0] + r[i][1] + r[i][2];
+			z[2 * i + 1] = r[i][1] - r[i][2] - r[i][3];
+		}
+		const vec b = *(const vec *)(bias + c);
+		UNROLL for (int k = 0; k < 4; k++) {
+			if (!y[k]) continue;
+			vec more = {0};
+			if (add && here == TLK_VL) more = *(const vec *)(add[k] + c);
+			else if (add) memcpy(&more, add[k] + c, (size_t)here * sizeof(float));
+			const vec v = limited(least, most, z[k] + b + more);
+			if (here == TLK_VL) *(vec *)(y[k] + c) = v;
+			else memcpy(y[k] + c, &v, (size_t)here * sizeof(float));
+		}
+	}
+}
+
+const tl_conv_table TL_CONV_TABLE = {TL_CONV_PANELS, TL_CONV_BEST, any_tile, alone, factors, results};

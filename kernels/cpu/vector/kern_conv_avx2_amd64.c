@@ -9,8 +9,8 @@
 #endif
 #define TL_CONV_TABLE tl_conv_avx2
 #define TL_CONV_PANELS 1
-#define TL_CONV_BEST {0, 6}
-#define TL_CONV_SHAPES(DO) SHAPES6(1, DO)
+#define TL_CONV_BEST {8, 6}
+#define TL_CONV_SHAPES(DO) SHAPES8(0, DO) SHAPES6(1, DO)
 #define TLK_VL 8
 #define TL_CONV_GREATER(a, b) (vec)_mm256_max_ps((__m256)(a), (__m256)(b))
 #define TL_CONV_LESSER(a, b) (vec)_mm256_min_ps((__m256)(a), (__m256)(b))
