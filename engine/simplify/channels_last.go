@@ -23,9 +23,10 @@ type lastConv struct {
 
 // ChannelsLast lets the channels of a position lie beside each other from one convolution to the next, where neither
 // copies windows nor packs positions: in networks of depthwise convolutions and products of channels, and of those that
-// are computed by squares (prim.ConvLast.Squares). It takes depthwise convolutions with at least 16 channels, and those
-// of one group, each with its bias, an addition of a value of the same shape, and limits such as a relu's. Pools of the
-// greatest element between them keep channels last too. What others read is copied. Results change by rounding.
+// are computed by Winograd's filtering (prim.ConvLast.Winograd). It takes depthwise convolutions with at least 16
+// channels, and those of one group, each with its bias, an addition of a value of the same shape, and limits such as a
+// relu's. Pools of the greatest element between them keep channels last too. What others read is copied. Results change
+// by rounding.
 func ChannelsLast(p *program.Program, args int) *program.Program {
 	s := newSearch(p, args)
 	ends, inner := map[int]*lastConv{}, map[int]bool{}
@@ -221,12 +222,12 @@ func (s *search) poolsOf(ends map[int]*lastConv) map[int]bool {
 	return pools
 }
 
-// squaresShare is the part of a network's operations that convolutions by squares have where these alone make turning
-// worth it.
-const squaresShare = 0.25
+// winogradShare is the part of a network's operations that convolutions by Winograd's filtering have where these alone
+// make turning worth it.
+const winogradShare = 0.25
 
-// worthTurning reports that there are depthwise convolutions, or enough that are computed by squares, and few copies
-// between layouts.
+// worthTurning reports that there are depthwise convolutions, or enough that are computed by Winograd's filtering, and
+// few copies between layouts.
 func (s *search) worthTurning(ends map[int]*lastConv, inner, pools map[int]bool) bool {
 	p := s.p
 	alone, copied, all, squares := false, map[program.Ref]bool{}, 0.0, 0.0
@@ -235,7 +236,7 @@ func (s *search) worthTurning(ends map[int]*lastConv, inner, pools map[int]bool)
 		alone = alone || f.Alone
 		x := operand(p, f.conv, 0)
 		terms := ir.AvalOf(p.Nodes[f.conv].Aval).Layout.Numel * operand(p, f.conv, 1).layout.Numel / f.Outputs
-		if all += float64(terms); f.Squares(x.layout.Shape[1]) {
+		if all += float64(terms); f.Winograd(x.layout.Shape[1]) {
 			squares += float64(terms)
 		}
 		if outside(x.ref) && x.layout.Shape[1] > fewChannels {
@@ -261,7 +262,7 @@ func (s *search) worthTurning(ends map[int]*lastConv, inner, pools map[int]bool)
 	for _, r := range p.Results {
 		read(r.Value)
 	}
-	return (alone || squares > squaresShare*all) && 4*len(copied) <= len(ends)
+	return (alone || squares > winogradShare*all) && 4*len(copied) <= len(ends)
 }
 
 // turner rewrites a program for ChannelsLast.

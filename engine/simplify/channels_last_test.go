@@ -98,7 +98,7 @@ constant $4 : f32[20]
 return %10
 `
 
-func TestNetworksOfSquaresKeepChannelsLast(t *testing.T) {
+func TestNetworksOfWinogradKeepChannelsLast(t *testing.T) {
 	_, rest, _ := Split(ChannelsLast(edited(t, residualText), 1), 1)
 	text := checked(t, rest)
 	for _, want := range []string{

@@ -174,10 +174,10 @@ static int64_t lay(work *o, int alone) {
 }
 
 int64_t tl_run_conv_last(int form, tl_pool *pool, int isa, char **buf, const int64_t *p,
-	const char *squares) {
+	const char *winograd) {
 	const int alone = form & 1, adds = form >> 1 & 1;
 	if (p[BATCH] == 0 || p[OUT_HIGH] == 0 || p[OUT_WIDE] == 0 || p[OUTPUTS] == 0) return 0;
-	if (squares) return tl_run_squares(adds, pool, isa, buf, p, squares);
+	if (winograd) return tl_run_winograd(adds, pool, isa, buf, p, winograd);
 	work o = {.par = p, .k = table(isa), .x = (const float *)buf[0] + p[AT_X], .w = (const float *)buf[1] + p[AT_W],
 		.bias = (const float *)buf[2] + p[AT_BIAS], .add = adds ? (const float *)buf[3] + p[AT_ADD] : NULL,
 		.y = (float *)buf[3 + adds]};

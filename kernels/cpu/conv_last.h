@@ -6,10 +6,10 @@
 // parameters of launch.ConvLast.
 enum { TLK_STEP_CONV_LAST = 80 };
 
-// squares: weights of tl_squares_pack, or NULL.
-int64_t tl_run_conv_last(int form, tl_pool *pool, int isa, char **buf, const int64_t *par, const char *squares);
+// winograd: weights of tl_winograd_pack, or NULL.
+int64_t tl_run_conv_last(int form, tl_pool *pool, int isa, char **buf, const int64_t *par, const char *winograd);
 
 // Of convolutions with 3x3 taps whose results are computed as squares of 2x2. pack makes factors of weights; it returns
 // their bytes, 0 for convolutions that are better computed otherwise. Writes nothing to NULL.
-int64_t tl_squares_pack(int32_t form, const int64_t *par, const char *weights, char *to);
-int64_t tl_run_squares(int adds, tl_pool *pool, int isa, char **buf, const int64_t *par, const char *factors);
+int64_t tl_winograd_pack(int32_t form, const int64_t *par, const char *weights, char *to);
+int64_t tl_run_winograd(int adds, tl_pool *pool, int isa, char **buf, const int64_t *par, const char *factors);

@@ -18,13 +18,13 @@ func (d *Device) NewWindow() device.Window { return &buffer{} }
 // Set implements device.Window.
 func (b *buffer) Set(p unsafe.Pointer, n int64) { b.p, b.size = p, n }
 
-// packKey names an operand of a product: where it begins, its sizes and strides. squares are weights of a convolution
-// (see packSquares) of n bytes.
+// packKey names an operand of a product: where it begins, its sizes and strides. winograd says that they
+// are n bytes of weights of a convolution (see packWinograd).
 type packKey struct {
 	at           unsafe.Pointer
 	typ          C.int32_t
 	k, n, bk, bn int64
-	squares      bool
+	winograd     bool
 }
 
 // Pack implements device.Host. It packs the second operand of float32 and float64 products of more than one row, and
@@ -35,7 +35,7 @@ func (d *Device) Pack(p device.Program, bind *device.Binding, constant []bool) (
 	for i := range unsafe.Slice(x.prog.step, x.steps) {
 		s := &unsafe.Slice(x.prog.step, x.steps)[i]
 		if s.kind >= C.TLK_STEP_CONV_LAST && constant[unsafe.Slice(s.slot, s.nbuf)[1]] {
-			n, err := d.packSquares(s, bind)
+			n, err := d.packWinograd(s, bind)
 			if err != nil {
 				return bytes, err
 			}
@@ -84,19 +84,19 @@ func parameters(s *C.tl_step, bind *device.Binding) []C.int64_t {
 	return par
 }
 
-// packSquares makes the factors of the weights of step s, a convolution, if it is computed by squares.
-func (d *Device) packSquares(s *C.tl_step, bind *device.Binding) (bytes int64, err error) {
+// packWinograd makes the factors of the weights of step s, a convolution, if it is computed by Winograd's filtering.
+func (d *Device) packWinograd(s *C.tl_step, bind *device.Binding) (bytes int64, err error) {
 	par, from := parameters(s, bind), bind.Bufs[unsafe.Slice(s.slot, s.nbuf)[1]].(*buffer)
 	pack := func(to unsafe.Pointer) int64 {
-		return int64(C.tl_squares_pack(s.kind-C.TLK_STEP_CONV_LAST, first(par), (*C.char)(from.p), (*C.char)(to)))
+		return int64(C.tl_winograd_pack(s.kind-C.TLK_STEP_CONV_LAST, first(par), (*C.char)(from.p), (*C.char)(to)))
 	}
 	n := pack(nil)
 	if n == 0 {
 		return 0, nil
 	}
 	at := unsafe.Add(from.p, 4*int64(par[launch.LastOffsets+1]))
-	to, bytes, err := d.packed(packKey{at: at, n: n, squares: true}, pack)
-	s.squares = (*C.char)(to)
+	to, bytes, err := d.packed(packKey{at: at, n: n, winograd: true}, pack)
+	s.winograd = (*C.char)(to)
 	return bytes, err
 }
 

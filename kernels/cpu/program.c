@@ -42,7 +42,7 @@ static int64_t run_step(tl_step *s, tl_pool *pool, int isa, tl_fault *fault) {
 	case TLK_STEP_ZERO: memset(s->buf[0] + s->par[0], 0, (size_t)s->par[1]); return 0;
 	}
 	if (s->kind >= TLK_STEP_CONV_LAST) return tl_run_conv_last(s->kind - TLK_STEP_CONV_LAST, pool, isa, s->buf, s->par,
-		s->squares);
+		s->winograd);
 	return s->kind < TLK_STEP_CONV8 ? 0 : tl_run_conv8(s->kind - TLK_STEP_CONV8, pool, isa, s->buf, s->par);
 }
 

@@ -52,9 +52,9 @@ func (c *ConvLast) Possible(channels int64) bool {
 	return !c.Alone || c.Outputs == channels && channels >= QuantizedPanel && !c.Add
 }
 
-// Squares reports windows and sizes of convolutions whose results are computed as squares of 2x2, with fewer products;
+// Winograd reports windows and sizes of convolutions whose results are computed by Winograd's F(2x2, 3x3);
 // the kernels choose these from some number of squares on.
-func (c *ConvLast) Squares(channels int64) bool {
+func (c *ConvLast) Winograd(channels int64) bool {
 	w := &c.Windows
 	return !c.Alone && channels >= QuantizedPanel && c.Outputs >= QuantizedPanel && slices.Equal(w.Kernel, []int64{3, 3}) &&
 		slices.Equal(w.Stride, []int64{1, 1}) && slices.Equal(w.Dilation, []int64{1, 1})

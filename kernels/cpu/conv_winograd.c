@@ -77,7 +77,7 @@ static void inverse(const work *o, int64_t from, int64_t n, const float *sums) {
 	}
 }
 
-static void square_job(void *arg, int worker, int64_t begin, int64_t end) {
+static void winograd_job(void *arg, int worker, int64_t begin, int64_t end) {
 	work *o = arg;
 	const int64_t channels = o->par[CHANNELS];
 	float *zeros = tl_scratch(o->pool, worker, o->bytes), *v = zeros + up(channels, 16) * 16;
@@ -95,7 +95,7 @@ static void square_job(void *arg, int worker, int64_t begin, int64_t end) {
 	}
 }
 
-int64_t tl_run_squares(int adds, tl_pool *pool, int isa, char **buf, const int64_t *p, const char *factors) {
+int64_t tl_run_winograd(int adds, tl_pool *pool, int isa, char **buf, const int64_t *p, const char *factors) {
 	work o = {.par = p, .k = table(isa), .pool = pool, .x = (const float *)buf[0] + p[AT_X],
 		.w = (const float *)factors, .bias = (const float *)buf[2] + p[AT_BIAS],
 		.add = adds ? (const float *)buf[3] + p[AT_ADD] : NULL, .y = (float *)buf[3 + adds]};
@@ -112,7 +112,7 @@ int64_t tl_run_squares(int adds, tl_pool *pool, int isa, char **buf, const int64
 	o.each = up(o.all, blocks);
 	o.bytes = (up(channels, 16) * 16 + up(AREA * o.each * channels, 16) * 16 + AREA * o.each * o.q.outputs) *
 		(int64_t)sizeof(float);
-	tl_parallel(pool, up(o.all, o.each), 1, square_job, &o);
+	tl_parallel(pool, up(o.all, o.each), 1, winograd_job, &o);
 	return o.oom;
 }
 
@@ -134,7 +134,7 @@ static void weight_factors(const float *g, int64_t tap, float *to, int64_t apart
 	}
 }
 
-int64_t tl_squares_pack(int32_t form, const int64_t *p, const char *weights, char *to) {
+int64_t tl_winograd_pack(int32_t form, const int64_t *p, const char *weights, char *to) {
 	const int64_t channels = p[CHANNELS], panels = up(p[OUTPUTS], TL_CONV_PANEL), panel = channels * TL_CONV_PANEL;
 	const int64_t squares = p[BATCH] * up(p[OUT_HIGH], 2) * up(p[OUT_WIDE], 2);
 	if (form & 1 || p[TAPS_HIGH] != 3 || p[TAPS_WIDE] != 3 || p[STEP_HIGH] != 1 || p[STEP_WIDE] != 1 ||

@@ -49,10 +49,10 @@ func (c *lastCase) withoutNaN(t *testing.T) *lastCase {
 	return c
 }
 
-// TestConvolutionsBySquaresAreThoseOfTheDefinition takes odd and even sizes, sizes beside those of panels and vectors,
+// TestConvolutionsByWinogradAreThoseOfTheDefinition takes odd and even sizes, sizes beside those of panels and vectors,
 // sums in parts, several blocks and images. A NaN with padding of one before it reaches its own square, all of which it
 // reaches by the definition too. Numbers of threads give the same bits. Other convolutions have no factors.
-func TestConvolutionsBySquaresAreThoseOfTheDefinition(t *testing.T) {
+func TestConvolutionsByWinogradAreThoseOfTheDefinition(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	var cases, others []*lastCase
 	for _, s := range []lastShape{
