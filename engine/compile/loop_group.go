@@ -52,7 +52,7 @@ func (u *unrolling) newGrouping(dev ir.DeviceID) (g *grouping, reason string) {
 	case g.caps.MaxWorkgroupBytes == 0:
 		refuse("the device has no workgroup memory")
 	case u.plan.Repeats > 0:
-		refuse("the body has a loop that a condition ends")
+		refuse("the body has a loop that repeats kernels")
 	case len(g.results) != len(g.body.Results):
 		refuse("the body does not compute a result")
 	}
