@@ -67,23 +67,22 @@ func TestALoopInRegistersThatIsTooLongForADispatchIsSeveral(t *testing.T) {
 }
 
 // A loop of carries alone is several dispatches, too. Lanes that do not run side by side take turns, so loops with many
-// of them have fewer iterations in a dispatch.
-func TestLoopsOfManyLanesHaveShortDispatches(t *testing.T) {
+// of them have fewer iterations in a dispatch. So have loops on a device that ends loops in kernels.
+func TestDispatchesHaveAsManyIterationsAsADeviceRuns(t *testing.T) {
 	dispatchAtMost(t, 1<<10)
-	kernels := map[int64]int64{}
-	for _, lanes := range []int64{3, 1 << 15} {
+	for _, c := range []struct{ lanes, most, kernels int64 }{{3, 0, 1}, {1 << 15, 0, 3}, {3, 150, 1}, {3, 149, 3}} {
 		r, put := twoDevices(t)
-		x := r.do("clone", r.do("expand", put(1, []int64{1}, 8), []int64{lanes}))
+		r.e.devices.caps(1).MaxIterations = c.most
+		x := r.do("clone", r.do("expand", put(1, []int64{1}, 8), []int64{c.lanes}))
 		r.read(x)
 		outs, err := r.loop(func(c []T) []T { return []T{r.do("add", r.do("mul", c[0], 0.5), 1.0)} },
 			LoopCall{Length: 150}, []T{x}, nil, nil)
 		require.Nil(t, err)
 		r.inRegisters(1)
-		assert.Equal(t, float32(2), r.read(outs[0])[lanes-1])
+		assert.Equal(t, float32(2), r.read(outs[0])[c.lanes-1])
 		log := info[[]windowRun](r, "windows")
-		kernels[lanes] = log[len(log)-1].Kernels
+		assert.Equal(t, c.kernels, log[len(log)-1].Kernels, c)
 	}
-	assert.Equal(t, map[int64]int64{3: 1, 1 << 15: 3}, kernels)
 }
 
 // Such loops nest in loops of kernels that are unrolled and that repeat: the places of the inner one move with both.

@@ -185,4 +185,3 @@ func TestALongLoopHasAsManyKernelsForAnyLength(t *testing.T) {
 	assert.Equal(t, kernels[0], kernels[1])
 	assert.Equal(t, kernels[0], kernels[2])
 }
-

@@ -30,9 +30,14 @@ const tooLong = "the loop is too long for one dispatch"
 
 const workgroupLacks = "; a workgroup does not hold the loop: "
 
-// perDispatch is the most iterations of one dispatch.
-func perDispatch(form *launch.Resident) int64 { return DispatchWork / int64(len(form.Exprs)+1) }
-
+// perDispatch is the most iterations of one dispatch of a device, where each has so much work.
+func perDispatch(caps *device.Caps, work int64) int64 {
+	n := max(1, DispatchWork/work)
+	if most := caps.MaxIterations; most > 0 {
+		return min(n, most)
+	}
+	return n
+}
 
 // Caps describes devices.
 type Caps = func(ir.DeviceID) *device.Caps
@@ -168,7 +173,7 @@ func planned(l *op.Loop, caps Caps) (*loopLowering, error) {
 func (k *loopLowering) onDevice(dev ir.DeviceID) (*lower.Result, error) {
 	form, why := k.dispatch(dev)
 	if why == "" {
-		return k.iterate(form), nil
+		return k.iterate(form, k.b.Caps(dev)), nil
 	}
 	const more = 4 // where passes are switched off
 	p := k.newPaths(dev, more*mostIn)
@@ -183,7 +188,7 @@ func (k *loopLowering) onDevice(dev ir.DeviceID) (*lower.Result, error) {
 
 // iterate makes the launches of a loop whose values stay in registers: one, or with a condition as many as may take
 // a second each. Each of these goes on from the carries that the one before has left.
-func (k *loopLowering) iterate(form *launch.Resident) *lower.Result {
+func (k *loopLowering) iterate(form *launch.Resident, caps *device.Caps) *lower.Result {
 	it := &launch.Iterate{Form: form, Operands: k.op.Operands, Reverse: k.l.Reverse}
 	var bufs []int // by buffer of the launch: that of the loop
 	numbers := map[int]int{}
@@ -202,11 +207,12 @@ func (k *loopLowering) iterate(form *launch.Resident) *lower.Result {
 		p.Buf = n
 	}
 	res := &lower.Result{}
-	if turns := max(1, (form.Lanes+sideBySide-1)/sideBySide); !k.l.While && k.l.Length > perDispatch(form)/turns {
-		k.chunks(res, it, bufs, max(1, perDispatch(form)/turns/chunkShare))
+	work, turns := int64(len(form.Exprs)+1), max(1, (form.Lanes+sideBySide-1)/sideBySide)
+	if most := perDispatch(caps, work*turns); !k.l.While && k.l.Length > most {
+		k.chunks(res, it, bufs, max(1, most/chunkShare))
 		return res
 	}
-	each, rounds := k.rounds(perDispatch(form))
+	each, rounds := k.rounds(perDispatch(caps, work))
 	last := *it
 	last.Ends = each*int64(rounds) < k.l.Length
 	for r := range rounds {
