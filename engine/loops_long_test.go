@@ -185,25 +185,3 @@ func TestALongLoopHasAsManyKernelsForAnyLength(t *testing.T) {
 	assert.Equal(t, kernels[0], kernels[1])
 	assert.Equal(t, kernels[0], kernels[2])
 }
-
-// A loop that is too long for one dispatch repeats kernels where it has many lanes. With few it runs on the CPU.
-func TestALoopThatIsTooLongForADispatchRepeats(t *testing.T) {
-	unrollAtMost(t, 16)
-	work := compile.DispatchWork
-	compile.DispatchWork = 40
-	t.Cleanup(func() { compile.DispatchWork = work })
-	for lanes, want := range map[int64][]string{3: {"", "cpu"}, 1 << 14: {"C", "wgpu:0"}} {
-		r, put := twoDevices(t)
-		x := r.do("clone", r.do("expand", put(1, []int64{1}, 8), []int64{lanes}))
-		outs, err := r.loop(func(c []T) []T { return []T{r.do("add", r.do("mul", c[0], 0.5), 1.0)} },
-			LoopCall{Length: 50}, []T{x}, nil, nil)
-		require.Nil(t, err)
-		path, on, reason := r.path()
-		assert.Contains(t, reason, "the loop is too long for one dispatch")
-		assert.Equal(t, want[1], on)
-		if want[0] != "" {
-			assert.Equal(t, want[0], path)
-		}
-		assert.Equal(t, float32(2), r.read(outs[0])[lanes-1])
-	}
-}

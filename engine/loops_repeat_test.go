@@ -176,6 +176,24 @@ func TestRepeatsNest(t *testing.T) {
 	}
 }
 
+// Draws in a loop that only a condition ends, in another one, are refused: each takes the numbers of 2^40 iterations.
+func TestDrawsOfALoopWithoutBoundInAnotherAreRefused(t *testing.T) {
+	for dev := range ir.DeviceID(2) {
+		r, put := twoDevices(t)
+		most := put(dev, []int64{}, 3)
+		_, err := r.until(most, 1<<62, []T{put(dev, []int64{2}, 1, 2)}, func(c []T) []T {
+			outs, err := r.until(most, 1<<62, c[1:], func(c []T) []T {
+				return []T{r.do("add", c[1], r.do("rand_like", c[1]))}
+			})
+			require.Nil(t, err)
+			return outs[1:]
+		})
+		require.NotNil(t, err)
+		assert.Equal(t, ir.ErrNotImplemented, err.Code)
+		assert.Contains(t, err.Msg, "takes those of 2^40 iterations; bound it by a number, or draw outside of it")
+	}
+}
+
 // An index out of bounds in a loop in a loop has the text of the operator that refuses it, on the CPU and on a device.
 func TestAFaultInANestedLoopNamesItsOperator(t *testing.T) {
 	for _, length := range []int64{2, 1 << 62} { // of the inner loop

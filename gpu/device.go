@@ -21,6 +21,8 @@ const (
 	// A long program is submitted in parts, so that the device begins while the host encodes the rest: a first part of
 	// firstPart dispatches, then parts of nextParts.
 	firstPart, nextParts = 16, 64
+	// softwareIterations is after how many iterations Mesa's software drivers end a loop in a kernel.
+	softwareIterations = 1<<16 - 1
 	// softwareUnits and gpuUnits estimate how many workgroups run at once.
 	softwareUnits, gpuUnits = 4, 264
 	// gpuMerge is the largest number of like steps that share a dispatch.
@@ -142,6 +144,9 @@ func (d *Device) describe() {
 	}
 	if !f.I64 { // also where the probe found 64-bit integers wrong
 		d.caps.Features = slices.DeleteFunc(slices.Clone(f.Names), func(n string) bool { return n == "shader-int64" })
+	}
+	if software {
+		d.caps.MaxIterations = softwareIterations
 	}
 	for t := ir.Bool; t < ir.NumStored; t++ {
 		d.caps.Storage[t] = storageBytes(t, f.I64)

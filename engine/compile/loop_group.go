@@ -52,7 +52,7 @@ func (u *unrolling) newGrouping(dev ir.DeviceID) (g *grouping, reason string) {
 	case g.caps.MaxWorkgroupBytes == 0:
 		refuse("the device has no workgroup memory")
 	case u.plan.Repeats > 0:
-		refuse("the body has a loop that a condition ends")
+		refuse("the body has a loop that repeats kernels")
 	case len(g.results) != len(g.body.Results):
 		refuse("the body does not compute a result")
 	}
@@ -65,7 +65,7 @@ func (u *unrolling) newGrouping(dev ir.DeviceID) (g *grouping, reason string) {
 	g.draws()
 	g.buffers()
 	g.place()
-	if !g.l.While && g.l.Length > DispatchWork/g.work {
+	if !g.l.While && g.l.Length > perDispatch(g.caps, g.work) {
 		refuse(tooLong)
 	}
 	return g, ""
@@ -140,7 +140,7 @@ func (g *grouping) drawn(st *launch.GroupStep, from []device.Param) {
 
 // draws bounds the Philox offsets of one launch, which are computed in 32 bits.
 func (g *grouping) draws() {
-	if g.op.Drawn > 0 && min(g.l.Length, DispatchWork/g.work) > math.MaxInt32/2/g.op.Drawn {
+	if g.op.Drawn > 0 && min(g.l.Length, perDispatch(g.caps, g.work)) > math.MaxInt32/2/g.op.Drawn {
 		refuse("the loop draws too many numbers in one dispatch")
 	}
 }
@@ -481,7 +481,7 @@ func (g *grouping) pays() bool { return g.work <= launchWork*int64(max(1, len(g.
 
 // lower makes the launches: one, or with a condition as many as may take a second each.
 func (g *grouping) lower() *lower.Result {
-	each, rounds := g.rounds(max(1, DispatchWork/g.work))
+	each, rounds := g.rounds(perDispatch(g.caps, g.work))
 	res := &lower.Result{}
 	last := *g.op
 	last.Ends = each*int64(rounds) < g.l.Length

@@ -19,16 +19,25 @@ var DispatchWork int64 = 1 << 28
 // conditionalRounds is the most dispatches of a loop that a condition ends. Those after its end do nothing.
 const conditionalRounds = 8
 
-// A loop of so many lanes that is too long for one dispatch runs kernel by kernel. With fewer lanes, a kernel takes
-// longer to begin than the CPU takes for an iteration.
-const manyLanes = 1 << 14
+// sideBySide is about how many lanes a device runs at the same time. More of them take turns.
+const sideBySide = 1 << 14
+
+// chunkShare is how many of the dispatches that repeat have the work of the longest dispatch. Some tens of them may be
+// in flight when a wait begins, and a request to stop waits for them.
+const chunkShare = 8
 
 const tooLong = "the loop is too long for one dispatch"
 
 const workgroupLacks = "; a workgroup does not hold the loop: "
 
-// perDispatch is the most iterations of one dispatch.
-func perDispatch(form *launch.Resident) int64 { return DispatchWork / int64(len(form.Exprs)+1) }
+// perDispatch is the most iterations of one dispatch of a device, where each has so much work.
+func perDispatch(caps *device.Caps, work int64) int64 {
+	n := max(1, DispatchWork/work)
+	if most := caps.MaxIterations; most > 0 {
+		return min(n, most)
+	}
+	return n
+}
 
 // Caps describes devices.
 type Caps = func(ir.DeviceID) *device.Caps
@@ -52,9 +61,6 @@ func DeviceLoop(l *op.Loop, dev ir.DeviceID, caps Caps) (path, reason string) {
 	_, why := k.dispatch(dev)
 	if why == "" {
 		return "A", ""
-	}
-	if form, _ := k.op.Resident(); why == tooLong && form.Lanes < manyLanes {
-		return "", why + ", and the CPU is faster"
 	}
 	p := k.newPaths(dev, mostIn)
 	switch {
@@ -100,7 +106,7 @@ func (k *loopLowering) newPaths(dev ir.DeviceID, most int) (p paths) {
 	return p
 }
 
-// dispatch returns the resident form of a loop that one dispatch of a device runs, or what keeps it from one.
+// dispatch returns the resident form of a loop that dispatches of a device run, or what keeps it from one.
 func (k *loopLowering) dispatch(dev ir.DeviceID) (form *launch.Resident, reason string) {
 	caps := k.b.Caps(dev)
 	form, why := k.op.Resident()
@@ -109,8 +115,6 @@ func (k *loopLowering) dispatch(dev ir.DeviceID) (form *launch.Resident, reason 
 		return nil, why
 	case len(form.Exprs) > dispatchExprs:
 		return nil, "the body computes too many elements in each iteration"
-	case !k.l.While && k.l.Length > perDispatch(form):
-		return nil, tooLong
 	}
 	used := map[int]bool{}
 	for i := range form.Ports {
@@ -164,12 +168,12 @@ func planned(l *op.Loop, caps Caps) (*loopLowering, error) {
 	return (&Builder{Caps: caps, Lowered: &lower.Memo{}}).newLoop(n)
 }
 
-// onDevice makes the launches of a loop on a GPU: one dispatch, or the steps of all iterations. Recording has found
-// that it has one of these forms; a loop in a body may have none.
+// onDevice makes the launches of a loop on a GPU: dispatches of many iterations, or the steps of each one. Recording has
+// found that it has one of these forms; a loop in a body may have none.
 func (k *loopLowering) onDevice(dev ir.DeviceID) (*lower.Result, error) {
 	form, why := k.dispatch(dev)
 	if why == "" {
-		return k.iterate(form), nil
+		return k.iterate(form, k.b.Caps(dev)), nil
 	}
 	const more = 4 // where passes are switched off
 	p := k.newPaths(dev, more*mostIn)
@@ -184,9 +188,8 @@ func (k *loopLowering) onDevice(dev ir.DeviceID) (*lower.Result, error) {
 
 // iterate makes the launches of a loop whose values stay in registers: one, or with a condition as many as may take
 // a second each. Each of these goes on from the carries that the one before has left.
-func (k *loopLowering) iterate(form *launch.Resident) *lower.Result {
+func (k *loopLowering) iterate(form *launch.Resident, caps *device.Caps) *lower.Result {
 	it := &launch.Iterate{Form: form, Operands: k.op.Operands, Reverse: k.l.Reverse}
-	each, rounds := k.rounds(perDispatch(form))
 	var bufs []int // by buffer of the launch: that of the loop
 	numbers := map[int]int{}
 	for i := range form.Ports {
@@ -204,20 +207,71 @@ func (k *loopLowering) iterate(form *launch.Resident) *lower.Result {
 		p.Buf = n
 	}
 	res := &lower.Result{}
+	work, turns := int64(len(form.Exprs)+1), max(1, (form.Lanes+sideBySide-1)/sideBySide)
+	if most := perDispatch(caps, work*turns); !k.l.While && k.l.Length > most {
+		k.chunks(res, it, bufs, max(1, most/chunkShare))
+		return res
+	}
+	each, rounds := k.rounds(perDispatch(caps, work))
 	last := *it
 	last.Ends = each*int64(rounds) < k.l.Length
 	for r := range rounds {
-		st := device.Step{Op: it, Params: []device.Param{device.Const(form.Lanes), device.Const(each)}}
 		if r == rounds-1 {
-			st.Op = &last
+			it = &last
 		}
-		st.Params = append(st.Params, k.offsets(r)...)
-		for _, b := range bufs {
-			st.Bufs = append(st.Bufs, k.inRound(res, b, r, rounds))
-		}
-		res.Launches = append(res.Launches, st)
+		k.round(res, it, bufs, r, rounds, each, device.Const(0))
 	}
 	return res
+}
+
+// round adds the dispatch of a round, with so many iterations and its first place.
+func (k *loopLowering) round(res *lower.Result, it *launch.Iterate, bufs []int, r, rounds int, each int64,
+	first device.Param) {
+	st := device.Step{Op: it, Params: []device.Param{device.Const(it.Form.Lanes), device.Const(each), first}}
+	st.Params = append(st.Params, k.offsets(r)...)
+	for _, b := range bufs {
+		st.Bufs = append(st.Bufs, k.inRound(res, b, r, rounds))
+	}
+	res.Launches = append(res.Launches, st)
+}
+
+// chunks makes the dispatches of a loop of a known length that is too long for one: some iterations, which read the
+// operands, and then two dispatches of each iterations that repeat. The first one of these writes carries to
+// temporaries and the second one to the results, so each run finds them where the run before has left them. Their
+// places move from run to run.
+func (k *loopLowering) chunks(res *lower.Result, it *launch.Iterate, bufs []int, each int64) {
+	const rounds = 3
+	begun := int64(0) // the iterations of the rounds before
+	n := (k.l.Length-1)%(2*each) + 1
+	for r := range rounds {
+		first, run := begun, 2*each
+		if k.l.Reverse {
+			first, run = k.l.Length-begun-n, -run
+		}
+		place := device.Const(first)
+		if r == 1 {
+			res.Repeats = []lower.Repeat{{From: r, To: rounds, Flag: -1, Most: (k.l.Length - begun) / (2 * each)}}
+			if it.Form.Moves() {
+				res.Moving = []device.Param{device.Const(0)}
+				res.Repeats[0].Moves = []lower.Move{{Number: 0, By: run}}
+			}
+		}
+		if len(res.Moving) > 0 {
+			place = device.ScalarOf(k.scalars()).Plus(first)
+		}
+		k.round(res, it, bufs, r, rounds, n, place)
+		begun, n = begun+n, each
+	}
+}
+
+// scalars counts the node's run-time numbers. Its moving numbers follow them.
+func (k *loopLowering) scalars() (n int) {
+	for i := range k.n.In {
+		if k.n.In[i].Scalar {
+			n++
+		}
+	}
+	return n
 }
 
 // rounds returns how many iterations each dispatch of a loop runs, where it runs so many at most, and how many

@@ -53,13 +53,8 @@ func (k *loopLowering) newBody(dev ir.DeviceID) (u *unrolling, reason string) {
 	if err != nil {
 		return nil, err.Error()
 	}
-	u = &unrolling{loopLowering: k, plan: plan, body: plan.Program, copies: map[ir.DType]*loopir.Kernel{}, own: -1}
-	for i := range k.n.In {
-		if k.n.In[i].Scalar {
-			u.scalars++
-		}
-	}
-	return u, ""
+	return &unrolling{loopLowering: k, plan: plan, body: plan.Program, copies: map[ir.DType]*loopir.Kernel{}, own: -1,
+		scalars: k.scalars()}, ""
 }
 
 // unrolls says what keeps the device from running the loop, whose iterations have at most so many steps; "": nothing.

@@ -69,6 +69,8 @@ type Caps struct {
 	GemmSums int64
 	// Resident: the device runs loops with their values in registers.
 	Resident bool
+	// MaxIterations is after how many iterations the device ends a loop in a kernel; 0: it does not.
+	MaxIterations int64
 	// InOrder: stores that combine are made in the order of the elements.
 	InOrder                                                      bool
 	F32Atomics, Subgroups, Timestamps, Immediates, F16, I64, F64 bool

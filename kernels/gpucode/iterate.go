@@ -68,7 +68,10 @@ func (w *iterateGen) lane() {
 	w.loop(gpuir.NInt(0), end, gpuir.NInt(1), func(t *gpuir.Node) {
 		place := t
 		if w.op.Reverse {
-			place = w.let(gpuir.NSub(gpuir.NSub(w.param(launch.IterateLength), gpuir.NInt(1)), t))
+			place = gpuir.NSub(gpuir.NSub(w.param(launch.IterateLength), gpuir.NInt(1)), t)
+		}
+		if f.Moves() {
+			place = w.let(gpuir.NAdd(place, w.param(launch.IterateFirst)))
 		}
 		for i := range f.Ports {
 			if p := &f.Ports[i]; p.Place != 0 && w.reads(i) {

@@ -57,15 +57,15 @@ func turning(t ir.DType, lanes int64, reverse bool) *launch.Iterate {
 }
 
 // TestLoopsIterateAsInterpreted: programs of loops compute what the interpreter of the launch computes, for lanes
-// beyond a workgroup, offsets, and both directions.
+// beyond a workgroup, offsets, places behind the first one, and both directions.
 func TestLoopsIterateAsInterpreted(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	const length = 5
+	const length, first, places = 5, 2, 8
 	for _, d := range []ir.DType{ir.F32, ir.I32, ir.I64} {
 		for _, lanes := range []int64{1, 3, 70} {
 			op := turning(d, lanes, lanes == 3)
-			sizes := []int64{2*lanes + 1, 3, lanes*length + 2, 2 * lanes, 1, lanes * length, lanes * length}
-			params := []uint64{uint64(lanes), length, 1, 2, 0}
+			sizes := []int64{2*lanes + 1, 3, lanes*places + 2, 2 * lanes, 1, lanes * places, lanes * places}
+			params := []uint64{uint64(lanes), length, first, 1, 2, 0}
 			got, want := make([][]byte, len(sizes)), make([][]byte, len(sizes))
 			for i, n := range sizes {
 				got[i], want[i] = make([]byte, n*int64(d.Size())), make([]byte, n*int64(d.Size()))
@@ -82,7 +82,7 @@ func TestLoopsIterateAsInterpreted(t *testing.T) {
 			_, err = gpuir.Interpret(p, params, got)
 			require.NoError(t, err)
 			require.Equal(t, want, got, "%v, %d lanes", d, lanes)
-			params[3] = 3 // the shared carry is then outside of its buffer
+			params[4] = 3 // the shared carry is then outside of its buffer
 			_, err = op.Interpret(params, want)
 			require.ErrorContains(t, err, "outside")
 		}
@@ -139,7 +139,7 @@ func TestAConditionEndsTheIterationsOfEachLane(t *testing.T) {
 		const lanes = 70
 		for _, ends := range []bool{false, true} {
 			op := ending(lanes, ends)
-			params := []uint64{lanes, c.most, 0, 0, 0}
+			params := []uint64{lanes, c.most, 0, 0, 0, 0}
 			memory := func() [][]byte {
 				return [][]byte{{c.begins}, make([]byte, 4), make([]byte, 4*lanes), make([]byte, 1), make([]byte, 4),
 					make([]byte, 4*lanes)}

@@ -42,6 +42,11 @@ type ResidentCarry struct {
 // ResidentStore writes an expression in each iteration.
 type ResidentStore struct{ Port, Val int }
 
+// Moves reports that the form reads or writes places.
+func (r *Resident) Moves() bool {
+	return slices.ContainsFunc(r.Ports, func(p Port) bool { return p.Place != 0 })
+}
+
 // Compact drops the expressions that nothing needs.
 func (r *Resident) Compact() {
 	used := make([]bool, len(r.Exprs))
@@ -81,9 +86,10 @@ func (r *Resident) Compact() {
 	r.Exprs = kept
 }
 
-// Iterate runs a resident form: Length iterations for each lane. Parameters: lanes, iterations, and the offset in
-// elements of each of the first Operands buffers. Iteration t works at place t; in reverse at place Length-1-t. A lane
-// ends early where the form's condition is false.
+// Iterate runs a resident form: Length iterations for each lane, of a loop that may have more before and after them.
+// Parameters: lanes, iterations, the lowest place of these, and the offset in elements of each of the first Operands
+// buffers. Iteration t works at place First+t; in reverse at place First+Length-1-t. A lane ends early where the form's
+// condition is false.
 type Iterate struct {
 	Form     *Resident
 	Bufs     []loopir.Buf
@@ -97,6 +103,7 @@ type Iterate struct {
 const (
 	IterateLanes = iota
 	IterateLength
+	IterateFirst
 	IterateOffsets
 )
 
@@ -110,8 +117,8 @@ func (i *Iterate) Buffers() []loopir.Buf { return i.Bufs }
 
 // Parameters implements Op.
 func (i *Iterate) Parameters() []loopir.Param {
-	list := slices.Repeat([]loopir.Param{{Kind: loopir.Size, Type: ir.I64}}, IterateOffsets)
-	return append(list, slices.Repeat([]loopir.Param{{Kind: loopir.Offset, Type: ir.I64}}, i.Operands)...)
+	list := slices.Repeat([]loopir.Param{{Kind: loopir.Size, Type: ir.I64}}, IterateFirst)
+	return append(list, slices.Repeat([]loopir.Param{{Kind: loopir.Offset, Type: ir.I64}}, 1+i.Operands)...)
 }
 
 // Key implements Op.
@@ -151,7 +158,7 @@ func (i *Iterate) Interpret(params []uint64, bufs [][]byte) (fault loopir.Fault,
 
 // lane runs all iterations of a lane, and reports that its condition is false after them.
 func (i *Iterate) lane(lane int64, params []uint64, bufs [][]byte) (ended bool, err error) {
-	f, length := i.Form, int64(params[IterateLength])
+	f, length, first := i.Form, int64(params[IterateLength]), int64(params[IterateFirst])
 	at := func(port int, place int64) (*Port, int64, error) {
 		p := &f.Ports[port]
 		n := p.At + lane*p.Lane + place*p.Place
@@ -183,9 +190,9 @@ func (i *Iterate) lane(lane int64, params []uint64, bufs [][]byte) (ended bool, 
 	ends := func() bool { return f.Condition >= 0 && carry[f.Condition] == 0 }
 	vals := make([]uint64, len(f.Exprs))
 	for t := int64(0); t < length && !ends(); t++ {
-		place := t
+		place := first + t
 		if i.Reverse {
-			place = length - 1 - t
+			place = first + length - 1 - t
 		}
 		if err := f.eval(vals, lane, carry, func(port int) (uint64, error) { return load(port, place) }); err != nil {
 			return false, err

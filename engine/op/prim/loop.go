@@ -153,7 +153,8 @@ func drawnLoop(b op.Builder, l op.Loop, in []op.Val) []op.Val {
 			length = min(length, endlessDraws)
 		}
 		if n > math.MaxInt64/length {
-			fail(ir.ErrNotImplemented, "loop: %d iterations of a body that takes %d random offsets are too many", length, n)
+			fail(ir.ErrNotImplemented, "loop: %d iterations of a body that takes %d random offsets are too many: a loop that "+
+				"only a condition ends takes those of 2^40 iterations; bound it by a number, or draw outside of it", length, n)
 		}
 		seed, first := b.(op.BodyBuilder).DrawMany(n * length)
 		in = append(slices.Clip(in), seed, first)

@@ -140,6 +140,32 @@ def test_a_workgroup_draws_the_numbers_of_the_cpu(reverse: bool) -> None:
         same(got, torch.tensor(want.tolist()))
 
 
+@pytest.mark.parametrize("path", ["B", "C"])
+def test_a_loop_that_a_condition_ends_draws_the_numbers_of_the_cpu(path: str) -> None:
+    """Each iteration has its own: those of iterations that are submitted behind the end are not seen."""
+    found = []
+    for device in ("cpu", "wgpu"):
+        facade.manual_seed(3)
+        (x,) = put([torch.arange(12.0).reshape(3, 4)], device=device)
+
+        def step(c: Any) -> Any:
+            n, v, seen = c
+            drawn = facade.rand_like(v)
+            v = facade.nn.functional.dropout(v + drawn, 0.4) + facade.randn(4, device=v.device)
+            v = v.sort(1)[0] if path == "C" else v
+            return n + 1, v, facade.where(facade.arange(9, device=v.device)[:, None] == n, drawn[:, 0], seen)
+
+        first = (facade.tensor(0, device=device), x, facade.zeros(9, 3, device=device))
+        if device == "wgpu":
+            assert paths(lambda first=first: lax.while_loop(lambda c: c[0] < 7, step, first)) == [(path, "wgpu:0")]
+            facade.manual_seed(3)
+        _, last, seen = lax.while_loop(lambda c: c[0] < 7, step, first)
+        assert len(set(seen[:7].flatten().tolist())) == 21
+        found.append([last, seen, facade.rand(3, device=device)])
+    for got, want in zip(*found, strict=True):
+        same(got, torch.tensor(want.tolist()))
+
+
 def test_a_workgroup_checks_indices_that_a_carry_has() -> None:
     data, length = leaves(), 8
 

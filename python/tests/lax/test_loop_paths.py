@@ -194,6 +194,35 @@ def test_a_gpu_ends_loops_of_registers_by_their_condition() -> None:
         torch.testing.assert_close(torch.tensor(y.grad.tolist()), grad)
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_loop_of_more_iterations_than_a_dispatch_runs_stays_on_the_gpu(reverse: bool) -> None:
+    """A software driver runs 65,535 iterations in a dispatch. Further ones go on at the next places."""
+    length = 66_000
+    data = [torch.rand(2), torch.rand(length, 2)]
+    args = [facade.tensor(t.tolist(), device="wgpu", requires_grad=True) for t in data]
+
+    def ours(x: Any, xs: Any) -> Any:
+        return lax.scan(lambda c, v: (c * 0.5 + v * v, c + v), x, xs, reverse=reverse, accept_path="A")
+
+    found = lax.loop_report(ours)(*args)
+    assert [(p.path, p.device, p.reason) for p in found] == [("A", "wgpu:0", "")]
+    last, ys = ours(*args)
+    weights = torch.arange(length * 2.0).reshape(length, 2) % 5
+    mine = facade.autograd.grad(last.sum() + (ys * facade.tensor(weights.tolist(), device="wgpu")).sum(), args)
+    leaves = [t.requires_grad_() for t in data]
+    y, kept = leaves[0], []
+    places = leaves[1].unbind()
+    for v in reversed(places) if reverse else places:
+        kept.append(y + v)
+        y = y * 0.5 + v * v
+    stacked = torch.stack(kept[::-1] if reverse else kept)
+    want = torch.autograd.grad(y.sum() + (stacked * weights).sum(), leaves)
+    for got, right in zip((last, ys, *mine), (y, stacked, *want), strict=True):
+        torch.testing.assert_close(torch.tensor(got.tolist()), right.detach())
+    counted = lax.fori_loop(0, 150_000, lambda i, v: v + 1, facade.zeros(3, device="wgpu", dtype=facade.int32))
+    assert counted.tolist() == [150_000] * 3
+
+
 def linear(mod: Any, c: Any, x: Any, w: Any) -> Any:
     return mod.tanh(c @ w + x), c[:, :2]
 
