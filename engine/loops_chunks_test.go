@@ -120,9 +120,7 @@ func TestLoopsOfSeveralDispatchesNest(t *testing.T) {
 // A loop of several dispatches that stops at a poll goes on there when the value is read again.
 func TestALoopOfSeveralDispatchesGoesOnAfterAStop(t *testing.T) {
 	dispatchAtMost(t, 64)
-	run := func(polls int32) (got []float32, stops int) {
-		r, put := twoDevices(t)
-		j := &trip{rig: r}
+	sameAfterAnyStop(t, func(r *rig, put putter) T {
 		numbers := make([]float32, 60)
 		for i := range numbers {
 			numbers[i] = float32(i)
@@ -132,21 +130,6 @@ func TestALoopOfSeveralDispatchesGoesOnAfterAStop(t *testing.T) {
 			LoopCall{Length: 30, Reverse: true}, []T{put(1, []int64{2}, 2, 1)}, []T{r.do("select", xs, 0, 0)}, []T{xs})
 		require.Nil(t, err)
 		r.inRegisters(1)
-		if polls > 0 {
-			r.e.askAt(polls)
-		}
-		j.again(func() (err *ir.Error) {
-			got, err = r.tryRead(outs[1])
-			return err
-		})
-		r.e.waiter.jobs.end(&job{stopping: true})
-		return got, j.stops
-	}
-	want, _ := run(0)
-	for n, stops := int32(1), 1; stops > 0; n++ {
-		var got []float32
-		got, stops = run(n)
-		assert.Equal(t, want, got, "stopped at poll %d", n)
-		require.Less(t, n, int32(300))
-	}
+		return outs[1]
+	})
 }

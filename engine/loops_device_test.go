@@ -13,8 +13,11 @@ import (
 	"github.com/torchlette/torchlette/kernels/reference"
 )
 
+// putter puts numbers on a device.
+type putter = func(dev ir.DeviceID, shape []int64, v ...float32) T
+
 // twoDevices is an engine with interpreters as the CPU and as another device. put makes a float32 tensor on a device.
-func twoDevices(t *testing.T) (r *rig, put func(dev ir.DeviceID, shape []int64, v ...float32) T) {
+func twoDevices(t *testing.T) (r *rig, put putter) {
 	r = newRig(t)
 	other := reference.New()
 	r.e = New(Config{Open: func(id ir.DeviceID) (device.Device, error) {

@@ -134,20 +134,29 @@ func TestADataErrorInALongLoopNamesItsKernel(t *testing.T) {
 // A long loop that stops at a poll goes on there when the value is read again.
 func TestALongLoopGoesOnAfterAStop(t *testing.T) {
 	unrollAtMost(t, 8)
-	run := func(polls int32) (got []float32, stops int) {
-		r, put := twoDevices(t)
-		j := &trip{rig: r}
+	sameAfterAnyStop(t, func(r *rig, put putter) T {
 		xs := put(1, []int64{12}, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)
 		outs, err := r.loop(func(c []T) []T {
 			return []T{r.do("add", r.do("mul", r.do("flip", c[0], []int64{0}), c[1]), r.do("rand_like", c[0]))}
 		}, LoopCall{Length: 12}, []T{put(1, []int64{2}, 2, 1)}, []T{r.do("select", xs, 0, 0)}, []T{xs})
 		require.Nil(t, err)
 		r.repeats(1)
+		return outs[0]
+	})
+}
+
+// sameAfterAnyStop requires that a value of a loop is the same wherever its run stops, and goes on when it is read again.
+func sameAfterAnyStop(t *testing.T, record func(r *rig, put putter) T) {
+	t.Helper()
+	run := func(polls int32) (got []float32, stops int) {
+		r, put := twoDevices(t)
+		j := &trip{rig: r}
+		value := record(r, put)
 		if polls > 0 {
 			r.e.askAt(polls)
 		}
 		j.again(func() (err *ir.Error) {
-			got, err = r.tryRead(outs[0])
+			got, err = r.tryRead(value)
 			return err
 		})
 		r.e.waiter.jobs.end(&job{stopping: true})

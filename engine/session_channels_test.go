@@ -53,12 +53,7 @@ func TestSessionsKeepChannelsLast(t *testing.T) {
 			want = got
 		}
 		assert.InDeltaSlice(t, want, got, 1e-5, off)
-		plan, found := s.shapes[0].plan.Plan.Program, 0
-		for i := range plan.Nodes {
-			if op.PrimID(plan.Nodes[i].Op) == prim.Known.ConvLast {
-				found++
-			}
-		}
+		found := convolutionsLast(s)
 		assert.Equal(t, map[bool]int{true: 4}[off == nil], found, off)
 		s.Close()
 	}
@@ -99,13 +94,19 @@ func TestSessionsKeepChannelsLastAroundWinograd(t *testing.T) {
 			want = got
 		}
 		assert.InDeltaSlice(t, want, got, 1e-5, off)
-		plan, found := s.shapes[0].plan.Plan.Program, 0
-		for i := range plan.Nodes {
-			if op.PrimID(plan.Nodes[i].Op) == prim.Known.ConvLast {
-				found++
-			}
-		}
+		found := convolutionsLast(s)
 		assert.Equal(t, map[bool]int{true: 4}[!slices.Contains(off, "channels_last")], found, off)
 		s.Close()
 	}
+}
+
+// convolutionsLast is the number of convolutions of a session's plan whose channels come last.
+func convolutionsLast(s *InferenceSession) (found int) {
+	plan := s.shapes[0].plan.Plan.Program
+	for i := range plan.Nodes {
+		if op.PrimID(plan.Nodes[i].Op) == prim.Known.ConvLast {
+			found++
+		}
+	}
+	return found
 }

@@ -29,13 +29,20 @@ func TestProductsByRowsOfTheSecondOperand(t *testing.T) {
 			want := copies(bufs)
 			require.NoError(t, launch.InterpretGemm(g, par, want))
 			for _, isa := range instructionSets() {
-				one := runGemm(t, newDevice(t, cpu.Options{ISA: isa, Threads: 1}), g, par, bufs)
-				same(t, dt, want[2], one, map[ir.DType]float64{ir.F32: 1e-4, ir.F64: 1e-12}[dt], what+" "+isa)
-				three := runGemm(t, newDevice(t, cpu.Options{ISA: isa, Threads: 3}), g, par, bufs)
-				require.Equal(t, one, three, "%s %s", what, isa)
+				sameOnThreads(t, isa, g, par, bufs, want[2], what)
 			}
 		}
 	}
+}
+
+// sameOnThreads requires the bits of a product to be the same on one thread and on three, near to want, and returns it.
+func sameOnThreads(t *testing.T, isa string, g *launch.Gemm, par []uint64, bufs [][]byte, want []byte, what string) []byte {
+	t.Helper()
+	one := runGemm(t, newDevice(t, cpu.Options{ISA: isa, Threads: 1}), g, par, bufs)
+	same(t, g.Type, want, one, map[ir.DType]float64{ir.F32: 1e-4, ir.F64: 1e-12}[g.Type], what+" "+isa)
+	three := runGemm(t, newDevice(t, cpu.Options{ISA: isa, Threads: 3}), g, par, bufs)
+	require.Equal(t, one, three, "%s %s", what, isa)
+	return one
 }
 
 // Panels of the second operand that their first tile packs: whole ones and one that is not, several blocks of the depth,
@@ -60,10 +67,7 @@ func TestProductsOfRowsThatPackPanels(t *testing.T) {
 			want := copies(bufs)
 			require.NoError(t, launch.InterpretGemm(g, par, want))
 			for _, isa := range instructionSets() {
-				one := runGemm(t, newDevice(t, cpu.Options{ISA: isa, Threads: 1}), g, par, bufs)
-				same(t, dt, want[2], one, map[ir.DType]float64{ir.F32: 1e-4, ir.F64: 1e-12}[dt], what+" "+isa)
-				three := runGemm(t, newDevice(t, cpu.Options{ISA: isa, Threads: 3}), g, par, bufs)
-				require.Equal(t, one, three, "%s %s", what, isa)
+				one := sameOnThreads(t, isa, g, par, bufs, want[2], what)
 				few := sizes(6, s.n, s.k, am, ak, 0, s.stride, 1, 0) // read in place: nothing is packed
 				first := [][]byte{bufs[0], bufs[1], make([]byte, 6*s.n*int64(dt.Size()))}
 				rows := runGemm(t, newDevice(t, cpu.Options{ISA: isa, Threads: 1}), g, few, first)
