@@ -145,7 +145,7 @@ func TestALongLoopGoesOnAfterAStop(t *testing.T) {
 	})
 }
 
-// sameAfterAnyStop requires that a value of a loop is the same wherever its run stops, and goes on when it is read again.
+// sameAfterAnyStop requires that a value of a loop is the same wherever its run stops; the next read goes on.
 func sameAfterAnyStop(t *testing.T, record func(r *rig, put putter) T) {
 	t.Helper()
 	run := func(polls int32) (got []float32, stops int) {

@@ -59,7 +59,7 @@ func TestSessionsKeepChannelsLast(t *testing.T) {
 	}
 }
 
-// Sessions keep channels last in a network of 3x3 convolutions, with a pool and a residual; results are those of planes.
+// Sessions keep channels last in a network of 3x3 convolutions, a pool and a residual. Results are those of planes.
 func TestSessionsKeepChannelsLastAroundWinograd(t *testing.T) {
 	const channels, size, half = 20, 24, 12
 	numbers := func(n int, scale float32) []float32 {

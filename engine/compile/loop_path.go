@@ -168,8 +168,8 @@ func planned(l *op.Loop, caps Caps) (*loopLowering, error) {
 	return (&Builder{Caps: caps, Lowered: &lower.Memo{}}).newLoop(n)
 }
 
-// onDevice makes the launches of a loop on a GPU: dispatches of many iterations, or the steps of each one. Recording has
-// found that it has one of these forms; a loop in a body may have none.
+// onDevice makes the launches of a loop on a GPU: dispatches of many iterations, or the steps of each one. Recording
+// has found that it has one of these forms; a loop in a body may have none.
 func (k *loopLowering) onDevice(dev ir.DeviceID) (*lower.Result, error) {
 	form, why := k.dispatch(dev)
 	if why == "" {

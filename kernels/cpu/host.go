@@ -138,8 +138,8 @@ func (d *Device) packOperand(s *C.tl_step, at int, bind *device.Binding) (bytes 
 	return bytes, err
 }
 
-// packed returns the pack of an operand. If there is none it makes it, by pack, which returns the bytes of the pack, and
-// writes them unless it gets nil.
+// packed returns the pack of an operand. If there is none it makes it, by pack, which returns the bytes of the pack,
+// and writes them unless it gets nil.
 func (d *Device) packed(key packKey, pack func(to unsafe.Pointer) int64) (to unsafe.Pointer, bytes int64, err error) {
 	if to = d.packs[key]; to != nil {
 		return to, 0, nil

@@ -36,7 +36,9 @@ func TestProductsByRowsOfTheSecondOperand(t *testing.T) {
 }
 
 // sameOnThreads requires the bits of a product to be the same on one thread and on three, near to want, and returns it.
-func sameOnThreads(t *testing.T, isa string, g *launch.Gemm, par []uint64, bufs [][]byte, want []byte, what string) []byte {
+func sameOnThreads(
+	t *testing.T, isa string, g *launch.Gemm, par []uint64, bufs [][]byte, want []byte, what string,
+) []byte {
 	t.Helper()
 	one := runGemm(t, newDevice(t, cpu.Options{ISA: isa, Threads: 1}), g, par, bufs)
 	same(t, g.Type, want, one, map[ir.DType]float64{ir.F32: 1e-4, ir.F64: 1e-12}[g.Type], what+" "+isa)
@@ -45,8 +47,9 @@ func sameOnThreads(t *testing.T, isa string, g *launch.Gemm, par []uint64, bufs 
 	return one
 }
 
-// Panels of the second operand that their first tile packs: whole ones and one that is not, several blocks of the depth,
-// rows near and far from each other. The bits are those of six rows, which pack nothing, and of any number of threads.
+// Panels of the second operand that their first tile packs: whole ones and one that is not, several blocks of the
+// depth, rows near and far from each other. The bits are those of six rows, which pack nothing, and of any number of
+// threads.
 func TestProductsOfRowsThatPackPanels(t *testing.T) {
 	for _, dt := range []ir.DType{ir.F32, ir.F64} {
 		for _, s := range []struct {

@@ -56,8 +56,9 @@ func (c *ConvLast) Possible(channels int64) bool {
 // the kernels choose these from some number of squares on.
 func (c *ConvLast) Winograd(channels int64) bool {
 	w := &c.Windows
-	return !c.Alone && channels >= QuantizedPanel && c.Outputs >= QuantizedPanel && slices.Equal(w.Kernel, []int64{3, 3}) &&
-		slices.Equal(w.Stride, []int64{1, 1}) && slices.Equal(w.Dilation, []int64{1, 1})
+	return !c.Alone && channels >= QuantizedPanel && c.Outputs >= QuantizedPanel &&
+		slices.Equal(w.Kernel, []int64{3, 3}) && slices.Equal(w.Stride, []int64{1, 1}) &&
+		slices.Equal(w.Dilation, []int64{1, 1})
 }
 
 // registerConvLast; attributes: those of ConvLast.

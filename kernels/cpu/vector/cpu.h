@@ -2,11 +2,10 @@
 #ifndef TORCHLETTE_CPU_H
 #define TORCHLETTE_CPU_H
 
-#include <stdint.h>
-#include "pieces.h"
 #include <stddef.h>
-
+#include <stdint.h>
 #include "dtypes.h"
+#include "pieces.h"
 
 #define TLK_MAX_DIMS 20
 
@@ -489,14 +488,14 @@ typedef struct {
 	// C[mr][nr] += A B over kc terms, or C = A B if first is set; strides are in elements. Tiles are at most mr x nr;
 	// or along x nr if rows of A are read in place and B is packed.
 	int mr32, nr32, mr64, nr64, along;
-	int64_t near; // the most bytes of an A that is read in place for each panel of B: half of the least L2
+	int64_t near; // most bytes of an A that is read in place for each panel of B: half of the least L2
 	void (*gemm32)(int mr, int64_t kc, const float *a, int64_t am, int64_t ak, const float *b, int64_t bk, float *c,
 		int64_t cm, int first);
 	void (*gemm64)(int mr, int64_t kc, const double *a, int64_t am, int64_t ak, const double *b, int64_t bk, double *c,
 		int64_t cm, int first);
 	// The same, from rows of B in place, which it packs as a panel meanwhile; or NULL.
-	void (*keep32)(int mr, int64_t kc, const float *a, int64_t am, int64_t ak, const float *b, int64_t bk, float *panel,
-		float *c, int64_t cm, int first);
+	void (*keep32)(int mr, int64_t kc, const float *a, int64_t am, int64_t ak, const float *b, int64_t bk,
+		float *panel, float *c, int64_t cm, int first);
 	void (*keep64)(int mr, int64_t kc, const double *a, int64_t am, int64_t ak, const double *b, int64_t bk,
 		double *panel, double *c, int64_t cm, int first);
 	void (*packb32)(const float *b, int64_t bk, int64_t bn, int64_t kc, int64_t n, float *dst);

@@ -361,7 +361,7 @@ def test_older_archives_are_read(decoder):
         check(theirs.module()(ids), read_module(f).nested(ours(ids)))
 
 
-def test_sessions_standardize_weights_by_a_norm_without_running_statistics():
+def test_sessions_standardize_weights_by_a_norm_without_running_statistics(tmp_path):
     """As NFNets do: a batch norm of the weights that trains, in an exported module that evaluates."""
 
     def forward(self, x):
@@ -370,7 +370,8 @@ def test_sessions_standardize_weights_by_a_norm_without_running_statistics():
         return F.conv2d(x, w.reshape_as(conv.weight), conv.bias)
 
     module = Net(forward, conv=nn.Conv2d(3, 6, 3), gain=torch.rand(6)).eval()
-    session = torchlette.InferenceSession(saved(torch.export.export(module, (IMAGE,))).getvalue())
+    torch.export.save(torch.export.export(module, (IMAGE,)), tmp_path / "m.pt2")
+    session = torchlette.InferenceSession(tmp_path / "m.pt2", device="cpu")
     (found,) = session.run(None, {session.get_inputs()[0].name: IMAGE.numpy()})
     torch.testing.assert_close(torch.from_numpy(found), module(IMAGE).detach())
 
