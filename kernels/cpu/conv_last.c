@@ -18,7 +18,6 @@ typedef struct {
 	int64_t panels, groups, blocks, depth; // groups of panels, blocks of an image, channels at a time
 } work;
 
-
 // The taps of the window at this position, `apart` places from each other.
 static inline void window(const work *o, const float *image, int64_t row, int64_t column, const float **at,
 	int64_t apart) {

@@ -71,7 +71,8 @@ func reads(m, n, k, bk C.int64_t, typ ir.DType) bool {
 	return bk == 1 && m >= rowsInPlace[0] && m <= rowsInPlace[1] && int64(n*k)*int64(typ.Size()) > cachedBytes
 }
 
-// parameters are those of the step in a run with this binding.
+// parameters returns the numbers that step s gets in a run: its constants, with the binding's offsets and numbers
+// added where they differ from run to run.
 func parameters(s *C.tl_step, bind *device.Binding) []C.int64_t {
 	par := slices.Clone(unsafe.Slice(s.par, s.npar))
 	for _, y := range unsafe.Slice(s.dyn, s.ndyn) {

@@ -18,9 +18,8 @@ enum { TL_CONV_FIRST = 1, TL_CONV_LAST = 2 };
 
 // rows: the best number of positions, by number of panels; at 0 for a panel with outputs in its first half only, 0 if
 // there is no such tile.
-// tile: computes m positions of `panels` panels, at most as many as the table's. Panels of weights are wm elements
-// apart. x lists the taps of the first position, then those of the next. The sums run over channels from..to-1; n
-// outputs are stored.
+// tile: computes m positions of `panels` panels, at most as many as the table's, and stores n outputs of each. Panel k
+// of the weights begins at w + k * wm. x[i * taps + t] is tap t of position i. The sums run over channels from..to-1.
 // factors, results: see kern_conv.h.
 // alone: channels are outputs; weights are [taps][n], and whole vectors of bias, weights and x may be read.
 typedef struct {
