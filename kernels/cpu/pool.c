@@ -1,5 +1,6 @@
-// The thread pool. Workers claim pieces of a loop from an atomic counter, and so does the caller: a worker that the
-// system does not schedule delays only the piece that it has claimed.
+// The thread pool. Each worker, of which the caller is one, claims the pieces of its share of a loop, and then those of
+// the others. So a worker finds in its caches what it left there in the loop before, and one that the system does not
+// schedule delays only the piece that it has claimed.
 #if defined(__linux__) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
@@ -42,6 +43,11 @@ enum { TLK_HUGE = 1 << 21, TLK_HUGE_FROM = 1 << 22 };
 
 typedef struct { void *p; int64_t bytes; } scratch;
 
+// The pieces [low, high) that nobody has claimed: low in the lower half. The owner claims the first, others the last.
+typedef struct { _Atomic uint64_t pieces; char alone[56]; } share;
+enum { HALF = 32 };
+static const uint64_t ALL = UINT32_MAX;
+
 struct tl_pool {
 	int threads;
 	pthread_t *thread;
@@ -50,8 +56,7 @@ struct tl_pool {
 	_Atomic uint64_t epoch;  // number of the current loop; odd while it is open
 	_Atomic int parked, stop;
 	_Atomic int active;      // workers inside the current loop
-	_Atomic int64_t next;
-	_Atomic int64_t left;    // elements not finished
+	_Atomic int64_t next;    // of a loop in order: the first element that nobody has claimed
 	_Atomic int32_t *_Atomic word; // where requests to stop are read, or NULL
 	_Atomic int attends;     // whether loops look for requests to stop
 	_Atomic int cut;         // a request was seen
@@ -60,9 +65,11 @@ struct tl_pool {
 	_Atomic int flushes;     // whether subnormal numbers count as 0
 	_Atomic int64_t began;   // the first look at the clock; 0 before
 	int64_t n, grain;
-	int polls;               // of the current loop: poll before each claim
+	int polls, ordered;      // of the current loop: poll before each claim; claims are in order
+	int sharers;             // workers that have a share
 	tl_job job;
 	void *arg;
+	share share[TLK_MAX_WORKERS];
 	scratch mem[TLK_MAX_WORKERS + 1]; // of each worker; the last is for all workers together
 };
 
@@ -153,13 +160,40 @@ void tl_flush_end(uint64_t old) {
 #endif
 }
 
-static void claim(tl_pool *p, int id) {
+static void run_from(tl_pool *p, int id, int64_t from) {
+	p->job(p->arg, id, from, from + p->grain < p->n ? from + p->grain : p->n);
+}
+
+static void claim_in_order(tl_pool *p, int id) {
 	while (!p->polls || !tl_stop_asked(p)) {
-		int64_t b = atomic_fetch_add(&p->next, p->grain);
-		if (b >= p->n) return;
-		int64_t e = b + p->grain < p->n ? b + p->grain : p->n;
-		p->job(p->arg, id, b, e);
-		atomic_fetch_sub(&p->left, e - b);
+		int64_t from = atomic_fetch_add(&p->next, p->grain);
+		if (from >= p->n) return;
+		run_from(p, id, from);
+	}
+}
+
+// Claims a piece of a share. Returns -1 if all are claimed.
+static int64_t claim_piece(share *s, int owner) {
+	uint64_t old = atomic_load(&s->pieces), low, high;
+	do {
+		low = old & ALL, high = old >> HALF;
+		if (low >= high) return -1;
+	} while (!atomic_compare_exchange_weak(&s->pieces, &old, owner ? old + 1 : old - ((uint64_t)1 << HALF)));
+	return (int64_t)(owner ? low : high - 1);
+}
+
+static void claim(tl_pool *p, int id) {
+	if (p->ordered) {
+		claim_in_order(p, id);
+		return;
+	}
+	for (int i = 0; i < p->sharers; i++) {
+		const int of = (id + i) % p->sharers;
+		while (!p->polls || !tl_stop_asked(p)) {
+			const int64_t piece = claim_piece(&p->share[of], of == id);
+			if (piece < 0) break;
+			run_from(p, id, piece * p->grain);
+		}
 	}
 }
 
@@ -245,7 +279,32 @@ static int64_t alone(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg
 	return n;
 }
 
-static int64_t loop(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg, int polls) {
+// Gives each worker its share of the pieces.
+static void share_out(tl_pool *p) {
+	int64_t pieces = (p->n + p->grain - 1) / p->grain;
+	if (pieces > INT32_MAX) {
+		p->grain *= (pieces + INT32_MAX - 1) / INT32_MAX;
+		pieces = (p->n + p->grain - 1) / p->grain;
+	}
+	p->sharers = pieces < p->threads ? (int)pieces : p->threads;
+	for (int64_t i = 0, low = 0, high; i < p->sharers; i++, low = high) {
+		high = pieces * (i + 1) / p->sharers;
+		atomic_store_explicit(&p->share[i].pieces, (uint64_t)high << HALF | (uint64_t)low, memory_order_relaxed);
+	}
+}
+
+// The end of what was run without a gap.
+static int64_t ran(tl_pool *p) {
+	int64_t end = p->n;
+	if (p->ordered) return atomic_load(&p->next) < end ? atomic_load(&p->next) : end;
+	for (int i = p->sharers - 1; i >= 0; i--) {
+		const uint64_t left = atomic_load(&p->share[i].pieces);
+		if ((left & ALL) < left >> HALF) end = (int64_t)(left & ALL) * p->grain;
+	}
+	return end;
+}
+
+static int64_t loop(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg, int polls, int ordered) {
 	if (n <= 0) return n;
 	if (grain < 1) grain = 1;
 	if (polls && tl_cut(p)) return 0;
@@ -259,8 +318,9 @@ static int64_t loop(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg,
 	p->job = job;
 	p->arg = arg;
 	p->polls = polls;
-	atomic_store(&p->next, 0);
-	atomic_store(&p->left, n);
+	p->ordered = ordered;
+	if (ordered) atomic_store(&p->next, 0);
+	else share_out(p);
 	atomic_fetch_add(&p->epoch, 1);
 	if (atomic_load(&p->parked) > 0) {
 		pthread_mutex_lock(&p->mu);
@@ -268,19 +328,23 @@ static int64_t loop(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg,
 		pthread_mutex_unlock(&p->mu);
 	}
 	claim(p, 0);
-	// Claimed pieces are finished; after a request to stop nothing more is claimed.
-	int64_t end = polls && atomic_load(&p->cut) ? atomic_exchange(&p->next, n) : n;
-	if (end > n) end = n;
-	while (atomic_load(&p->left) > n - end) TLK_PAUSE();
+	// Nothing is left to claim, or a request to stop was seen. The others finish the pieces that they have claimed.
 	atomic_fetch_add(&p->epoch, 1);
 	while (atomic_load(&p->active) > 0) TLK_PAUSE();
-	return end;
+	return ran(p);
 }
 
-int64_t tl_parallel(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) { return loop(p, n, grain, job, arg,
-	1); }
+int64_t tl_parallel(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) {
+	return loop(p, n, grain, job, arg, 1, 0);
+}
 
-void tl_parallel_whole(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) { loop(p, n, grain, job, arg, 0); }
+int64_t tl_parallel_in_order(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) {
+	return loop(p, n, grain, job, arg, 1, 1);
+}
+
+void tl_parallel_whole(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) {
+	loop(p, n, grain, job, arg, 0, 0);
+}
 
 void *tl_scratch(tl_pool *p, int worker, int64_t bytes) {
 	scratch *s = &p->mem[worker < 0 ? TLK_MAX_WORKERS : worker];
