@@ -43,7 +43,8 @@ enum { TLK_HUGE = 1 << 21, TLK_HUGE_FROM = 1 << 22 };
 
 typedef struct { void *p; int64_t bytes; } scratch;
 
-// The pieces [low, high) that nobody has claimed: low in the lower half. The owner claims the first, others the last.
+// The pieces [low, high) that nobody has claimed: low in the lower half. The owner claims the first and others the last,
+// or the owner the last and others the first.
 typedef struct { _Atomic uint64_t pieces; char alone[56]; } share;
 enum { HALF = 32 };
 static const uint64_t ALL = UINT32_MAX;
@@ -67,6 +68,9 @@ struct tl_pool {
 	int64_t n, grain;
 	int polls, ordered;      // of the current loop: poll before each claim; claims are in order
 	int sharers;             // workers that have a share
+	// Every other loop goes backward, so that what does not fit a cache is found there in part. Where a deadline stops
+	// loops, all go forward, so that [0, e) grows.
+	int backward;
 	tl_job job;
 	void *arg;
 	share share[TLK_MAX_WORKERS];
@@ -173,13 +177,13 @@ static void claim_in_order(tl_pool *p, int id) {
 }
 
 // Claims a piece of a share. Returns -1 if all are claimed.
-static int64_t claim_piece(share *s, int owner) {
+static int64_t claim_piece(share *s, int first) {
 	uint64_t old = atomic_load(&s->pieces), low, high;
 	do {
 		low = old & ALL, high = old >> HALF;
 		if (low >= high) return -1;
-	} while (!atomic_compare_exchange_weak(&s->pieces, &old, owner ? old + 1 : old - ((uint64_t)1 << HALF)));
-	return (int64_t)(owner ? low : high - 1);
+	} while (!atomic_compare_exchange_weak(&s->pieces, &old, first ? old + 1 : old - ((uint64_t)1 << HALF)));
+	return (int64_t)(first ? low : high - 1);
 }
 
 static void claim(tl_pool *p, int id) {
@@ -190,7 +194,7 @@ static void claim(tl_pool *p, int id) {
 	for (int i = 0; i < p->sharers; i++) {
 		const int of = (id + i) % p->sharers;
 		while (!p->polls || !tl_stop_asked(p)) {
-			const int64_t piece = claim_piece(&p->share[of], of == id);
+			const int64_t piece = claim_piece(&p->share[of], (of == id) ^ p->backward);
 			if (piece < 0) break;
 			run_from(p, id, piece * p->grain);
 		}
@@ -319,6 +323,7 @@ static int64_t loop(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg,
 	p->arg = arg;
 	p->polls = polls;
 	p->ordered = ordered;
+	p->backward = !p->patience && !p->backward;
 	if (ordered) atomic_store(&p->next, 0);
 	else share_out(p);
 	atomic_fetch_add(&p->epoch, 1);
