@@ -13,12 +13,14 @@ import io
 import json
 import os
 import tempfile
+import time
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from cpu_kernels import REST_SECONDS
 from nets import NETS
 
 import torchlette
@@ -67,6 +69,7 @@ def measure(name: str, threads: int, rounds: int) -> tuple[Times, Times]:
         rival = onnxruntime(reference, x, threads, folder)
         feeds = [{s.get_inputs()[0].name: x} for s in (mine, rival)]
         for _ in range(rounds):
+            time.sleep(REST_SECONDS)
             mine.run(None, feeds[0])
             for i, step in enumerate(mine.profile()):
                 least(times, f"{i} {step['kernel']} {step['shape']}", step["time_us"])

@@ -5,6 +5,10 @@
 
 enum { BLOCK = 240, DEPTH = 512, MAX_TAPS = 64, BESIDE = 4, GRAIN = 1 << 16 };
 
+// If there are fewer blocks than threads, blocks are cut, down to LOW positions, so that each thread computes what it
+// reads in the next convolution. All threads then read all weights, which pays for up to HEAVY weights to a value.
+enum { LOW = 24, HEAVY = 2 };
+
 typedef struct {
 	tl_conv_tile q;
 	const tl_conv_table *k;
@@ -15,7 +19,7 @@ typedef struct {
 	int runs, flat; // a tap is a run of a copy's line; positions lie beside each other and windows have one element
 	const float *x, *zeros, *w, *bias, *add;
 	float *copy, *y;
-	int64_t panels, groups, blocks, depth; // groups of panels, blocks of an image, channels at a time
+	int64_t panels, groups, blocks, each, depth; // groups of panels, blocks of an image and their positions, channels at a time
 } work;
 
 // The taps of the window at this position, `apart` places from each other.
@@ -55,7 +59,7 @@ static inline void windows(const work *o, const float *image, int64_t from, int 
 // A block of positions of an image, and a group of panels.
 static void block(const work *o, int64_t image, int64_t from, int64_t group) {
 	const int64_t *p = o->par, positions = p[OUT_HIGH] * p[OUT_WIDE], outputs = p[OUTPUTS];
-	const int64_t to = least(from + BLOCK, positions), first = o->panels * group / o->groups;
+	const int64_t to = least(from + o->each, positions), first = o->panels * group / o->groups;
 	const int panels = (int)(o->panels * (group + 1) / o->groups - first);
 	const int64_t panel = o->q.taps * o->q.channels * TL_CONV_PANEL, begin = first * TL_CONV_PANEL;
 	const int half = panels == 1 && o->k->rows[0] > 0 && outputs - begin <= TL_CONV_PANEL / 2;
@@ -80,7 +84,7 @@ static void block_job(void *arg, int worker, int64_t begin, int64_t end) {
 	const work *o = arg;
 	for (int64_t i = begin; i < end; i++) {
 		const int64_t at = i / o->groups;
-		block(o, at / o->blocks, at % o->blocks * BLOCK, i % o->groups);
+		block(o, at / o->blocks, at % o->blocks * o->each, i % o->groups);
 	}
 }
 
@@ -172,6 +176,18 @@ static int64_t lay(work *o, int alone) {
 	return p[BATCH] * o->image * (int64_t)sizeof(float);
 }
 
+// Chooses the blocks of an image.
+static void cut_blocks(work *o, int64_t threads) {
+	const int64_t *p = o->par, positions = p[OUT_HIGH] * p[OUT_WIDE], values = positions * (p[CHANNELS] + p[OUTPUTS]);
+	o->blocks = up(positions, BLOCK);
+	if (p[BATCH] * o->blocks < 2 * threads && o->q.taps * o->q.channels * p[OUTPUTS] <= HEAVY * values) {
+		const int64_t parts = up(threads, p[BATCH]), most = positions > LOW ? positions / LOW : 1;
+		o->blocks = least(up(o->blocks, parts) * parts, most > o->blocks ? most : o->blocks);
+	}
+	o->each = up(positions, o->blocks);
+	o->blocks = up(positions, o->each);
+}
+
 int64_t tl_run_conv_last(int form, tl_pool *pool, int isa, char **buf, const int64_t *p,
 	const char *winograd) {
 	const int alone = form & 1, adds = form >> 1 & 1;
@@ -202,10 +218,10 @@ int64_t tl_run_conv_last(int form, tl_pool *pool, int isa, char **buf, const int
 	}
 	o.panels = up(p[OUTPUTS], TL_CONV_PANEL);
 	o.groups = up(o.panels, o.k->panels);
-	o.blocks = up(p[OUT_HIGH] * p[OUT_WIDE], BLOCK);
+	cut_blocks(&o, tl_pool_threads(pool));
 	const int64_t parts = up(o.q.channels * o.q.taps, DEPTH);
 	o.depth = up(o.q.channels, parts);
-	const int64_t each = least(BLOCK, p[OUT_HIGH] * p[OUT_WIDE]) * o.k->panels * TL_CONV_PANEL;
+	const int64_t each = o.each * o.k->panels * TL_CONV_PANEL;
 	tl_parallel(pool, p[BATCH] * o.blocks * o.groups, GRAIN / (each * o.q.channels * o.q.taps + 1) + 1, block_job, &o);
 	return 0;
 }

@@ -12,7 +12,7 @@
 // elementwise instructions (hot.go, machine_code.go).
 //
 // Invariant: results do not depend on the number of threads or on their timing. Loops are shared by a pool of threads
-// (pool.c) in pieces that depend on shapes only.
+// (pool.c): each has the same share of like loops, and steals from the others when it is done.
 //
 // A kind of launch that this package does not know may bring its own code ([Generator]).
 //

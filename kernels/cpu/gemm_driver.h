@@ -460,8 +460,10 @@ static int SUF(vector)(gemm *x, int worker, int parallel) {
 		SUF(finish)(x, 0, x->M, 0, x->N);
 		return 1;
 	}
-	int64_t grain = 65536 / (y.K + 1) + 64, wide = y.N / (2 * tl_pool_threads(x->pool));
+	const int64_t threads = tl_pool_threads(x->pool), wide = y.N / (2 * threads);
+	int64_t grain = 65536 / (y.K + 1) + 64;
 	if (y.bn == 1 && grain < wide) grain = (wide + 63) & ~63; // long runs of each row of B
+	else if (grain < wide) grain = (y.N / (y.N / grain / threads * threads) + 15) & ~15; // as many pieces for each thread
 	if (parallel) spread(x, y.N, grain, SUF(vector_job), &y);
 	else SUF(vector_job)(&y, 0, 0, y.N);
 	SUF(finish)(x, 0, x->M, 0, x->N);

@@ -1,29 +1,19 @@
-// The thread pool. Workers claim pieces of a loop from an atomic counter, and so does the caller: a worker that the
-// system does not schedule delays only the piece that it has claimed.
+// The thread pool. Each worker, of which the caller is one, claims the pieces of its share of a loop, and then those of
+// the others. So a worker finds in its caches what it left there in the loop before, and one that the system does not
+// schedule delays only the piece that it has claimed.
 #if defined(__linux__) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #if defined(_WIN32)
 #include <malloc.h>
 #else
 #include <sys/mman.h>
 #endif
-#if defined(__x86_64__)
-#include <cpuid.h>
-#if defined(__linux__)
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
-#elif defined(__aarch64__) && defined(__linux__)
-#include <sys/auxv.h>
-#endif
 #include "vector/cpu.h"
-#include "vector/sort.h"
 
 #if defined(__x86_64__)
 #define TLK_PAUSE() __builtin_ia32_pause()
@@ -42,6 +32,12 @@ enum { TLK_HUGE = 1 << 21, TLK_HUGE_FROM = 1 << 22 };
 
 typedef struct { void *p; int64_t bytes; } scratch;
 
+// The pieces [low, high) that nobody has claimed: low in the lower half. The owner claims the first and others the last,
+// or the owner the last and others the first.
+typedef struct { _Atomic uint64_t pieces; char alone[56]; } share;
+enum { HALF = 32 };
+static const uint64_t ALL = UINT32_MAX;
+
 struct tl_pool {
 	int threads;
 	pthread_t *thread;
@@ -50,8 +46,7 @@ struct tl_pool {
 	_Atomic uint64_t epoch;  // number of the current loop; odd while it is open
 	_Atomic int parked, stop;
 	_Atomic int active;      // workers inside the current loop
-	_Atomic int64_t next;
-	_Atomic int64_t left;    // elements not finished
+	_Atomic int64_t next;    // of a loop in order: the first element that nobody has claimed
 	_Atomic int32_t *_Atomic word; // where requests to stop are read, or NULL
 	_Atomic int attends;     // whether loops look for requests to stop
 	_Atomic int cut;         // a request was seen
@@ -60,9 +55,14 @@ struct tl_pool {
 	_Atomic int flushes;     // whether subnormal numbers count as 0
 	_Atomic int64_t began;   // the first look at the clock; 0 before
 	int64_t n, grain;
-	int polls;               // of the current loop: poll before each claim
+	int polls, ordered;      // of the current loop: poll before each claim; claims are in order
+	int sharers;             // workers that have a share
+	// Every other loop goes backward, so that what does not fit a cache is found there in part. Where a deadline stops
+	// loops, all go forward, so that [0, e) grows.
+	int backward;
 	tl_job job;
 	void *arg;
+	share share[TLK_MAX_WORKERS];
 	scratch mem[TLK_MAX_WORKERS + 1]; // of each worker; the last is for all workers together
 };
 
@@ -153,13 +153,40 @@ void tl_flush_end(uint64_t old) {
 #endif
 }
 
-static void claim(tl_pool *p, int id) {
+static void run_from(tl_pool *p, int id, int64_t from) {
+	p->job(p->arg, id, from, from + p->grain < p->n ? from + p->grain : p->n);
+}
+
+static void claim_in_order(tl_pool *p, int id) {
 	while (!p->polls || !tl_stop_asked(p)) {
-		int64_t b = atomic_fetch_add(&p->next, p->grain);
-		if (b >= p->n) return;
-		int64_t e = b + p->grain < p->n ? b + p->grain : p->n;
-		p->job(p->arg, id, b, e);
-		atomic_fetch_sub(&p->left, e - b);
+		int64_t from = atomic_fetch_add(&p->next, p->grain);
+		if (from >= p->n) return;
+		run_from(p, id, from);
+	}
+}
+
+// Claims a piece of a share. Returns -1 if all are claimed.
+static int64_t claim_piece(share *s, int first) {
+	uint64_t old = atomic_load(&s->pieces), low, high;
+	do {
+		low = old & ALL, high = old >> HALF;
+		if (low >= high) return -1;
+	} while (!atomic_compare_exchange_weak(&s->pieces, &old, first ? old + 1 : old - ((uint64_t)1 << HALF)));
+	return (int64_t)(first ? low : high - 1);
+}
+
+static void claim(tl_pool *p, int id) {
+	if (p->ordered) {
+		claim_in_order(p, id);
+		return;
+	}
+	for (int i = 0; i < p->sharers; i++) {
+		const int of = (id + i) % p->sharers;
+		while (!p->polls || !tl_stop_asked(p)) {
+			const int64_t piece = claim_piece(&p->share[of], (of == id) ^ p->backward);
+			if (piece < 0) break;
+			run_from(p, id, piece * p->grain);
+		}
 	}
 }
 
@@ -245,7 +272,32 @@ static int64_t alone(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg
 	return n;
 }
 
-static int64_t loop(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg, int polls) {
+// Gives each worker its share of the pieces.
+static void share_out(tl_pool *p) {
+	int64_t pieces = (p->n + p->grain - 1) / p->grain;
+	if (pieces > INT32_MAX) {
+		p->grain *= (pieces + INT32_MAX - 1) / INT32_MAX;
+		pieces = (p->n + p->grain - 1) / p->grain;
+	}
+	p->sharers = pieces < p->threads ? (int)pieces : p->threads;
+	for (int64_t i = 0, low = 0, high; i < p->sharers; i++, low = high) {
+		high = pieces * (i + 1) / p->sharers;
+		atomic_store_explicit(&p->share[i].pieces, (uint64_t)high << HALF | (uint64_t)low, memory_order_relaxed);
+	}
+}
+
+// The end of what was run without a gap.
+static int64_t ran(tl_pool *p) {
+	int64_t end = p->n;
+	if (p->ordered) return atomic_load(&p->next) < end ? atomic_load(&p->next) : end;
+	for (int i = p->sharers - 1; i >= 0; i--) {
+		const uint64_t left = atomic_load(&p->share[i].pieces);
+		if ((left & ALL) < left >> HALF) end = (int64_t)(left & ALL) * p->grain;
+	}
+	return end;
+}
+
+static int64_t loop(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg, int polls, int ordered) {
 	if (n <= 0) return n;
 	if (grain < 1) grain = 1;
 	if (polls && tl_cut(p)) return 0;
@@ -259,8 +311,10 @@ static int64_t loop(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg,
 	p->job = job;
 	p->arg = arg;
 	p->polls = polls;
-	atomic_store(&p->next, 0);
-	atomic_store(&p->left, n);
+	p->ordered = ordered;
+	p->backward = !p->patience && !p->backward;
+	if (p->ordered) atomic_store(&p->next, 0);
+	else share_out(p);
 	atomic_fetch_add(&p->epoch, 1);
 	if (atomic_load(&p->parked) > 0) {
 		pthread_mutex_lock(&p->mu);
@@ -268,19 +322,23 @@ static int64_t loop(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg,
 		pthread_mutex_unlock(&p->mu);
 	}
 	claim(p, 0);
-	// Claimed pieces are finished; after a request to stop nothing more is claimed.
-	int64_t end = polls && atomic_load(&p->cut) ? atomic_exchange(&p->next, n) : n;
-	if (end > n) end = n;
-	while (atomic_load(&p->left) > n - end) TLK_PAUSE();
+	// Nothing is left to claim, or a request to stop was seen. The others finish the pieces that they have claimed.
 	atomic_fetch_add(&p->epoch, 1);
 	while (atomic_load(&p->active) > 0) TLK_PAUSE();
-	return end;
+	return ran(p);
 }
 
-int64_t tl_parallel(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) { return loop(p, n, grain, job, arg,
-	1); }
+int64_t tl_parallel(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) {
+	return loop(p, n, grain, job, arg, 1, 0);
+}
 
-void tl_parallel_whole(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) { loop(p, n, grain, job, arg, 0); }
+int64_t tl_parallel_in_order(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) {
+	return loop(p, n, grain, job, arg, 1, 1);
+}
+
+void tl_parallel_whole(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) {
+	loop(p, n, grain, job, arg, 0, 0);
+}
 
 void *tl_scratch(tl_pool *p, int worker, int64_t bytes) {
 	scratch *s = &p->mem[worker < 0 ? TLK_MAX_WORKERS : worker];
@@ -316,144 +374,3 @@ void tl_cpu_free(void *p) {
 	free(p);
 #endif
 }
-
-#if defined(__x86_64__)
-// Bits of XCR0: whether the system saves the wide registers.
-static uint64_t xcr0(void) {
-	uint32_t lo, hi;
-	__asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
-	return (uint64_t)hi << 32 | lo;
-}
-#endif
-
-#if defined(__x86_64__)
-// Whether this is an Intel processor. Theirs compute pairs of bfloat16 at half the rate of floats, AMD's at twice.
-static int intel(void) {
-	uint32_t a, b = 0, c, d;
-	return __get_cpuid(0, &a, &b, &c, &d) && b == 0x756e6547;
-}
-
-// Asks the system for the tiles of AMX, which save 8 KiB for each thread.
-static int has_tiles(void) {
-#if defined(__linux__)
-	enum { REQUEST = 0x1023, TILES = 18 }; // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-	return (xcr0() >> 17 & 3) == 3 && syscall(SYS_arch_prctl, REQUEST, TILES) == 0;
-#else
-	return 0;
-#endif
-}
-#endif
-
-#if defined(__aarch64__)
-// Whether the processor has the dot products of int8 of ARMv8.2.
-static int has_dot(void) {
-#if defined(__APPLE__)
-	return 1;
-#elif defined(__linux__)
-	return getauxval(AT_HWCAP) >> 20 & 1; // HWCAP_ASIMDDP
-#else
-	return 0;
-#endif
-}
-#endif
-
-int tl_isa_has(int isa) {
-	if (isa == TLK_ISA_PLAIN) return 1;
-#if defined(__x86_64__)
-	uint32_t a, b, c, d, b7 = 0, c7 = 0, d7 = 0, a71 = 0;
-	if (!__get_cpuid(1, &a, &b, &c, &d)) return 0;
-	int osxsave = c >> 27 & 1, fma = c >> 12 & 1, f16c = c >> 29 & 1;
-	if (!osxsave || !fma || !f16c) return 0;
-	if (__get_cpuid_count(7, 0, &a, &b7, &c7, &d7) == 0) return 0;
-	if (a >= 1) __get_cpuid_count(7, 1, &a71, &b, &c, &d);
-	const uint32_t vnni = c7 >> 11 & 1;
-	uint64_t x = xcr0();
-	if ((x & 6) != 6 || !(b7 >> 5 & 1)) return 0;
-	// AVX-512 F, DQ, BW and VL; the system saves opmasks and the upper registers.
-	uint32_t want = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;
-	int avx512 = (b7 & want) == want && (x & 0xe6) == 0xe6;
-	switch (isa) {
-	case TLK_ISA_AVX2: return 1;
-	case TLK_ISA_AVX2_VNNI: return a71 >> 4 & 1;
-	case TLK_ISA_AVX512: return avx512;
-	case TLK_ISA_AVX512_VNNI: return avx512 && vnni;
-	case TLK_ISA_AVX512_BF16: return avx512 && vnni && (a71 >> 5 & 1);
-	case TLK_ISA_AMX: return avx512 && vnni && (d7 >> 22 & 1) && (d7 >> 24 & 3) == 3 && has_tiles();
-	}
-#endif
-	return 0;
-}
-
-int tl_packs_rows(int isa) {
-#if defined(__x86_64__)
-	static int known; // 1: no, 2: yes. Threads that find it at once write the same
-	int k = __atomic_load_n(&known, __ATOMIC_RELAXED);
-	if (!k) __atomic_store_n(&known, k = 1 + intel(), __ATOMIC_RELAXED);
-	return isa >= TLK_ISA_AVX512 && k == 2;
-#else
-	(void)isa;
-	return 0;
-#endif
-}
-
-int tl_isa(void) {
-#if defined(__x86_64__)
-	if (tl_isa_has(TLK_ISA_AMX)) return TLK_ISA_AMX;
-	if (tl_isa_has(TLK_ISA_AVX512_BF16) && !intel()) return TLK_ISA_AVX512_BF16;
-	if (tl_isa_has(TLK_ISA_AVX512_VNNI)) return TLK_ISA_AVX512_VNNI;
-	if (tl_isa_has(TLK_ISA_AVX512)) return TLK_ISA_AVX512;
-	if (tl_isa_has(TLK_ISA_AVX2_VNNI)) return TLK_ISA_AVX2_VNNI;
-	if (tl_isa_has(TLK_ISA_AVX2)) return TLK_ISA_AVX2;
-#endif
-	return TLK_ISA_PLAIN;
-}
-
-const char *tl_isa_name(int isa) {
-#if defined(__aarch64__)
-	return isa == TLK_ISA_PLAIN ? "neon" : "";
-#else
-	static const char *const names[] = {"plain", "avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16",
-		"amx"};
-	return names[isa];
-#endif
-}
-
-const tl_isa_table *tl_isa_tables(int isa) {
-#if defined(__x86_64__)
-	if (isa >= TLK_ISA_AVX512) return &tl_table_avx512;
-	if (isa >= TLK_ISA_AVX2) return &tl_table_avx2;
-#endif
-	(void)isa;
-	return &tl_table_base;
-}
-
-const tl_half_kernel *tl_pair_kernel(int isa) {
-#if defined(__x86_64__)
-	if (isa == TLK_ISA_AMX) return &tl_pairs_amx;
-	if (isa == TLK_ISA_AVX512_BF16) return &tl_pairs_avx512;
-#endif
-	(void)isa;
-	return NULL;
-}
-
-const tl_key_sorter *tl_isa_sorter(int isa, int bytes) {
-#if defined(__x86_64__)
-	if (isa >= TLK_ISA_AVX512) return &tl_keys_avx512[bytes == 8];
-	if (isa >= TLK_ISA_AVX2) return &tl_keys_avx2[bytes == 8];
-#endif
-	(void)isa, (void)bytes;
-	return NULL;
-}
-
-tl_int8_panel *tl_int8_kernel(int isa) {
-#if defined(__x86_64__)
-	if (isa == TLK_ISA_AMX) return tl_int8_amx;
-	if (isa >= TLK_ISA_AVX512_VNNI) return tl_int8_avx512_vnni;
-	if (isa == TLK_ISA_AVX2_VNNI) return tl_int8_avx2_vnni;
-#elif defined(__aarch64__)
-	if (has_dot()) return tl_int8_neon;
-#endif
-	return tl_isa_tables(isa)->int8_panel;
-}
-
-tl_fn tl_lookup(int isa, const tl_ins *q) { return tl_isa_tables(isa)->fn[q->op][q->type][q->var]; }

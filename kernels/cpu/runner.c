@@ -351,7 +351,9 @@ static int64_t outer_tiles(kern_run *r, tl_ctx *c, tl_accst *partial) {
 		// uses.
 		int64_t grain = all / (CLAIMS * threads);
 		if (grain > CLAIM_TILES) grain = CLAIM_TILES;
-		int64_t done = tl_parallel(r->pool, all - from, grain > k->grain ? grain : k->grain, outer_job, r);
+		if (grain < k->grain) grain = k->grain;
+		int64_t done = r->rerunnable ? tl_parallel(r->pool, all - from, grain, outer_job, r) :
+			tl_parallel_in_order(r->pool, all - from, grain, outer_job, r);
 		return r->halted ? from : from + done; // only a rerunnable kernel halts inside a tile: it may repeat tiles
 	}
 	exec(c, &k->wpro);
@@ -516,7 +518,7 @@ int64_t tl_run_group(tl_step *s, tl_pool *pool, int64_t *times, int64_t *tile) {
 	}
 	int64_t grain = (int64_t)(1 / claims) + 1;
 	grain = r.tiles > 2 * grain ? grain : r.tiles;
-	*tile += tl_parallel(pool, r.tiles - r.first, grain, group_job, &r);
+	*tile += tl_parallel_in_order(pool, r.tiles - r.first, grain, group_job, &r);
 	if (*tile == r.tiles) *tile = -1;
 	if (!times) return r.oom;
 	const double took = (double)(tl_nanoseconds() - times[0]);

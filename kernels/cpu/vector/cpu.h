@@ -365,9 +365,12 @@ void tl_pool_flush(tl_pool *, int on);
 // Gives the calling thread the pool's floating-point mode. Returns the old mode, for tl_flush_end.
 uint64_t tl_flush_begin(tl_pool *);
 void tl_flush_end(uint64_t old);
-// Runs job over [0, n) in pieces of grain elements, which workers claim from a counter; the caller is worker 0. Returns
-// the end e of what was run: [0, e), where e is n unless a request to stop was seen.
+// Runs job over [0, n) in pieces of grain elements; the caller is worker 0. Each worker begins with its share, which is
+// the same in loops of as many pieces: so what a loop left in a worker's caches the next one finds there. Returns the end
+// e of what was run, [0, e): n unless a request to stop was seen. Pieces behind e may have been run too.
 int64_t tl_parallel(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
+// tl_parallel whose pieces are claimed in order: nothing behind e was run.
+int64_t tl_parallel_in_order(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
 // tl_parallel without polling for requests to stop.
 void tl_parallel_whole(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
 // Sets where requests to stop are read from now on: word, by the rule of device.Stop, or NULL if none can come. Loops

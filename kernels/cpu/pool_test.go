@@ -1,0 +1,92 @@
+package cpu
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A loop of testdata/pool.c: its end, the first piece of each worker, and how often each piece ran.
+type poolLoop struct {
+	end          int
+	first, times []int
+}
+
+const poolThreads, poolEach, poolGrain = 3, 4, 5 // THREADS, EACH and GRAIN of testdata/pool.c
+
+// poolLoops compiles and runs testdata/pool.c, and returns its loops by name.
+func poolLoops(t *testing.T) map[string][]poolLoop {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: under emulation the compiler's program cannot be started")
+	}
+	cc, program := os.Getenv("CC"), filepath.Join(t.TempDir(), "pool")
+	if cc == "" {
+		cc = "cc"
+	}
+	out, err := exec.Command(cc, "-std=gnu11", "-O2", "-pthread", "-o", program, "testdata/pool.c").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	out, err = exec.Command(program).Output()
+	require.NoError(t, err, "%s", out)
+	loops := map[string][]poolLoop{}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		n := make([]int, len(fields)-1)
+		for i, f := range fields[1:] {
+			n[i], err = strconv.Atoi(f)
+			require.NoError(t, err)
+		}
+		l := poolLoop{end: n[0], first: n[1 : 1+poolThreads], times: n[1+poolThreads:]}
+		loops[fields[0]] = append(loops[fields[0]], l)
+	}
+	return loops
+}
+
+func TestWorkersBeginWithTheirShareAndEveryOtherLoopGoesBackward(t *testing.T) {
+	loops := poolLoops(t)
+	require.Len(t, loops["shares"], 4)
+	for i, l := range loops["shares"] {
+		for worker, piece := range l.first {
+			assert.Equal(t, worker, piece/poolEach, "loop %d", i)
+			assert.Contains(t, []int{0, poolEach - 1}, piece%poolEach, "loop %d", i)
+			assert.Equal(t, l.first[0], piece%poolEach, "loop %d", i)
+		}
+		if i > 0 {
+			assert.NotEqual(t, loops["shares"][i-1].first, l.first, "loop %d", i)
+		}
+		assert.Equal(t, poolThreads*poolEach*poolGrain-2, l.end)
+		for _, n := range l.times {
+			assert.Equal(t, 1, n)
+		}
+	}
+	for _, l := range loops["deadline"] {
+		assert.Equal(t, []int{0, poolEach, 2 * poolEach}, l.first, "what a deadline stops begins at the front")
+	}
+	assert.ElementsMatch(t, []int{0, 1, 2}, loops["in-order"][0].first)
+}
+
+func TestAStoppedLoopReturnsTheEndOfWhatRanWithoutAGap(t *testing.T) {
+	loops := poolLoops(t)
+	for _, name := range []string{"stopped", "stopped-in-order"} {
+		require.Len(t, loops[name], poolThreads*poolEach)
+		for _, l := range loops[name] {
+			pieces := (l.end + poolGrain - 1) / poolGrain
+			for piece, n := range l.times {
+				switch {
+				case piece < pieces:
+					assert.Equal(t, 1, n, "%s: piece %d of %v", name, piece, l)
+				case piece == pieces || name == "stopped-in-order":
+					assert.Zero(t, n, "%s: piece %d of %v", name, piece, l)
+				default:
+					assert.LessOrEqual(t, n, 1)
+				}
+			}
+		}
+	}
+}
