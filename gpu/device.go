@@ -146,7 +146,7 @@ func (d *Device) describe() {
 		d.caps.Features = slices.DeleteFunc(slices.Clone(f.Names), func(n string) bool { return n == "shader-int64" })
 	}
 	if software {
-		d.caps.MaxIterations = softwareIterations
+		d.caps.MaxIterations, d.caps.Iterations = softwareIterations, d.iterations
 	}
 	for t := ir.Bool; t < ir.NumStored; t++ {
 		d.caps.Storage[t] = storageBytes(t, f.I64)

@@ -306,7 +306,8 @@ func (b *Builder) repeats(res *lower.Result, k int, dev ir.DeviceID, open []*Rep
 	}
 	for i := range res.Repeats {
 		if r := &res.Repeats[i]; r.From == k {
-			s := &Repeat{Begin: len(b.p.Segments), Flag: -1, Number: b.p.Repeats, Most: r.Most, Exact: r.Exact}
+			s := &Repeat{Begin: len(b.p.Segments), Flag: -1, Number: b.p.Repeats, Most: r.Most, Exact: r.Exact,
+				Ahead: r.Ahead}
 			if r.Flag >= 0 {
 				s.Flag = b.lowering.slots[r.Flag]
 			}

@@ -105,6 +105,8 @@ type Repeat struct {
 	Most int64
 	// Exact: no run may begin once the flag is false. Else such a run changes nothing, and the flag is read less often.
 	Exact bool
+	// Ahead bounds the runs that are submitted before the flag is read again; 0: one.
+	Ahead int64
 	Moves []Move
 }
 
