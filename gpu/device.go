@@ -159,7 +159,8 @@ func (d *Device) describe() {
 		d.opts.Merge = merge
 	}
 	d.tile = gpucode.Caps{MaxWorkgroupBytes: l.MaxWorkgroupBytes, MaxThreads: min(l.MaxWorkgroupSize, l.MaxWorkgroupX),
-		MaxBuffers: l.MaxStorageBuffers, Units: units, I64: f.I64, Software: small}
+		MaxBuffers: l.MaxStorageBuffers, Units: units, I64: f.I64, Software: small,
+		MaxIterations: d.caps.MaxIterations}
 	if f.Subgroups && l.SubgroupMinSize == l.SubgroupMaxSz {
 		d.tile.Subgroup, d.caps.SubgroupSize = l.SubgroupMinSize, l.SubgroupMinSize
 	}

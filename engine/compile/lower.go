@@ -164,7 +164,8 @@ func (b *Builder) lower(i int, outs []int) error {
 	*ln = lower.Node{Prim: p, Attr: g.Attrs(i), In: ln.In[:0], Out: ln.Out[:0], GemmDims: slices.Contains(caps.GemmDims,
 		av.DType), GemmPads: caps.GemmPads, Wide: caps.Wide,
 		InOrder: caps.InOrder, Fourier: caps.Fourier, Quantized: caps.Quantized, FactorSide: caps.FactorSide,
-		Sums: b.sums[i].operand}
+		MaxIterations: caps.MaxIterations,
+		Sums:          b.sums[i].operand}
 	w.slots = w.slots[:0]
 	dts := g.ScalarTypes(i)
 	for j, e := range g.OperandsOf(i) {

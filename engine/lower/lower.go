@@ -55,9 +55,9 @@ type Node struct {
 	// GemmDims: the device multiplies along several dims in the first output's dtype. InOrder is device.Caps.InOrder.
 	// GemmPads: so does it with launch.Gemm.Padded.
 	GemmDims, GemmPads, InOrder bool
-	// Wide, Fourier, Quantized and FactorSide are those of device.Caps.
-	Wide, Fourier, Quantized bool
-	FactorSide               int64
+	// Wide, Fourier, Quantized, FactorSide and MaxIterations are those of device.Caps.
+	Wide, Fourier, Quantized  bool
+	FactorSide, MaxIterations int64
 	// Members makes the node a fusion group: In and Out are the group's, and Prim and Attr are those of the last member.
 	Members []Member
 }

@@ -8,8 +8,8 @@ import (
 // Iterations bounds the iterations of all loops that one thread runs, loops in loops multiplied. Drivers that end long
 // loops count them together, and the look at a condition that ends a loop, too. Threads and workgroups at both ends are
 // asked, and iterations at both ends of a loop around. A loop whose number follows from data counts as the largest that
-// its bounds name, or as none.
-func (p *Program) Iterations(params []uint64) int64 {
+// its bounds name, or as none. So do loops of a constant number of at most so many unrolled iterations.
+func (p *Program) Iterations(params []uint64, unrolled int64) int64 {
 	grid := p.Grid(params)
 	last := int64(grid[0])*int64(grid[1])*int64(grid[2]) - 1
 	if last < 0 {
@@ -18,7 +18,8 @@ func (p *Program) Iterations(params []uint64) int64 {
 	var most int64
 	for _, group := range []int64{0, last} {
 		for _, local := range []int64{0, int64(p.Workgroup - 1)} {
-			c := &counter{p: p, params: params, group: group, local: local, vars: make([]known, len(p.Vars))}
+			c := &counter{p: p, params: params, unrolled: unrolled, group: group, local: local,
+				vars: make([]known, len(p.Vars))}
 			most = max(most, c.block(p.Body)-1)
 		}
 	}
@@ -35,6 +36,7 @@ type known struct {
 type counter struct {
 	p            *Program
 	params       []uint64
+	unrolled     int64
 	group, local int64
 	vars         []known
 }
@@ -85,11 +87,15 @@ func (c *counter) loop(s *Stmt) int64 {
 	if n == 0 {
 		return 1
 	}
+	constant := s.A.Op == loopir.OpConst && s.B.Op == loopir.OpConst && s.C.Op == loopir.OpConst
 	c.vars[s.Var] = known{from.v, from.ok}
 	inside := c.block(s.Body)
 	c.vars[s.Var] = known{from.v + (n-1)*step.v, from.ok && step.ok}
 	inside = max(inside, c.block(s.Body))
 	c.vars[s.Var] = known{}
+	if constant && n <= c.unrolled {
+		return saturated(0, n, inside)
+	}
 	return saturated(1, n, saturated(1, 1, inside))
 }
 
