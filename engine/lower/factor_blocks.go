@@ -26,7 +26,7 @@ func (b *blocks) panel(rows, least int64) int64 {
 	for n > least && rows*n > room {
 		n /= 2
 	}
-	for most := b.p.n.MaxIterations; most > 0 && n > 1 && 2*rows*n*(n+2)/panelThreads > most; {
+	for most := b.p.n.MaxIterations; most > 0 && n > 1 && 2*rows*n*(n+3)/panelThreads > most; {
 		n /= 2
 	}
 	return n

@@ -60,8 +60,8 @@ func (o *Options) divide(k *loopir.Kernel, outer, inner uint64, columns int, cap
 		one.Lanes = 1
 	}
 	// Each stage is a loop, and sums are loops of blocks.
-	loops := uint64(len(k.Stages) + 1)
-	parts := func(lanes int) uint64 { return ceil(ceil(inner, lanes)*loops, int(caps.MaxIterations)) }
+	steps := max(1, int(caps.MaxIterations)/(len(k.Stages)+1))
+	parts := func(lanes int) uint64 { return ceil(ceil(inner, lanes), steps) }
 	switch n := parts(one.Lanes); {
 	case n <= 1:
 	case hasPrefix(k) && len(k.Stages) == 1 && o.Lanes > 1:
