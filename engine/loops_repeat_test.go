@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -137,6 +138,8 @@ func TestIterationsThatRepeatDrawAsPlacesDo(t *testing.T) {
 
 // A loop without end in a branch that is not taken, or in an iteration after the last one, does not run.
 func TestALoopWithoutEndRunsOnlyWhereItIsReached(t *testing.T) {
+	watch := time.AfterFunc(30*time.Second, func() { panic("a loop that is not reached runs") })
+	defer watch.Stop()
 	// endless halves x until it is 1. It does not end if that never happens, and is of one kernel, or of several.
 	endless := func(r *rig, x T, sorts bool) T {
 		goes := func(x T) T { return r.do("any", r.do("ne", x, 1.0)) }
