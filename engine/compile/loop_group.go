@@ -83,8 +83,7 @@ func (g *grouping) step(s *device.Step) {
 		params[i] = g.constant(q)
 	}
 	switch k := op.(type) {
-	case *loopir.Kernel:
-	case *launch.Iterate:
+	case *loopir.Kernel, *launch.Iterate:
 	case *launch.GroupLoop:
 		if k.Checks() || k.Drawn > 0 {
 			refuse("a loop in the body draws, or checks data")
