@@ -158,7 +158,7 @@ func TestAConditionEndsALoopOnADevice(t *testing.T) {
 }
 
 // A kernel ends a loop by its condition, where products change a carry, where nothing reads one, and where one stays
-// the same. A loop that is longer than a dispatch takes further ones, as long as the condition is true, which begin with
+// the same. A loop that is longer than a dispatch takes further ones, as long as the condition is true. They begin with
 // the carries of the one before. A bound on the iterations ends it, too.
 func TestALoopOfOneKernelRunsUntilItsConditionIsFalse(t *testing.T) {
 	mixes := func(r *rig, x T) T { return r.do("matmul", r.do("flip", x, []int64{0}), r.do("t", x)) }
@@ -168,8 +168,8 @@ func TestALoopOfOneKernelRunsUntilItsConditionIsFalse(t *testing.T) {
 		for _, c := range []struct {
 			most   float32
 			length int64
-		}{{0, 1 << 40}, {1, 1 << 40}, {2, 1 << 40}, {5, 1 << 40}, {9, 1 << 40}, {32, 1 << 40}, {33, 1 << 40}, {200, 1 << 40},
-			{200, 150}, {200, 151}} {
+		}{{0, 1 << 40}, {1, 1 << 40}, {2, 1 << 40}, {5, 1 << 40}, {9, 1 << 40}, {32, 1 << 40}, {33, 1 << 40},
+			{200, 1 << 40}, {200, 150}, {200, 151}} {
 			var got [2][][]float32
 			for dev := range ir.DeviceID(2) {
 				r, put := twoDevices(t)

@@ -168,7 +168,8 @@ func TestALoopWithoutEndRunsOnlyWhereItIsReached(t *testing.T) {
 		// The iteration after the last one would halve 0.
 		outs, err = r.until(put(1, []int64{}, 3), 1<<40, []T{put(1, []int64{1}, 8)}, func(c []T) []T {
 			first := r.do("lt", c[0], 2.0)
-			return []T{r.do("where", first, r.do("mul", endless(r, c[1], sorts), 4.0), r.do("mul", endless(r, c[1], sorts), 0.0))}
+			ended := endless(r, c[1], sorts)
+			return []T{r.do("where", first, r.do("mul", ended, 4.0), r.do("mul", ended, 0.0))}
 		})
 		require.Nil(t, err)
 		r.repeats(1)

@@ -139,7 +139,8 @@ func TestPanelsOfTallMatricesAreNarrowWhereLoopsEnd(t *testing.T) {
 	} {
 		for most, width := range map[int64]int64{0: 16, 1 << 20: 16, 8000: 8, 1000: 4, 1: 1} {
 			width = min(width, c.least)
-			res, err := lower.Lower(&lower.Node{Prim: op.PrimNamed(name), Attr: []int64{0, 0}, Bufs: 1 + len(c.outs), Out: c.outs,
+			res, err := lower.Lower(&lower.Node{Prim: op.PrimNamed(name), Attr: []int64{0, 0}, Bufs: 1 + len(c.outs),
+				Out:        c.outs,
 				In:         []lower.Operand{{DType: ir.F32, Layout: ir.DenseLayout([]int64{m, n})}},
 				FactorSide: 64, MaxIterations: most})
 			require.NoError(t, err)

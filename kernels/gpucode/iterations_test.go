@@ -109,8 +109,8 @@ func TestDeepProductsStayWithinTheIterationsOfADevice(t *testing.T) {
 	}
 }
 
-// TestPanelsHaveTheIterationsThatLoweringExpects: those of m rows and n columns, each of which goes twice over all, have
-// at most 2 m n (n + 3) / 64.
+// TestPanelsHaveTheIterationsThatLoweringExpects: those of m rows and n columns, each of which goes twice over all,
+// have at most 2 m n (n + 3) / 64.
 func TestPanelsHaveTheIterationsThatLoweringExpects(t *testing.T) {
 	for _, op := range []launch.BlockOp{launch.BlockLU, launch.BlockQR} {
 		for _, size := range [][2]uint64{{1 << 16, 1}, {1 << 16, 2}, {1 << 16, 4}, {1 << 15, 8}, {1 << 14, 16}, {20000, 16}} {

@@ -1,4 +1,4 @@
-"""Loops on a GPU that only a condition ends go on until it does; so do loops that a driver would end in their kernel."""
+"""Loops on a GPU that only a condition ends go on until it does; so do loops that a driver would end in a kernel."""
 
 from __future__ import annotations
 
