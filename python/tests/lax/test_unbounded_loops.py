@@ -57,7 +57,6 @@ def begin(shape: tuple[int, ...] = (3,)) -> Any:
     return facade.full(shape, 5, dtype=facade.int32, device="wgpu")
 
 
-
 @pytest.mark.parametrize(
     ("path", "most"), [*[("A", n) for n in (0, 1, 65_535, 65_536, MANY)], *[("B", n) for n in (0, 1, 20_001)]]
 )
