@@ -8,6 +8,7 @@ import (
 
 	"github.com/torchlette/torchlette/engine/compile"
 	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/launch"
 )
 
 // dispatchAtMost makes loops whose lanes have more work than this several dispatches.
@@ -132,4 +133,46 @@ func TestALoopOfSeveralDispatchesGoesOnAfterAStop(t *testing.T) {
 		r.inRegisters(1)
 		return outs[1]
 	})
+}
+
+// A device that ends loops counts those in an iteration of a loop in a workgroup, too: a loop that would have too many
+// is kernels, and one that a condition ends takes more dispatches.
+func TestALoopInAWorkgroupCountsTheLoopsInIt(t *testing.T) {
+	for _, c := range []struct {
+		inside int64 // iterations of an iteration's loops
+		path   string
+	}{{1, "B"}, {30, "B"}, {31, "C"}} {
+		for _, while := range []bool{false, true} {
+			r, put := twoDevices(t)
+			caps := r.e.devices.caps(1)
+			caps.MaxWorkgroupBytes, caps.MaxIterations = 16<<10, 311
+			caps.Iterations = func(o launch.Op, params []uint64) int64 {
+				assert.IsType(t, &launch.GroupLoop{}, o)
+				return int64(params[launch.GroupLength])*(1+c.inside) + 1
+			}
+			x := put(1, []int64{2, 2}, 0.5, 0.25, -0.5, 0.75)
+			n, end := put(1, []int64{}, 0), put(1, []int64{}, 10)
+			body := func(x []T) []T {
+				n := r.do("add", x[1], 1.0)
+				return []T{r.do("lt", n, end), n, r.do("matmul", r.do("flip", x[2], []int64{0}), r.do("t", x[2]))}
+			}
+			call := LoopCall{Length: 10, While: while}
+			if while {
+				call.Length = 1 << 40
+			}
+			outs, err := r.loop(body, call, []T{r.do("lt", n, end), n, x}, nil, nil)
+			require.Nil(t, err)
+			path, _, reason := r.path()
+			if while {
+				assert.Equal(t, "B", path, reason)
+			} else {
+				assert.Equal(t, c.path, path, reason)
+			}
+			assert.Equal(t, []float32{10}, r.read(outs[1]))
+			log := info[[]windowRun](r, "windows")
+			if while {
+				assert.Greater(t, log[len(log)-1].Kernels, int64(2))
+			}
+		}
+	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -133,6 +134,47 @@ func TestIterationsThatRepeatDrawAsPlacesDo(t *testing.T) {
 		got[dev] = append(got[dev], r.read(r.do("rand_like", x)))
 	}
 	assert.Equal(t, got[0], got[1])
+}
+
+// A loop without end in a branch that is not taken, or in an iteration after the last one, does not run.
+func TestALoopWithoutEndRunsOnlyWhereItIsReached(t *testing.T) {
+	watch := time.AfterFunc(30*time.Second, func() { panic("a loop that is not reached runs") })
+	defer watch.Stop()
+	// endless halves x until it is 1. It does not end if that never happens, and is of one kernel, or of several.
+	endless := func(r *rig, x T, sorts bool) T {
+		goes := func(x T) T { return r.do("any", r.do("ne", x, 1.0)) }
+		outs, err := r.loop(func(c []T) []T {
+			next := r.do("mul", c[1], 0.5)
+			if sorts {
+				sorted, err := r.call(0, "sort", next, -1, false)
+				require.Nil(t, err)
+				next = sorted[0]
+			}
+			return []T{goes(next), next}
+		}, LoopCall{Length: 1 << 40, While: true}, []T{goes(x), x}, nil, nil)
+		require.Nil(t, err)
+		return outs[1]
+	}
+	for _, sorts := range []bool{false, true} {
+		r, put := twoDevices(t)
+		three := put(1, []int64{1}, 3)
+		outs, err := r.loop(func(c []T) []T {
+			return []T{r.do("logical_not", c[0]), endless(r, three, sorts)}
+		}, LoopCall{Length: 1, While: true}, []T{r.do("gt", put(1, []int64{}, 0), 0.5), three}, nil, nil)
+		require.Nil(t, err)
+		r.repeats(1)
+		assert.Equal(t, []float32{3}, r.read(outs[1]))
+
+		// The iteration after the last one would halve 0.
+		outs, err = r.until(put(1, []int64{}, 3), 1<<40, []T{put(1, []int64{1}, 8)}, func(c []T) []T {
+			first := r.do("lt", c[0], 2.0)
+			ended := endless(r, c[1], sorts)
+			return []T{r.do("where", first, r.do("mul", ended, 4.0), r.do("mul", ended, 0.0))}
+		})
+		require.Nil(t, err)
+		r.repeats(1)
+		assert.Equal(t, []float32{0}, r.read(outs[1]))
+	}
 }
 
 // Loops that a condition ends nest, also in loops of a known length and in branches; they draw their own numbers.

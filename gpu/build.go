@@ -254,6 +254,7 @@ func (d *Device) prepareVariants(s *step) ([]*gpuir.Program, error) {
 	programs, err := d.programs(s, s.variants[0])
 	if err == nil {
 		s.checks = programs[0].Checks
+		err = d.checkIterations(s, programs, params)
 	}
 	return programs, err
 }

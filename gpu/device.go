@@ -146,7 +146,7 @@ func (d *Device) describe() {
 		d.caps.Features = slices.DeleteFunc(slices.Clone(f.Names), func(n string) bool { return n == "shader-int64" })
 	}
 	if software {
-		d.caps.MaxIterations = softwareIterations
+		d.caps.MaxIterations, d.caps.Iterations = softwareIterations, d.iterations
 	}
 	for t := ir.Bool; t < ir.NumStored; t++ {
 		d.caps.Storage[t] = storageBytes(t, f.I64)
@@ -159,7 +159,8 @@ func (d *Device) describe() {
 		d.opts.Merge = merge
 	}
 	d.tile = gpucode.Caps{MaxWorkgroupBytes: l.MaxWorkgroupBytes, MaxThreads: min(l.MaxWorkgroupSize, l.MaxWorkgroupX),
-		MaxBuffers: l.MaxStorageBuffers, Units: units, I64: f.I64, Software: small}
+		MaxBuffers: l.MaxStorageBuffers, Units: units, I64: f.I64, Software: small,
+		MaxIterations: d.caps.MaxIterations}
 	if f.Subgroups && l.SubgroupMinSize == l.SubgroupMaxSz {
 		d.tile.Subgroup, d.caps.SubgroupSize = l.SubgroupMinSize, l.SubgroupMinSize
 	}

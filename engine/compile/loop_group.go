@@ -28,6 +28,7 @@ type grouping struct {
 	read    []bool             // by slot of op: a step reads it
 	written []bool             // by slot of op: a step so far has written it
 	work    int64              // of an iteration, in operations of a thread
+	most    int64              // iterations of a launch
 	caps    *device.Caps
 	results map[int]int // by slot of the body's plan: the result that is stored there
 }
@@ -62,12 +63,10 @@ func (u *unrolling) newGrouping(dev ir.DeviceID) (g *grouping, reason string) {
 	g.nested()
 	g.carries()
 	g.condition()
-	g.draws()
 	g.buffers()
 	g.place()
-	if !g.l.While && g.l.Length > perDispatch(g.caps, g.work) {
-		refuse(tooLong)
-	}
+	g.bound()
+	g.draws()
 	return g, ""
 }
 
@@ -84,11 +83,7 @@ func (g *grouping) step(s *device.Step) {
 		params[i] = g.constant(q)
 	}
 	switch k := op.(type) {
-	case *loopir.Kernel:
-	case *launch.Iterate:
-		if k.Ends {
-			refuse("a loop in the body may run for very long")
-		}
+	case *loopir.Kernel, *launch.Iterate:
 	case *launch.GroupLoop:
 		if k.Checks() || k.Drawn > 0 {
 			refuse("a loop in the body draws, or checks data")
@@ -138,9 +133,34 @@ func (g *grouping) drawn(st *launch.GroupStep, from []device.Param) {
 	}
 }
 
+// bound finds how many iterations one launch has at most. A device that ends loops counts those in an iteration, too.
+func (g *grouping) bound() {
+	if g.most = perDispatch(g.caps, g.work); g.caps.Iterations != nil {
+		g.most = min(g.most, g.countable())
+	}
+	switch {
+	case g.most < 1:
+		refuse("the device ends the loops of an iteration")
+	case !g.l.While && g.l.Length > g.most:
+		refuse(tooLong)
+	}
+}
+
+// countable is the most iterations of a launch whose loops the device does not end.
+func (g *grouping) countable() int64 {
+	params := make([]uint64, len(g.op.Parameters()))
+	count := func(length uint64) int64 {
+		params[launch.GroupLength] = length
+		return g.caps.Iterations(g.op, params)
+	}
+	one := count(1)
+	more := max(1, count(2)-one)
+	return 1 + (g.caps.MaxIterations-one)/more
+}
+
 // draws bounds the Philox offsets of one launch, which are computed in 32 bits.
 func (g *grouping) draws() {
-	if g.op.Drawn > 0 && min(g.l.Length, perDispatch(g.caps, g.work)) > math.MaxInt32/2/g.op.Drawn {
+	if g.op.Drawn > 0 && min(g.l.Length, g.most) > math.MaxInt32/2/g.op.Drawn {
 		refuse("the loop draws too many numbers in one dispatch")
 	}
 }
@@ -479,24 +499,21 @@ func (g *grouping) threads() {
 // pays reports that one workgroup is at least as fast as dispatches of all steps.
 func (g *grouping) pays() bool { return g.work <= launchWork*int64(max(1, len(g.op.Steps))) }
 
-// lower makes the launches: one, or with a condition as many as may take a second each.
+// lower makes the launches.
 func (g *grouping) lower() *lower.Result {
-	each, rounds := g.rounds(perDispatch(g.caps, g.work))
-	res := &lower.Result{}
-	last := *g.op
-	last.Ends = each*int64(rounds) < g.l.Length
-	for r := range rounds {
-		st := device.Step{Op: g.op, Params: append([]device.Param{device.Const(each)}, g.offsets(r)...)}
-		if g.op.Drawn > 0 {
-			st.Params = append(st.Params, device.ScalarOf(0), device.ScalarOf(1).Plus(int64(r)*each*g.op.Drawn))
-		}
-		if r == rounds-1 {
-			st.Op = &last
-		}
-		for b := range g.op.Bufs {
-			st.Bufs = append(st.Bufs, g.inRound(res, b, r, rounds))
-		}
-		res.Launches = append(res.Launches, st)
+	s := &spread{res: &lower.Result{}, by: g.op.Drawn}
+	if s.by != 0 {
+		s.from = device.ScalarOf(1)
 	}
-	return res
+	s.launch = func(n int64, first device.Param, offsets []device.Param) device.Step {
+		st := device.Step{Op: g.op, Params: append([]device.Param{device.Const(n)}, offsets...)}
+		if g.op.Drawn > 0 {
+			st.Params = append(st.Params, device.ScalarOf(0), first)
+		}
+		return st
+	}
+	for b := range g.op.Bufs {
+		s.bufs = append(s.bufs, b)
+	}
+	return g.dispatches(s, g.work, g.most)
 }

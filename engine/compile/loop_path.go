@@ -16,15 +16,15 @@ const dispatchExprs = 1 << 10
 // Drivers end what takes longer. Tests make it small.
 var DispatchWork int64 = 1 << 28
 
-// conditionalRounds is the most dispatches of a loop that a condition ends. Those after its end do nothing.
-const conditionalRounds = 8
-
 // sideBySide is about how many lanes a device runs at the same time. More of them take turns.
 const sideBySide = 1 << 14
 
 // chunkShare is how many of the dispatches that repeat have the work of the longest dispatch. Some tens of them may be
 // in flight when a wait begins, and a request to stop waits for them.
 const chunkShare = 8
+
+// mostAhead is how many runs of a repeat are submitted at most before its condition is read again.
+const mostAhead = 64
 
 const tooLong = "the loop is too long for one dispatch"
 
@@ -186,12 +186,11 @@ func (k *loopLowering) onDevice(dev ir.DeviceID) (*lower.Result, error) {
 	return nil, ir.Errorf(ir.ErrNotImplemented, "a loop on a GPU: %s", p.whyC)
 }
 
-// iterate makes the launches of a loop whose values stay in registers: one, or with a condition as many as may take
-// a second each. Each of these goes on from the carries that the one before has left.
+// iterate makes the launches of a loop whose values stay in registers.
 func (k *loopLowering) iterate(form *launch.Resident, caps *device.Caps) *lower.Result {
 	it := &launch.Iterate{Form: form, Operands: k.op.Operands, Reverse: k.l.Reverse}
-	var bufs []int // by buffer of the launch: that of the loop
-	numbers := map[int]int{}
+	s := &spread{from: device.Const(0), res: &lower.Result{}}
+	numbers := map[int]int{} // by buffer of the loop: that of the launch
 	for i := range form.Ports {
 		p := &form.Ports[i]
 		n, ok := numbers[p.Buf]
@@ -202,66 +201,80 @@ func (k *loopLowering) iterate(form *launch.Resident, caps *device.Caps) *lower.
 			if p.Buf < k.op.Operands {
 				use.Access = loopir.Read
 			}
-			it.Bufs, bufs = append(it.Bufs, use), append(bufs, p.Buf)
+			it.Bufs, s.bufs = append(it.Bufs, use), append(s.bufs, p.Buf)
 		}
 		p.Buf = n
 	}
-	res := &lower.Result{}
+	if form.Moves() {
+		s.by = 1
+	}
+	s.launch = func(n int64, first device.Param, offsets []device.Param) device.Step {
+		list := []device.Param{device.Const(form.Lanes), device.Const(n), first}
+		return device.Step{Op: it, Params: append(list, offsets...)}
+	}
 	work, turns := int64(len(form.Exprs)+1), max(1, (form.Lanes+sideBySide-1)/sideBySide)
-	if most := perDispatch(caps, work*turns); !k.l.While && k.l.Length > most {
-		k.chunks(res, it, bufs, max(1, most/chunkShare))
-		return res
-	}
-	each, rounds := k.rounds(perDispatch(caps, work))
-	last := *it
-	last.Ends = each*int64(rounds) < k.l.Length
-	for r := range rounds {
-		if r == rounds-1 {
-			it = &last
-		}
-		k.round(res, it, bufs, r, rounds, each, device.Const(0))
-	}
-	return res
+	return k.dispatches(s, work*turns, perDispatch(caps, work*turns))
 }
 
-// round adds the dispatch of a round, with so many iterations and its first place.
-func (k *loopLowering) round(res *lower.Result, it *launch.Iterate, bufs []int, r, rounds int, each int64,
-	first device.Param) {
-	st := device.Step{Op: it, Params: []device.Param{device.Const(it.Form.Lanes), device.Const(each), first}}
-	st.Params = append(st.Params, k.offsets(r)...)
-	for _, b := range bufs {
-		st.Bufs = append(st.Bufs, k.inRound(res, b, r, rounds))
-	}
-	res.Launches = append(res.Launches, st)
+// spread is how a loop of path A or B becomes dispatches of some iterations.
+type spread struct {
+	// launch makes the dispatch of n iterations. first is the number that moves with the place.
+	launch func(n int64, first device.Param, offsets []device.Param) device.Step
+	bufs   []int        // by buffer of the launch: that of the loop
+	from   device.Param // the moving number at place 0
+	by     int64        // from a place to the next one
+	res    *lower.Result
 }
 
-// chunks makes the dispatches of a loop of a known length that is too long for one: some iterations, which read the
-// operands, and then two dispatches of each iterations that repeat. The first one of these writes carries to
-// temporaries and the second one to the results, so each run finds them where the run before has left them. Their
-// places move from run to run.
-func (k *loopLowering) chunks(res *lower.Result, it *launch.Iterate, bufs []int, each int64) {
+// dispatches makes the dispatches of a loop: one where it has at most so many iterations. A longer one is some
+// iterations, which read the operands, and then two dispatches that repeat: while the condition is true, or as often as
+// the length says. The first one of these writes carries to temporaries and the second one to the results, so each run
+// finds them where the run before has left them. Their places move from run to run.
+func (k *loopLowering) dispatches(s *spread, work, most int64) *lower.Result {
+	if k.l.Length <= most {
+		k.round(s, 0, 1, k.l.Length, s.from)
+		return s.res
+	}
 	const rounds = 3
-	begun := int64(0) // the iterations of the rounds before
+	second := max(1, DispatchWork/work)
+	each := max(1, min(second/chunkShare, most/2))
 	n := (k.l.Length-1)%(2*each) + 1
-	for r := range rounds {
-		first, run := begun, 2*each
+	repeat := lower.Repeat{From: 1, To: rounds, Flag: -1, Ahead: min(mostAhead, max(1, second/(2*each)))}
+	if k.l.While { // a short one ends in the first dispatch
+		n += max(0, most-n) / (2 * each) * 2 * each
+		repeat.Flag = k.n.Out[0].Buf
+	}
+	repeat.Most = (k.l.Length - n) / (2 * each)
+	if s.by != 0 {
+		s.res.Moving = []device.Param{s.from}
+		repeat.Moves = []lower.Move{{Number: 0, By: 2 * each * s.by}}
 		if k.l.Reverse {
-			first, run = k.l.Length-begun-n, -run
+			repeat.Moves[0].By *= -1
 		}
-		place := device.Const(first)
-		if r == 1 {
-			res.Repeats = []lower.Repeat{{From: r, To: rounds, Flag: -1, Most: (k.l.Length - begun) / (2 * each)}}
-			if it.Form.Moves() {
-				res.Moving = []device.Param{device.Const(0)}
-				res.Repeats[0].Moves = []lower.Move{{Number: 0, By: run}}
-			}
+	}
+	s.res.Repeats = []lower.Repeat{repeat}
+	begun := int64(0) // the iterations of the rounds before
+	for r := range rounds {
+		place, first := begun, s.from
+		if k.l.Reverse {
+			place = k.l.Length - begun - n
 		}
-		if len(res.Moving) > 0 {
-			place = device.ScalarOf(k.scalars()).Plus(first)
+		if s.by != 0 {
+			first = device.ScalarOf(k.scalars()).Plus(place * s.by)
 		}
-		k.round(res, it, bufs, r, rounds, n, place)
+		k.round(s, r, rounds, n, first)
 		begun, n = begun+n, each
 	}
+	return s.res
+}
+
+// round adds the dispatch of a round, with so many iterations and its moving number.
+func (k *loopLowering) round(s *spread, r, rounds int, n int64, first device.Param) {
+	st := s.launch(n, first, k.offsets(r))
+	for _, b := range s.bufs {
+		st.Bufs = append(st.Bufs, k.inRound(s.res, b, r, rounds))
+	}
+	s.res.Launches = append(s.res.Launches, st)
 }
 
 // scalars counts the node's run-time numbers. Its moving numbers follow them.
@@ -272,15 +285,6 @@ func (k *loopLowering) scalars() (n int) {
 		}
 	}
 	return n
-}
-
-// rounds returns how many iterations each dispatch of a loop runs, where it runs so many at most, and how many
-// dispatches there are.
-func (k *loopLowering) rounds(most int64) (each int64, rounds int) {
-	if k.l.Length <= most {
-		return k.l.Length, 1
-	}
-	return most, int(min((k.l.Length+most-1)/most, conditionalRounds))
 }
 
 // offsets are the parameters for where operands begin in a round: carries of a round before begin at 0.

@@ -16,17 +16,19 @@ const (
 // until makes the steps of a loop that a condition ends: copies of the carries to the results, and some iterations,
 // which run again while the condition is true. An iteration computes the next carries in temporaries and then moves
 // them to the results if the condition was true before it. So iterations after the end change nothing, but may report
-// errors in data: a body that checks data has one iteration, which begins only if the condition is true.
+// errors in data, and a loop in them may have no end: a body that checks data, or has a loop that a condition ends, has
+// one iteration, which begins only if the condition is true.
 func (u *unrolling) until() {
 	for r := range u.l.Carries {
 		u.copy(r, u.n.Out[r].Layout.Numel, device.OffsetOf(r), u.n.In[r].Buf, device.Const(0))
 	}
-	checks, each := u.checks(), int64(1)
-	for n := int64(max(u.perIteration(), 1)); !checks && each < mostRepeated && each*n < repeatedSteps &&
+	exact, each := u.checks() || u.waits(), int64(1)
+	for n := int64(max(u.perIteration(), 1)); !exact && each < mostRepeated && each*n < repeatedSteps &&
 		u.l.Length%(2*each) == 0; {
 		each *= 2
 	}
-	u.begin(lower.Repeat{Flag: u.n.Out[0].Buf, Most: u.l.Length / each, Exact: checks}, each)
+	u.begin(lower.Repeat{Flag: u.n.Out[0].Buf, Most: u.l.Length / each, Exact: exact,
+		Ahead: mostAhead}, each)
 	for t := range each {
 		u.iteration(t, t)
 		for r := u.l.Carries - 1; r >= 0; r-- { // the condition last
@@ -139,7 +141,7 @@ func (u *unrolling) inner(r *Repeat, i int, t, place int64) {
 			}
 		}
 	}
-	made := lower.Repeat{From: len(u.res.Launches), Flag: -1, Most: r.Most, Exact: r.Exact}
+	made := lower.Repeat{From: len(u.res.Launches), Flag: -1, Most: r.Most, Exact: r.Exact, Ahead: r.Ahead}
 	if r.Flag >= 0 {
 		made.Flag = u.at(r.Flag, t)
 	}

@@ -3,6 +3,7 @@ package compile
 import (
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/torchlette/torchlette/engine/lower"
 	"github.com/torchlette/torchlette/engine/program"
@@ -65,7 +66,7 @@ func (u *unrolling) unrolls(most int) (reason string) {
 	}
 	switch {
 	case u.l.While:
-		u.repeats = u.l.Length > 1 || u.checks()
+		u.repeats = u.l.Length > 1 || u.checks() || u.waits()
 	case u.l.Length > 2:
 		u.repeats = u.l.Length > unrolled/int64(max(n, 1))
 	}
@@ -103,6 +104,11 @@ func (u *unrolling) checks() bool {
 	return false
 }
 
+// waits reports that the body has a loop that runs again while a condition is true.
+func (u *unrolling) waits() bool {
+	return slices.ContainsFunc(u.plan.Segments, func(s Segment) bool { return s.Repeat != nil && s.Repeat.Flag >= 0 })
+}
+
 // perIteration counts the steps of an iteration.
 func (u *unrolling) perIteration() int {
 	n := len(u.body.Results) - u.l.Carries
@@ -138,8 +144,6 @@ func checksData(o launch.Op) bool {
 		return o.Checks
 	case *launch.GroupLoop:
 		return o.Checks()
-	case *launch.Iterate:
-		return o.Ends
 	}
 	_, ok := o.(*launch.FactorBlock)
 	return ok

@@ -164,7 +164,8 @@ func (b *Builder) lower(i int, outs []int) error {
 	*ln = lower.Node{Prim: p, Attr: g.Attrs(i), In: ln.In[:0], Out: ln.Out[:0], GemmDims: slices.Contains(caps.GemmDims,
 		av.DType), GemmPads: caps.GemmPads, Wide: caps.Wide,
 		InOrder: caps.InOrder, Fourier: caps.Fourier, Quantized: caps.Quantized, FactorSide: caps.FactorSide,
-		Sums: b.sums[i].operand}
+		MaxIterations: caps.MaxIterations,
+		Sums:          b.sums[i].operand}
 	w.slots = w.slots[:0]
 	dts := g.ScalarTypes(i)
 	for j, e := range g.OperandsOf(i) {
@@ -306,7 +307,8 @@ func (b *Builder) repeats(res *lower.Result, k int, dev ir.DeviceID, open []*Rep
 	}
 	for i := range res.Repeats {
 		if r := &res.Repeats[i]; r.From == k {
-			s := &Repeat{Begin: len(b.p.Segments), Flag: -1, Number: b.p.Repeats, Most: r.Most, Exact: r.Exact}
+			s := &Repeat{Begin: len(b.p.Segments), Flag: -1, Number: b.p.Repeats, Most: r.Most, Exact: r.Exact,
+				Ahead: r.Ahead}
 			if r.Flag >= 0 {
 				s.Flag = b.lowering.slots[r.Flag]
 			}

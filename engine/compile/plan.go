@@ -72,6 +72,7 @@ type Repeat struct {
 	Number     int          // counts the repeats of a plan
 	Most       int64        // runs at most
 	Exact      bool         // see lower.Repeat
+	Ahead      int64        // see lower.Repeat
 	Moves      []lower.Move // of numbers in Plan.Moving
 }
 

@@ -17,10 +17,16 @@ import (
 // matrix.
 const panelColumns, leastLU, leastQR = 32, 8, 16
 
-// panel is the number of columns of a panel of so many rows.
+// panelThreads is the least number of threads that share a panel. For each column they go twice over all of it.
+const panelThreads = 64
+
+// panel is the number of columns of a panel of so many rows. It is small where the device would end the loops of more.
 func (b *blocks) panel(rows, least int64) int64 {
 	n, room := int64(panelColumns), 2*b.p.n.FactorSide*b.p.n.FactorSide
 	for n > least && rows*n > room {
+		n /= 2
+	}
+	for most := b.p.n.MaxIterations; most > 0 && n > 1 && 2*rows*n*(n+3)/panelThreads > most; {
 		n /= 2
 	}
 	return n
@@ -270,7 +276,7 @@ func (b *blocks) luColumns(a matrix, lo, hi int64, pivots, status int) {
 		}
 		return
 	}
-	h := half(n, leastLU)
+	h := half(n, min(leastLU, widest))
 	mid := lo + h
 	b.luColumns(a, lo, mid, pivots, status)
 	right := a.from(lo, mid)
@@ -313,7 +319,8 @@ func (b *blocks) qr() {
 	work, v := b.p.temp(ir.F32, []int64{b.batch, b.m, b.n}), b.p.temp(ir.F32, []int64{b.batch, b.m, least})
 	b.copied(0, &arg{dtype: ir.F32, shape: b.p.in(0).shape, stride: ir.DenseStrides(b.p.in(0).shape), buf: work.buf,
 		use: writes})
-	most := (least + leastQR - 1) / leastQR // panels
+	narrow := min(leastQR, b.panel(b.m, leastQR))
+	most := (least + narrow - 1) / narrow // panels
 	const square = panelColumns * panelColumns
 	t := b.p.temp(ir.F32, []int64{b.batch, most * square})
 	a, reflections := b.matrixOf(work, b.m, b.n), b.matrixOf(v, b.m, least)

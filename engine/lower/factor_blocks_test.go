@@ -7,11 +7,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/torchlette/torchlette/engine/lower"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/optest"
 	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/launch"
 )
 
 // TestBlocksFactorAsTheLaunchDoes compares the steps that devices without launch.Factor run with the launch, for
@@ -48,15 +51,19 @@ func TestBlocksFactorAsTheLaunchDoes(t *testing.T) {
 			return []op.Val{q, r, u, v, w, x}
 		},
 	} {
-		for _, n := range []int64{1, 3, 4, 9, 37, 70} {
-			t.Run(fmt.Sprintf("%s_%d", name, n), func(t *testing.T) {
+		for _, n := range []int64{1, 3, 4, 9, 37, 70, -70} {
+			few := n < 0 // panels are of one column or two, as on a device that ends loops
+			n = max(n, -n)
+			t.Run(fmt.Sprintf("%s_%d_%v", name, n, few), func(t *testing.T) {
 				var results [2][]op.Val
 				var got [2]*optest.Eager
 				for i := range got {
 					r := rand.New(rand.NewPCG(5, uint64(n)))
 					e := optest.New()
 					if i == 1 {
-						e.FactorSide, e.Device = side, ir.CPU+1
+						if e.FactorSide, e.Device = side, ir.CPU+1; few {
+							e.MaxIterations = 20
+						}
 					}
 					random := func(shape ...int64) op.Val {
 						v := make([]float64, ir.Numel(shape))
@@ -115,4 +122,39 @@ func TestBlocksKeepTheFirstFailure(t *testing.T) {
 	assert.Equal(t, []float64{0, 7, 1}, e.Floats(status))
 	_, _, status = prim.LUFactor(e, x, prim.Unchecked)
 	assert.Equal(t, []float64{0, 7, 1}, e.Floats(status))
+}
+
+// TestPanelsOfTallMatricesAreNarrowWhereLoopsEnd: a panel has as few columns as the iterations of a thread allow.
+func TestPanelsOfTallMatricesAreNarrowWhereLoopsEnd(t *testing.T) {
+	const m, n = 1000, 16
+	out := func(buf int, d ir.DType, shape ...int64) lower.Output {
+		return lower.Output{DType: d, Layout: ir.DenseLayout(shape), Buf: buf}
+	}
+	for name, c := range map[string]struct {
+		outs  []lower.Output
+		least int64
+	}{
+		"lu_factor": {[]lower.Output{out(1, ir.F32, m, n), out(2, ir.I32, n), out(3, ir.I32)}, 8},
+		"qr":        {[]lower.Output{out(1, ir.F32, m, n), out(2, ir.F32, n, n)}, 16},
+	} {
+		for most, width := range map[int64]int64{0: 16, 1 << 20: 16, 8000: 8, 1000: 4, 1: 1} {
+			width = min(width, c.least)
+			res, err := lower.Lower(&lower.Node{Prim: op.PrimNamed(name), Attr: []int64{0, 0}, Bufs: 1 + len(c.outs),
+				Out:        c.outs,
+				In:         []lower.Operand{{DType: ir.F32, Layout: ir.DenseLayout([]int64{m, n})}},
+				FactorSide: 64, MaxIterations: most})
+			require.NoError(t, err)
+			columns, widest := int64(0), int64(0)
+			for i := range res.Launches {
+				st := &res.Launches[i]
+				f, ok := st.Op.(*launch.FactorBlock)
+				if ok && (f.Op == launch.BlockLU || f.Op == launch.BlockQR) {
+					w := int64(st.Params[f.Layout().N].Bits)
+					columns, widest = columns+w, max(widest, w)
+				}
+			}
+			assert.EqualValues(t, n, columns, name)
+			assert.Equal(t, width, widest, "%s, at most %d iterations", name, most)
+		}
+	}
 }

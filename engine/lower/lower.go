@@ -55,9 +55,9 @@ type Node struct {
 	// GemmDims: the device multiplies along several dims in the first output's dtype. InOrder is device.Caps.InOrder.
 	// GemmPads: so does it with launch.Gemm.Padded.
 	GemmDims, GemmPads, InOrder bool
-	// Wide, Fourier, Quantized and FactorSide are those of device.Caps.
-	Wide, Fourier, Quantized bool
-	FactorSide               int64
+	// Wide, Fourier, Quantized, FactorSide and MaxIterations are those of device.Caps.
+	Wide, Fourier, Quantized  bool
+	FactorSide, MaxIterations int64
 	// Members makes the node a fusion group: In and Out are the group's, and Prim and Attr are those of the last member.
 	Members []Member
 }
@@ -105,6 +105,8 @@ type Repeat struct {
 	Most int64
 	// Exact: no run may begin once the flag is false. Else such a run changes nothing, and the flag is read less often.
 	Exact bool
+	// Ahead bounds the runs that are submitted before the flag is read again; 0: one.
+	Ahead int64
 	Moves []Move
 }
 

@@ -14,9 +14,6 @@ type repeated struct {
 	read int64 // the flag is read once so many are done
 }
 
-// mostAhead is how many runs of a repeat that is not exact are submitted before the flag is read again.
-const mostAhead = 64
-
 // beginRepeats is called before the plan's first segment.
 func (x *Executor) beginRepeats(p *compile.Plan) {
 	if p.Repeats > 0 {
@@ -53,7 +50,7 @@ func (x *Executor) repeat(p *compile.Plan, s *compile.Segment, i int) (next int,
 		case r.Flag < 0:
 			at.read = r.Most
 		case !r.Exact:
-			at.read = min(at.done+min(max(at.done/4, 1), mostAhead), r.Most)
+			at.read = min(at.done+min(max(at.done/4, 1), max(r.Ahead, 1)), r.Most)
 		}
 	}
 	return i + 1, nil

@@ -71,6 +71,8 @@ type Caps struct {
 	Resident bool
 	// MaxIterations is after how many iterations the device ends a loop in a kernel; 0: it does not.
 	MaxIterations int64
+	// Iterations bounds the iterations of all loops that a thread runs in a launch; nil where MaxIterations is 0.
+	Iterations func(op launch.Op, params []uint64) int64
 	// InOrder: stores that combine are made in the order of the elements.
 	InOrder                                                      bool
 	F32Atomics, Subgroups, Timestamps, Immediates, F16, I64, F64 bool

@@ -118,6 +118,10 @@ func ChooseGemm(g *launch.Gemm, params []uint64, caps Caps) GemmOptions {
 		}
 	})
 	best.MaxWorkgroupBytes, best.I64 = caps.MaxWorkgroupBytes, caps.I64
+	if most := caps.MaxIterations; most > 0 { // a block of K is a loop
+		blocks := max(1, int(most)/(best.BK+2))
+		best.Parts = max(best.Parts, int(ceil(ceil(size.k, best.BK), blocks)))
+	}
 	Align(g, &best, params)
 	return best
 }

@@ -125,9 +125,6 @@ func (w *groupGen) run() error {
 	if err != nil {
 		return err
 	}
-	if w.op.Ends {
-		w.emit(gpuir.Stmt{Op: gpuir.SFault, A: gpuir.NLt(gpuir.NInt(0), end), B: gpuir.NInt(0)})
-	}
 	w.half = w.let(gpuir.NSub(gpuir.NInt(1), half)) // the last new carries
 	for i := range w.op.Slots {
 		if s := &w.op.Slots[i]; s.Turn == launch.New && s.Out >= 0 {

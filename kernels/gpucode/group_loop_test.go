@@ -127,7 +127,7 @@ func TestAWorkgroupIteratesAsInterpreted(t *testing.T) {
 func groupWalk(end, most int64, reverse bool) *launch.GroupLoop {
 	const none = -1
 	types := []ir.DType{ir.Bool, ir.I32, ir.I32}
-	g := &launch.GroupLoop{Operands: 3, Condition: 0, Ends: true, Drawn: 2, Reverse: reverse, Threads: 32}
+	g := &launch.GroupLoop{Operands: 3, Condition: 0, Drawn: 2, Reverse: reverse, Threads: 32}
 	for i, t := range types {
 		n := int64(1 + 4*(i/2))
 		g.Slots = append(g.Slots,
@@ -169,7 +169,7 @@ func TestAWorkgroupEndsDrawsAndChecks(t *testing.T) {
 		reverse, fails            bool
 	}{
 		{0, 3, 1 << 12, 9, false, false}, {0, 3, 1 << 12, 3, true, false}, {5, 3, 1 << 12, 9, false, false},
-		{0, 5, 1 << 12, 4, false, true}, {0, 9, 40, 9, false, true},
+		{0, 5, 1 << 12, 4, false, false}, {0, 9, 40, 9, false, true},
 	} {
 		op := groupWalk(c.end, c.most, c.reverse)
 		params := []uint64{uint64(c.length), 0, 0, 0, 12345, 1<<33 - 3}

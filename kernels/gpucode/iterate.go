@@ -24,7 +24,7 @@ func ChooseIterate(caps Caps) IterateOptions {
 // FromIterate makes the program of a loop whose values stay in registers: each thread runs all iterations of a lane.
 func FromIterate(op *launch.Iterate, o IterateOptions) (*gpuir.Program, error) {
 	f := op.Form
-	k := &loopir.Kernel{Name: "loop", Outer: 1, Params: op.Parameters(), Bufs: op.Bufs, Exprs: f.Exprs, Checks: op.Ends}
+	k := &loopir.Kernel{Name: "loop", Outer: 1, Params: op.Parameters(), Bufs: op.Bufs, Exprs: f.Exprs}
 	for i := range f.Ports {
 		if f.Ports[i].Type == ir.F64 {
 			return nil, fmt.Errorf("gpucode: loop: float64 is not supported")
@@ -83,9 +83,6 @@ func (w *iterateGen) lane() {
 			w.assign(endVar, stop())
 		}
 	})
-	if op := w.op; op.Ends {
-		w.emit(gpuir.Stmt{Op: gpuir.SFault, A: going(), B: gpuir.NInt(0)})
-	}
 	for _, c := range f.Carries {
 		w.put(c.Out, nil, w.given[c.In])
 	}

@@ -18,6 +18,9 @@ type Caps struct {
 	I64      bool
 	// Software asks for short text: compiling is slow and lanes are few.
 	Software bool
+	// MaxIterations is after how many iterations, of all its loops together, the device ends those of a thread; 0: it
+	// does not.
+	MaxIterations int64
 }
 
 func (c Caps) withDefaults() Caps {
@@ -57,6 +60,8 @@ type Options struct {
 	Prologue bool
 	// Parts is the number of workgroups that share the inner space, in several passes.
 	Parts int
+	// Turns is the number of passes that share the inner space of a scan, one after the other; 0: one.
+	Turns int
 	// Subgroup is the number of threads of a subgroup; 0: subgroups are not used.
 	Subgroup int
 	// CrossDim is one more than a dim along which a map reads operands that are contiguous along it: in squares over

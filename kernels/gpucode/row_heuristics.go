@@ -45,6 +45,31 @@ func (o *Options) chooseRow(k *loopir.Kernel, params []uint64, caps Caps) {
 	}
 	o.chooseLanes(outer, steps, columns, caps)
 	peel()
+	o.divide(k, outer, inner, columns, caps)
+}
+
+// divide shares rows between workgroups, or passes, where the device would end the loops of one. It does not depend on
+// the alignment of views, as parts do not.
+func (o *Options) divide(k *loopir.Kernel, outer, inner uint64, columns int, caps Caps) {
+	if caps.MaxIterations == 0 {
+		return
+	}
+	one := Options{Workgroup: rowWorkgroup(caps), OuterFast: o.OuterFast, Lanes: 1, MaxWorkgroupBytes: o.MaxWorkgroupBytes}
+	one.chooseLanes(outer, inner, columns, caps)
+	if ordered(k) {
+		one.Lanes = 1
+	}
+	// Each stage is a loop, and sums are loops of blocks.
+	steps := max(1, int(caps.MaxIterations)/(len(k.Stages)+1))
+	parts := func(lanes int) uint64 { return ceil(ceil(inner, lanes), steps) }
+	switch n := parts(one.Lanes); {
+	case n <= 1:
+	case hasPrefix(k) && len(k.Stages) == 1 && o.Lanes > 1:
+		o.Turns = int(parts(o.Lanes))
+	case splits(k):
+		o.Lanes, o.Unroll = o.Workgroup/columns, 0
+		o.Parts = int(parts(o.Lanes))
+	}
 }
 
 // columns is the number of rows that consecutive threads work on: a cache line of them where they are contiguous in

@@ -71,7 +71,7 @@ func (g *gen) rowStages(id, rows *gpuir.Node, ps pass) {
 			first++
 			s++
 		case st.Prefix && g.o.Lanes > 1:
-			g.scanStage(st, first)
+			g.scanStage(st, first, ps.turn, rows)
 		default:
 			g.innerStage(st, first)
 		}

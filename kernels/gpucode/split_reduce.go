@@ -17,10 +17,18 @@ type pass struct {
 	from, to int
 	accs     int  // accumulators of the stages before
 	split    bool // the inner space is divided between Parts workgroups
+	turn     int  // the number of the pass among the turns of a scan
 }
 
 // Passes lists the passes of k with the options o. A kernel that is not split has one.
 func (o Options) Passes(k *loopir.Kernel) []pass {
+	if o.Turns > 1 {
+		list := make([]pass, o.Turns)
+		for i := range list {
+			list[i] = pass{to: len(k.Stages), turn: i}
+		}
+		return list
+	}
 	if o.Parts <= 1 || k.Inner == 0 {
 		return []pass{{to: len(k.Stages)}}
 	}
@@ -76,7 +84,7 @@ func words(t ir.DType) int {
 // divide sets this workgroup's range of inner indices and returns the number of its group of rows.
 func (g *gen) divide(ps pass) *gpuir.Node {
 	g.from, g.to = gpuir.NInt(0), g.inner
-	if g.o.Parts > 1 && accumulates(g.k) {
+	if g.o.Turns > 1 || g.o.Parts > 1 && accumulates(g.k) {
 		g.p.Bufs = append(g.p.Bufs, gpuir.Buf{Type: ir.U32, Access: loopir.ReadWrite, Vec: 1, Scratch: true})
 	}
 	if !ps.split || g.o.Parts <= 1 {
@@ -120,7 +128,7 @@ func (g *gen) partials() []partial {
 
 // place is the scratch word of part `part` of this row.
 func (g *gen) place(word int, part, rows *gpuir.Node) *gpuir.Node {
-	at := gpuir.NAdd(gpuir.NInt(word*g.o.Parts), part)
+	at := gpuir.NAdd(gpuir.NInt(word*max(g.o.Parts, 1)), part)
 	return g.let(gpuir.NAdd(gpuir.NMul(at, rows), g.outer))
 }
 

@@ -20,9 +20,7 @@ type GroupLoop struct {
 	Operands int
 	Reverse  bool
 	// Condition is the slot of the carry without which no iteration runs, -1 for none. All carries then have slots.
-	// Ends: it is a fault that the condition is still true after the last iteration.
 	Condition int
-	Ends      bool
 	// Drawn is how many Philox offsets an iteration takes.
 	Drawn int64
 	// Threads is the most threads of the workgroup that have work to do.
@@ -49,9 +47,9 @@ func (s *GroupStep) Checks() bool {
 	return ok && k.Checks
 }
 
-// Checks reports that a step checks data, or the loop its end.
+// Checks reports that a step checks data.
 func (g *GroupLoop) Checks() bool {
-	return g.Ends || slices.ContainsFunc(g.Steps, func(s GroupStep) bool { return s.Checks() })
+	return slices.ContainsFunc(g.Steps, func(s GroupStep) bool { return s.Checks() })
 }
 
 // ByElement reports a product whose elements are sums of their own: one of 64-bit integers, or of few rows or columns.
@@ -165,8 +163,7 @@ func (g *GroupLoop) Parameters() []loopir.Param {
 // Key implements Op.
 func (g *GroupLoop) Key() string {
 	var b strings.Builder
-	fmt.Fprint(&b, "group loop ", g.Slots, g.Arrays, g.Bufs, g.Operands, g.Reverse, g.Condition, g.Ends, g.Drawn,
-		g.Threads)
+	fmt.Fprint(&b, "group loop ", g.Slots, g.Arrays, g.Bufs, g.Operands, g.Reverse, g.Condition, g.Drawn, g.Threads)
 	for i := range g.Steps {
 		s := &g.Steps[i]
 		fmt.Fprint(&b, "\n", s.Slots, s.Params, s.Seeds, s.Drawn, s.Event, s.Op.Key())
@@ -222,9 +219,6 @@ func (g *GroupLoop) Interpret(params []uint64, bufs [][]byte) (loopir.Fault, err
 		if !fault.Failed {
 			fault = f
 		}
-	}
-	if !fault.Failed {
-		fault.Failed = g.Ends && g.goes(mem)
 	}
 	return fault, g.finish(bufs, mem)
 }

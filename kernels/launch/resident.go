@@ -95,8 +95,6 @@ type Iterate struct {
 	Bufs     []loopir.Buf
 	Operands int
 	Reverse  bool
-	// Ends: it is a fault that the condition is still true after the last iteration.
-	Ends bool
 }
 
 // Numbers of Iterate's parameters; the offsets follow.
@@ -124,7 +122,7 @@ func (i *Iterate) Parameters() []loopir.Param {
 // Key implements Op.
 func (i *Iterate) Key() string {
 	f := i.Form
-	return fmt.Sprint("iterate", i.Bufs, i.Operands, i.Reverse, i.Ends, f.Condition, f.Exprs, f.Ports, f.Carries, f.Stores)
+	return fmt.Sprint("iterate", i.Bufs, i.Operands, i.Reverse, f.Condition, f.Exprs, f.Ports, f.Carries, f.Stores)
 }
 
 // Cost implements Op.
@@ -142,22 +140,20 @@ func (i *Iterate) Cost(params []uint64, width *loopir.Widths) (c loopir.Cost) {
 }
 
 // Interpret implements Op.
-func (i *Iterate) Interpret(params []uint64, bufs [][]byte) (fault loopir.Fault, err error) {
+func (i *Iterate) Interpret(params []uint64, bufs [][]byte) (loopir.Fault, error) {
 	if err := CheckArguments(i, params, bufs); err != nil {
 		return loopir.Fault{}, err
 	}
 	for lane := range int64(params[IterateLanes]) {
-		ended, err := i.lane(lane, params, bufs)
-		if err != nil {
+		if err := i.lane(lane, params, bufs); err != nil {
 			return loopir.Fault{}, fmt.Errorf("loop: lane %d: %w", lane, err)
 		}
-		fault.Failed = fault.Failed || i.Ends && !ended
 	}
-	return fault, nil
+	return loopir.Fault{}, nil
 }
 
-// lane runs all iterations of a lane, and reports that its condition is false after them.
-func (i *Iterate) lane(lane int64, params []uint64, bufs [][]byte) (ended bool, err error) {
+// lane runs all iterations of a lane.
+func (i *Iterate) lane(lane int64, params []uint64, bufs [][]byte) (err error) {
 	f, length, first := i.Form, int64(params[IterateLength]), int64(params[IterateFirst])
 	at := func(port int, place int64) (*Port, int64, error) {
 		p := &f.Ports[port]
@@ -184,7 +180,7 @@ func (i *Iterate) lane(lane int64, params []uint64, bufs [][]byte) (ended bool, 
 	carry := map[int]uint64{} // by port
 	for _, c := range f.Carries {
 		if carry[c.In], err = load(c.In, 0); err != nil {
-			return false, err
+			return err
 		}
 	}
 	ends := func() bool { return f.Condition >= 0 && carry[f.Condition] == 0 }
@@ -195,18 +191,18 @@ func (i *Iterate) lane(lane int64, params []uint64, bufs [][]byte) (ended bool, 
 			place = first + length - 1 - t
 		}
 		if err := f.eval(vals, lane, carry, func(port int) (uint64, error) { return load(port, place) }); err != nil {
-			return false, err
+			return err
 		}
 		if err := f.finish(vals, carry, func(port int, v uint64) error { return store(port, place, v) }); err != nil {
-			return false, err
+			return err
 		}
 	}
 	for _, c := range f.Carries {
 		if err := store(c.Out, 0, carry[c.In]); err != nil {
-			return false, err
+			return err
 		}
 	}
-	return ends(), nil
+	return nil
 }
 
 // finish stores what one iteration has computed, and changes the carries.

@@ -15,9 +15,9 @@ type Eager struct {
 	// ViewVJP reverses view steps in Backward: prim.ViewVJP.
 	ViewVJP ViewRule
 	Device  ir.DeviceID
-	// GemmDims, Wide, Fourier, Quantized and FactorSide are those of lower.Node.
+	// GemmDims, Wide, Fourier, Quantized, FactorSide and MaxIterations are those of lower.Node.
 	GemmDims, GemmPads, Wide, Fourier, Quantized bool
-	FactorSide                                   int64
+	FactorSide, MaxIterations                    int64
 	// Unread: nobody reads results after the first; lower.Output.Unread.
 	Unread bool
 	// Emitted counts the primitives that were run, by name.
@@ -125,7 +125,8 @@ func (e *Eager) deviceOf(p *op.Prim, attr []int64, in []op.Val) ir.DeviceID {
 
 func (e *Eager) run(p *op.Prim, attr []int64, in []op.Val, specs []op.OutSpec, outs []op.Val) {
 	n := &lower.Node{Prim: p, Attr: attr, GemmDims: e.GemmDims, GemmPads: e.GemmPads, Wide: e.Wide,
-		Fourier: e.Fourier, Quantized: e.Quantized, FactorSide: e.FactorSide}
+		Fourier: e.Fourier, Quantized: e.Quantized, FactorSide: e.FactorSide,
+		MaxIterations: e.MaxIterations}
 	var bufs [][]byte
 	var offsets []int64
 	var scalars []uint64

@@ -26,10 +26,6 @@ func loopSeed(attr []int64) (number int, ok bool) {
 
 func loopFault(attr []int64, element int64) *ir.Error {
 	const high = 64 - ir.LoopEventBits
-	if element>>ir.LoopEventBits == 0 {
-		return ir.Errorf(ir.ErrRuntime, "a GPU has stopped a loop whose condition was still true: "+
-			"move its operands to the CPU, which runs loops of any length")
-	}
 	e := op.LoopOf(attr).Body().DataError(int(element>>ir.LoopEventBits), element<<high>>high)
 	if where := "in a loop: "; !strings.HasPrefix(e.Msg, where) {
 		e.Msg = where + e.Msg

@@ -94,10 +94,3 @@ func TestTheGradientOfALoopTakesTheOperandsThatItsBodyReads(t *testing.T) {
 		assert.Equal(t, c.want, onlyRead(vals, c.read))
 	}
 }
-
-// Events number the steps of a body from 1. Event 0 says that the condition was still true after the last dispatch.
-func TestALoopThatDoesNotEndOnADeviceIsAnError(t *testing.T) {
-	e := loopFault((&op.Loop{While: true}).Attr(), 5)
-	assert.Equal(t, ir.ErrRuntime, e.Code)
-	assert.Contains(t, e.Msg, "whose condition was still true")
-}
