@@ -93,7 +93,7 @@ func (t *Tape) unexpanded(n *Node, v op.Val) op.Val {
 			shape[i] = min(shape[i], 1)
 		}
 	}
-	v.Layout = ir.InternLayout(shape, stride).ID
+	v.Layout = ir.InternHidden(l.Hidden, shape, stride).ID
 	return v
 }
 
@@ -237,7 +237,7 @@ func (s *Walk) unpackedAs(v op.Val) error {
 		return ir.Errorf(ir.ErrRuntime, "saved_tensors_hooks: a saved tensor of shape %s has no unpack hook any more",
 			ir.ShapeString(want.Shape()))
 	}
-	l, ok := ir.ExpandLayout(v.L(), want.Shape())
+	l, ok := ir.ExpandBatch(v.L(), want.Shape())
 	if !ok || v.DType() != want.DType() {
 		return ir.Errorf(ir.ErrRuntime, "saved_tensors_hooks: unpack_hook returned another tensor than was packed: got %s "+
 			"of shape %s, want %s of shape %s",
