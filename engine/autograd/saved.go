@@ -74,11 +74,12 @@ func (t *Tape) await(id uint32, n *Node) {
 // Awaits reports that values wait for their pack hooks.
 func (t *Tape) Awaits() bool { return len(t.pending) > 0 }
 
-// unexpanded returns operand v of step n as it was before the step's call broadcast it.
+// unexpanded returns operand v of step n as it was before the step's call broadcast it. One with hidden dims and a
+// history stays: views of those are of the whole batch.
 func (t *Tape) unexpanded(n *Node, v op.Val) op.Val {
 	if v.Tape != 0 {
-		if p := t.Node(v.Tape); p.Kind == KindView && p.View.Kind == op.ViewExpand && p.From.Call != 0 &&
-			p.From.Call == n.From.Call {
+		if p := t.Node(v.Tape); v.L().Hidden == nil && p.Kind == KindView && p.View.Kind == op.ViewExpand &&
+			p.From.Call != 0 && p.From.Call == n.From.Call {
 			v.Layout, v.Tape = p.In[0].Val.Layout, p.In[0].Val.Tape
 		}
 		return v
