@@ -1,4 +1,4 @@
-"""Transforms do as PyTorch's where programs meet their edges: hooks, writes to arguments, nested dims, own functions."""
+"""Transforms do as PyTorch's at their edges: hooks, writes to arguments, nested dims, own functions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import oracle
 import pytest
 import torch
 from torch.autograd import forward_ad as torch_ad
+from torchlette.torch.autograd import forward_ad as facade_ad
 
 import torchlette.torch as facade
-from torchlette.torch.autograd import forward_ad as facade_ad
 
 LIBS = [torch, facade]
 
@@ -129,14 +129,20 @@ def test_a_result_that_is_an_argument_is_that_of_the_caller() -> None:
     def identities(lib: Any) -> list[bool]:
         x = lib.full((2, 2), 0.25)
         vmap = lib.func.vmap
-        found = [vmap(lib.Tensor.sin_)(x), vmap(lambda x: x, 1)(x), vmap(lambda x: x, 1, 1)(x), vmap(lambda x: x, -1, 1)(x)]
+        found = [
+            vmap(lib.Tensor.sin_)(x),
+            vmap(lambda x: x, 1)(x),
+            vmap(lambda x: x, 1, 1)(x),
+            vmap(lambda x: x, -1, 1)(x),
+        ]
         return [y is x for y in found]
 
     want, got = both(identities)
     assert got == want
     for lib in LIBS:
-        with pytest.raises(IndexError):
-            lib.func.vmap(lambda x: x, out_dims=4)(lib.ones(2, 2))
+        for dim in (2, 4, -3, -4):
+            with pytest.raises(IndexError):
+                lib.func.vmap(lambda x: x, out_dims=dim)(lib.ones(2, 2))
 
 
 # Dims ---------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,18 @@ from typing import Any
 from torchlette import _C
 from torchlette._runtime.nested import each
 
-__all__ = ["MODES", "fits", "is_mapped", "level_of", "levels", "mapped_by", "outside", "spread", "spread_dims", "unwrapped"]
+__all__ = [
+    "MODES",
+    "fits",
+    "is_mapped",
+    "level_of",
+    "levels",
+    "mapped_by",
+    "outside",
+    "spread",
+    "spread_dims",
+    "unwrapped",
+]
 
 Tensor = _C.Tensor
 

@@ -94,7 +94,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     number = _number(level)
     if forward.tangent(tangent, number) is not None:
         raise RuntimeError(
-            f"Setting a forward grad that itself has a forward gradient at the same level{_current_level} is not supported."
+            f"Setting a forward grad that itself has a forward gradient at the same level{_current_level} is not "
+            "supported."
         )
     return forward.dual(tensor, tangent, number)
 

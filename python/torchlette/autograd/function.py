@@ -412,7 +412,9 @@ class Function:
                         "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, "
                         f"...), it must override the setup_context staticmethod. For more details, please see {_NOTES}"
                     )
-            raise RuntimeError(f"You tried to vmap over {cls.__name__}, but {has}. For more details, please see {_NOTES}")
+            raise RuntimeError(
+                f"You tried to vmap over {cls.__name__}, but {has}. For more details, please see {_NOTES}"
+            )
         return own
 
     @classmethod

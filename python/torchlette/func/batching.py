@@ -104,7 +104,7 @@ def _mapped_out(
                 f"Did you mean to set out_dims= to None for output?"
             )
         whole, at = given.get(id(item), (None, 0)) if given else (None, 0)
-        if whole is not None and dim in (at, at - whole.dim(), at + whole.dim()):
+        if whole is not None and dim in range(-whole.dim(), whole.dim()) and (at - dim) % whole.dim() == 0:
             return whole
         return _C._vmap_out(item, dim, level, size)
 

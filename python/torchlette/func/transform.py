@@ -121,7 +121,9 @@ class Transform:
         finally:
             _C._close_leaves(self.leaves)
         # What the function wrote to has a history that belongs to this transform: the results keep it, in an alias.
-        written = {id(t) for t, leads in zip(plain, self.lead_outside(plain), strict=True) if t.requires_grad and not leads}
+        written = {
+            id(t) for t, leads in zip(plain, self.lead_outside(plain), strict=True) if t.requires_grad and not leads
+        }
         if written:
             with recording():
                 result = replaced(result, Tensor, lambda t: t.view_as(t) if id(t) in written else t)
