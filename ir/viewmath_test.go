@@ -185,7 +185,8 @@ func TestRestride(t *testing.T) {
 
 func TestExpandBatchKeepsHiddenDims(t *testing.T) {
 	hidden := []HiddenDim{{Level: 1, Size: 4, Stride: 3}}
-	for _, l := range []*Layout{InternLayout([]int64{1, 3}, []int64{3, 1}), InternHidden(hidden, []int64{1, 3}, []int64{3, 1})} {
+	shape, stride := []int64{1, 3}, []int64{3, 1}
+	for _, l := range []*Layout{InternLayout(shape, stride), InternHidden(hidden, shape, stride)} {
 		got, ok := ExpandBatch(l, []int64{2, 3})
 		require.True(t, ok)
 		require.Equal(t, []int64{2, 3}, got.Shape)
