@@ -435,3 +435,19 @@ def test_a_result_in_chunks_takes_its_position_from_a_tuple_of_one() -> None:
     """PyTorch fails with an internal error."""
     x = facade.arange(6.0).reshape(2, 3)
     assert facade.func.vmap(lambda x: x * 2, out_dims=(1,), chunk_size=1)(x).tolist() == (x.T * 2).tolist()
+
+
+ACCEPTED = {
+    "save_on_cpu": lambda f, x: _by_cpu(facade, facade.func.grad(f), x),
+    "hooks": lambda f, x: _by_hooks(facade, facade.func.vmap(facade.func.grad(f)), x),
+    "requires_grad_": lambda f, x: facade.func.grad(lambda x: f(x.requires_grad_()))(x),
+    "functional.jacobian": lambda f, x: facade.func.vmap(lambda x: facade.autograd.functional.jacobian(f, x))(x),
+    "functional.vjp": lambda f, x: facade.func.vmap(lambda x: facade.autograd.functional.vjp(f, x)[1])(x),
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_what_pytorch_refuses_inside_of_transforms_gives_the_gradient(name: str) -> None:
+    x = facade.arange(6.0).reshape(2, 3) / 5
+    got = ACCEPTED[name](lambda x: x.sin().sum(), x)
+    assert got.flatten().tolist() == pytest.approx((torch.arange(6.0) / 5).cos().tolist())
