@@ -25,7 +25,7 @@ func (e *Engine) NextPackHook(handles []uint64, out *Out) (id uint64, operand in
 			x.Tape != compact.Tape {
 			continue
 		}
-		if l, ok := ir.ExpandLayout(x.L(), v.Shape()); ok && l.ID == v.Layout {
+		if l, ok := ir.ExpandBatch(x.L(), v.Shape()); ok && l.ID == v.Layout {
 			return id, i, nil
 		}
 	}

@@ -43,6 +43,15 @@ func ExpandLayout(l *Layout, shape []int64) (out *Layout, ok bool) {
 	return InternLayout(shape, stride), true
 }
 
+// ExpandBatch is ExpandLayout that keeps the hidden dims of l.
+func ExpandBatch(l *Layout, shape []int64) (out *Layout, ok bool) {
+	out, ok = ExpandLayout(l, shape)
+	if ok && l.Hidden != nil {
+		out = InternHidden(l.Hidden, out.Shape, out.Stride)
+	}
+	return out, ok
+}
+
 // SelectLayout removes dim at index i.
 func SelectLayout(l *Layout, offset int64, dim int, i int64) (*Layout, int64) {
 	shape := append(append([]int64{}, l.Shape[:dim]...), l.Shape[dim+1:]...)

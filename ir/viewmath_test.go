@@ -182,3 +182,17 @@ func TestRestride(t *testing.T) {
 	_, _, ok = Restride(dense, 0, InternLayout([]int64{2, 3}, []int64{20, 4}), 0, dense)
 	require.False(t, ok, "it wraps around")
 }
+
+func TestExpandBatchKeepsHiddenDims(t *testing.T) {
+	hidden := []HiddenDim{{Level: 1, Size: 4, Stride: 3}}
+	shape, stride := []int64{1, 3}, []int64{3, 1}
+	for _, l := range []*Layout{InternLayout(shape, stride), InternHidden(hidden, shape, stride)} {
+		got, ok := ExpandBatch(l, []int64{2, 3})
+		require.True(t, ok)
+		require.Equal(t, []int64{2, 3}, got.Shape)
+		require.Equal(t, []int64{0, 1}, got.Stride)
+		require.Equal(t, l.Hidden, got.Hidden)
+		_, ok = ExpandBatch(l, []int64{2, 2})
+		require.False(t, ok)
+	}
+}

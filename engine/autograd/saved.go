@@ -74,11 +74,12 @@ func (t *Tape) await(id uint32, n *Node) {
 // Awaits reports that values wait for their pack hooks.
 func (t *Tape) Awaits() bool { return len(t.pending) > 0 }
 
-// unexpanded returns operand v of step n as it was before the step's call broadcast it.
+// unexpanded returns operand v of step n as it was before the step's call broadcast it. One with hidden dims and a
+// history stays: views of those are of the whole batch.
 func (t *Tape) unexpanded(n *Node, v op.Val) op.Val {
 	if v.Tape != 0 {
-		if p := t.Node(v.Tape); p.Kind == KindView && p.View.Kind == op.ViewExpand && p.From.Call != 0 &&
-			p.From.Call == n.From.Call {
+		if p := t.Node(v.Tape); v.L().Hidden == nil && p.Kind == KindView && p.View.Kind == op.ViewExpand &&
+			p.From.Call != 0 && p.From.Call == n.From.Call {
 			v.Layout, v.Tape = p.In[0].Val.Layout, p.In[0].Val.Tape
 		}
 		return v
@@ -93,7 +94,7 @@ func (t *Tape) unexpanded(n *Node, v op.Val) op.Val {
 			shape[i] = min(shape[i], 1)
 		}
 	}
-	v.Layout = ir.InternLayout(shape, stride).ID
+	v.Layout = ir.InternHidden(l.Hidden, shape, stride).ID
 	return v
 }
 
@@ -237,7 +238,7 @@ func (s *Walk) unpackedAs(v op.Val) error {
 		return ir.Errorf(ir.ErrRuntime, "saved_tensors_hooks: a saved tensor of shape %s has no unpack hook any more",
 			ir.ShapeString(want.Shape()))
 	}
-	l, ok := ir.ExpandLayout(v.L(), want.Shape())
+	l, ok := ir.ExpandBatch(v.L(), want.Shape())
 	if !ok || v.DType() != want.DType() {
 		return ir.Errorf(ir.ErrRuntime, "saved_tensors_hooks: unpack_hook returned another tensor than was packed: got %s "+
 			"of shape %s, want %s of shape %s",

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["activate", "main"]
 
 _FACADE = "torchlette.torch"
+#: Packages beside ``torch`` -> the module that has their names.
+_BESIDE = {"functorch": "torchlette._compat.functorch", "functorch.experimental": "torchlette._compat.functorch"}
 
 
 def _distribution() -> Any:
@@ -57,17 +59,17 @@ def _distribution() -> Any:
 
 
 class TorchFinder:
-    """Finds ``torch`` and its modules, and the metadata of the distribution ``torch``."""
+    """Finds ``torch`` and its modules, ``functorch``, and the metadata of the distribution ``torch``."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
         """Return a spec for ``torch`` and the modules that ``torchlette.torch`` has."""
-        if name != "torch" and not name.startswith("torch."):
+        if name != "torch" and not name.startswith("torch.") and name not in _BESIDE:
             return None
-        found = importlib.util.find_spec(_FACADE + name.removeprefix("torch"))
+        found = importlib.util.find_spec(_BESIDE.get(name) or _FACADE + name.removeprefix("torch"))
         if found is None:
             return None
-        is_package = found.submodule_search_locations is not None
+        is_package = found.submodule_search_locations is not None or name in _BESIDE
         loader: Any = TorchFinder
         return importlib.machinery.ModuleSpec(name, loader, origin=found.origin, is_package=is_package)
 
@@ -78,6 +80,11 @@ class TorchFinder:
     @staticmethod
     def exec_module(module: ModuleType) -> None:
         """Put the module of ``torchlette.torch`` under PyTorch's name."""
+        if module.__name__ in _BESIDE:
+            beside = importlib.import_module(_BESIDE[module.__name__])
+            beside.__path__ = []  # a package, to Python's import
+            sys.modules[module.__name__] = beside
+            return
         path = _FACADE + module.__name__.removeprefix("torch")
         found = importlib.import_module(path)
         found.__name__ = module.__name__  # packages compare it

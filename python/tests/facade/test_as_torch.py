@@ -222,3 +222,63 @@ print({"inspect", "argparse", "importlib.metadata", "torchlette.nn", "torchlette
 print(torch.nn.Linear(1, 1)(torch.ones(1)).shape == (1,))
 """
     assert child("-c", text).stdout.split() == ["set()", "True"]
+
+
+FUNCTORCH = """
+import warnings
+warnings.simplefilter("ignore", FutureWarning)
+import torch
+import functorch
+from functorch import combine_state_for_ensemble, grad, make_functional, make_functional_with_buffers, vmap
+from functorch.experimental import chunk_vmap
+
+class Tied(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(2, 2)
+        self.second = self.first
+        self.norm = torch.nn.BatchNorm1d(2)
+        self.register_buffer("shift", torch.ones(2))
+        self.again = self.shift
+        self.register_buffer("tied", self.shift)
+
+    def forward(self, x):
+        return self.second(self.first(x)) + self.shift + self.tied
+
+net, x = Tied().eval(), torch.ones(3, 2)
+f, params, buffers = make_functional_with_buffers(net)
+print(len(params), len(buffers), torch.equal(f(params, buffers, x), net(x)))
+params[0].data.zero_()  # copies
+print(net.first.weight.abs().sum().item() > 0)
+f, params = make_functional(net.first, disable_autograd_tracking=True)
+print([p.requires_grad for p in params], tuple(grad(lambda p: f(p, x).sum())(params)[0].shape))
+f, params, buffers = combine_state_for_ensemble([Tied().eval() for _ in range(4)])
+print(tuple(vmap(f, (0, 0, None))(params, buffers, x).shape), functorch.vmap is vmap)
+sizes = []
+print(chunk_vmap(lambda a: (sizes.append(functorch.__name__), a * 2)[1], chunks=3)(torch.ones(7)).tolist(), len(sizes))
+for call in (lambda: make_functional(net), lambda: combine_state_for_ensemble([])):
+    try:
+        call()
+    except RuntimeError as error:
+        print(str(error).split(":")[0])
+warnings.simplefilter("error", FutureWarning)
+try:
+    functorch.hessian(lambda x: x.sum())
+except FutureWarning as warning:
+    print("`torch.func.hessian` instead" in str(warning))
+"""
+
+
+def test_functorch_is_a_package() -> None:
+    """Its functions are those of ``torch.func``, with PyTorch's warnings, and modules as functions of their state."""
+    text = "from torchlette import as_torch\nas_torch.activate()\n" + FUNCTORCH
+    assert child("-c", text).stdout.splitlines() == [
+        "4 4 True",
+        "True",
+        "[False, False] (2, 2)",
+        "(4, 3, 2) True",
+        "[2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0] 3",
+        "make_functional(model)",
+        "combine_state_for_ensemble",
+        "True",
+    ]

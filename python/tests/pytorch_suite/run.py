@@ -2,7 +2,8 @@
 
 SOURCE is a source tree of PyTorch: a checkout, or what ``apt-get source pytorch`` of Debian unpacks. Each file runs in
 a process of its own with a time limit; see standins.py. known.json holds the reasons of failures that stay: regular
-expressions of messages, in order; the table counts how many failures each explains.
+expressions of messages, in order; the table counts how many failures each explains. One that has " \\| " is of a test's
+name and its message.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ FILES = (
 
 
 def run_file(source: str, file: str, limit: float, each: float, chosen: str | None) -> dict[str, object]:
-    """Run one test file; return its counts and, by message, how many tests failed."""
+    """Run one test file; return its counts and, by test and message, how many failed."""
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report.xml")
         command = [sys.executable, str(HERE / "standins.py"), source, file, f"--junitxml={report}", "--tb=line"]
@@ -53,16 +54,17 @@ def counts(report: ET.Element) -> dict[str, object]:
             text = problem.get("message") or ""
             if text == "collection failure":
                 text = (problem.text or "").strip().rpartition("\nE ")[2]
-            messages[" ".join(text.split())[:200]] += 1
+            messages[f"{case.get('name')} | {' '.join(text.split())[:200]}"] += 1
     return {**{kind: found[kind] for kind in ("pass", "fail", "skip")}, "messages": dict(messages.most_common())}
 
 
 def reasons(messages: dict[str, int], known: dict[str, str]) -> Counter[str]:
     """Return how many failures each known reason explains; the others are under "unexplained"."""
     explained: Counter[str] = Counter()
-    for message, count in messages.items():
-        reason = next((text for pattern, text in known.items() if re.search(pattern, message)), "unexplained")
-        explained[reason] += count
+    for case, count in messages.items():
+        message = case.partition(" | ")[2] or case
+        found = (text for pattern, text in known.items() if re.search(pattern, case if r" \| " in pattern else message))
+        explained[next(found, "unexplained")] += count
     return explained
 
 
@@ -95,8 +97,10 @@ def main(arguments: list[str] | None = None) -> int:
     for file in options.files:
         results[file] = run_file(options.source, file, options.limit, options.each, options.chosen)
         print(file, {k: v for k, v in results[file].items() if k != "messages"}, flush=True)
-        for message, count in list(results[file].get("messages", {}).items())[:25]:  # type: ignore[attr-defined]
-            print(f"  {count:5} {message}")
+        found: dict[str, int] = results[file].get("messages", {})  # type: ignore[assignment]
+        for case, count in found.items():
+            if reasons({case: 1}, known)["unexplained"]:
+                print(f"  {count:5} {case}")
         Path(options.out).write_text(table(results, known))
     return 0
 

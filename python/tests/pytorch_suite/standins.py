@@ -230,9 +230,9 @@ def prepare(source: str) -> None:
     for name in ABSENT:
         module, _, attribute = name.rpartition(".")
         setattr(importlib.import_module(f"torch.{module}"), attribute, StandIn)
-    for name in ("functorch", "functorch.experimental"):  # the older name of torch.func
-        module = sys.modules[name] = types.ModuleType(name)
-        module.__dict__.update(vars(importlib.import_module("torch.func")), __name__=name, __path__=[])
+    for name in ("functorch", "functorch.experimental"):
+        module = importlib.import_module(name)
+        module.__dict__["__path__"] = []
         answer_private(module, source, everything=True)
     importlib.import_module("torch._C").__dict__["__path__"] = []  # submodules have stand-ins too
     importlib.import_module("torch.library").CustomOpDef._opoverload = property(lambda definition: definition)

@@ -53,3 +53,12 @@ def test_counts_and_reasons_of_a_file_are_written(runner, tmp_path):
 
 def test_messages_without_a_known_reason_are_counted(runner):
     assert runner.reasons({"a b": 2, "c": 1}, {"b$": "B"}) == {"B": 2, "unexplained": 1}
+
+
+def test_reasons_of_a_test_go_by_its_name(runner):
+    known = {r"^test_b.* \| no$": "by name", "a": "by message"}
+    assert runner.reasons({"test_a | no": 1, "test_b1 | no": 2, "test_c | a": 1}, known) == {
+        "unexplained": 1,
+        "by name": 2,
+        "by message": 1,
+    }

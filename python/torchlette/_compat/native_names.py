@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchlette import _C, autograd
+from torchlette._runtime.levels import unwrapped
 
 __all__ = [
     "binomial",
@@ -334,13 +335,13 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     with autograd.no_grad():
         count, prob = _C.broadcast_tensors(count.detach(), prob.detach())
         made = _C.zeros(count.shape, dtype=_C.int64, device=count.device)
-        most = int(count.max().item()) if count.numel() else 0
+        most = int(unwrapped(count).max().item()) if count.numel() else 0  # of all elements of a batch of vmap
         step = max(1, _TRIALS // max(1, count.numel()))
         for first in range(0, most, step):
             trials = _C.arange(first, min(most, first + step), device=count.device)
             trials = trials.reshape(-1, *(1,) * count.dim())
             drawn = _C.rand((trials.shape[0], *count.shape), generator=generator, device=count.device) < prob
-            made += (drawn & (trials < count)).sum(0)
+            made = made + (drawn & (trials < count)).sum(0)
         return made.to(count.dtype)
 
 

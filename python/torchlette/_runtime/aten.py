@@ -38,6 +38,13 @@ class OpOverload:
 
     def __init__(self, name: str, overload: str = "default") -> None:
         self._name, self._overloadname = name, overload
+        self.__module__, self.__name__ = "torch._ops.aten", f"{name}.{overload}"
+        self.__qualname__ = f"aten::{name}.{overload}".removesuffix(".default")
+
+    @property
+    def overloadpacket(self) -> OpOverloadPacket:
+        """All overloads of the operator."""
+        return OpOverloadPacket(self._name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return _call(self._name, self._overloadname, args, kwargs)
@@ -67,7 +74,14 @@ class OpOverloadPacket:
     """
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self._name = self.__name__ = self.__qualname__ = name
+        self.__module__ = "torch._ops.aten"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OpOverloadPacket) and self._name == other._name
+
+    def __hash__(self) -> int:
+        return hash(self._name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return _call(self._name, "default", args, kwargs)

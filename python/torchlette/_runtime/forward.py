@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["below", "dual", "level", "levels", "off_tape", "primal", "tangent", "tangents_of"]
+__all__ = ["below", "dual", "level", "levels", "off_tape", "primal", "shown", "tangent", "tangents_of"]
 
 Tensor = _C.Tensor
 
@@ -26,6 +26,8 @@ class _Open(threading.local):
 
 
 _open = _Open()
+#: The levels whose tangents are part of the text of a tensor: those of ``dual_level``.
+shown: list[int] = []
 
 
 def levels() -> list[int]:

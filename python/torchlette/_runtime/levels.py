@@ -5,10 +5,23 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 from torchlette import _C
+from torchlette._runtime.nested import each
 
-__all__ = ["MODES", "is_mapped", "level_of", "levels", "outside", "spread"]
+__all__ = [
+    "MODES",
+    "fits",
+    "is_mapped",
+    "level_of",
+    "levels",
+    "mapped_by",
+    "outside",
+    "spread",
+    "spread_dims",
+    "unwrapped",
+]
 
 Tensor = _C.Tensor
 
@@ -65,3 +78,46 @@ def spread(t: Tensor) -> Tensor:
     for level, size, _ in levels():
         t = _C._vmap_spread(t, level, size)
     return t
+
+
+def unwrapped(t: Tensor, count: int | None = None) -> Tensor:
+    """Return ``t`` with the dims of the innermost ``count`` levels in progress, or of all, as its first dims."""
+    for level, size, _ in reversed(levels()[-count:] if count else levels()):
+        if is_mapped(t, level, size):
+            t = _C._vmap_out(t, 0, level, size)
+    return t
+
+
+def fits(value: Any, dims: Any) -> bool:
+    """Return whether ``dims`` is one dim for all of nested ``value``, or nested as the start of it is."""
+    if dims is None or isinstance(dims, int):
+        return True
+    if type(dims) is not type(value):
+        return False
+    if isinstance(value, dict):
+        return dims.keys() == value.keys() and all(fits(v, dims[k]) for k, v in value.items())
+    if not isinstance(value, (list, tuple)) or len(dims) != len(value):
+        return False
+    return all(fits(v, d) for v, d in zip(value, dims, strict=True))
+
+
+def spread_dims(value: Any, dims: Any) -> list[int | None]:
+    """Return a dim for each object of nested ``value``; ``dims`` fits it."""
+    if isinstance(value, dict):
+        parts = [(v, dims[k] if isinstance(dims, dict) else dims) for k, v in value.items()]
+    elif isinstance(value, (list, tuple)):
+        parts = list(zip(value, dims if isinstance(dims, (list, tuple)) else [dims] * len(value), strict=True))
+    else:
+        return [dims]
+    return [dim for v, d in parts for dim in spread_dims(v, d)]
+
+
+def mapped_by(value: Any, dims: Any, level: int) -> Any:
+    """Return nested results whose batch is at ``dims`` as mapped tensors of a level."""
+    left = iter(spread_dims(value, dims))
+
+    def mapped(item: Any) -> Any:
+        dim = next(left)
+        return item if dim is None or not isinstance(item, Tensor) else _C._vmap_in(item, dim, level)
+
+    return each(value, mapped)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 from torchlette import _C
 
-__all__ = ["replaced", "tensors_in"]
+__all__ = ["each", "replaced", "tensors_in"]
 
 
 def replaced(value: Any, kind: type, fn: Callable[[Any], Any]) -> Any:
@@ -25,7 +24,7 @@ def replaced(value: Any, kind: type, fn: Callable[[Any], Any]) -> Any:
     if isinstance(value, (list, tuple)):
         parts = [replaced(v, kind, fn) for v in value]
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if hasattr(type(value), "__dataclass_fields__"):
         return _copied(value, {}, kind, fn)
     return value
 
@@ -34,6 +33,8 @@ def _copied(value: Any, items: dict[Any, Any], kind: type, fn: Callable[[Any], A
     """Return a copy of a dict with new items, or of a dataclass with new fields; or a dataclass without any
     ``kind`` itself.
     """
+    import dataclasses  # slow to import
+
     found: list[Any] = []
 
     def note(x: Any) -> Any:
@@ -62,3 +63,14 @@ def tensors_in(value: Any) -> list[_C.Tensor]:
 
     replaced(value, _C.Tensor, note)
     return found
+
+
+def each(value: Any, fn: Callable[[Any], Any]) -> Any:
+    """Return nested lists, tuples and dicts with ``fn`` applied to each object in them."""
+    if isinstance(value, dict):
+        items = {k: each(v, fn) for k, v in value.items()}
+        return OrderedDict(items) if isinstance(value, OrderedDict) else items
+    if isinstance(value, (list, tuple)):
+        parts = [each(v, fn) for v in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return fn(value)

@@ -35,6 +35,7 @@ def enter_dual_level() -> int:
     here = forward.level()
     here.__enter__()
     _opened.append(here)
+    forward.shown.append(here.number)
     _current_level = 0
     return 0
 
@@ -57,6 +58,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
         raise RuntimeError(
             "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
         )
+    forward.shown.pop()
     _opened.pop().__exit__(None, None, None)
     _current_level = -1
 
@@ -72,7 +74,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         level: The number of the open level; None: that one.
 
     Raises:
-        RuntimeError: No level is open, the shapes differ, or ``tensor`` has a tangent already.
+        RuntimeError: No level is open, the shapes differ, or one of the two has a tangent already.
         ValueError: A dtype is not floating point.
 
     >>> from torchlette.autograd import forward_ad
@@ -89,7 +91,13 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     for what, t in (("primal", tensor), ("tangent", tangent)):
         if not (t.is_floating_point() or t.is_complex()):
             raise ValueError(f"Expected {what} to be floating point or complex, but got: {t.dtype}")
-    return forward.dual(tensor, tangent, _number(level))
+    number = _number(level)
+    if forward.tangent(tangent, number) is not None:
+        raise RuntimeError(
+            f"Setting a forward grad that itself has a forward gradient at the same level{_current_level} is not "
+            "supported."
+        )
+    return forward.dual(tensor, tangent, number)
 
 
 class UnpackedDualTensor(NamedTuple):

@@ -23,13 +23,16 @@ from torchlette import _C, autograd
 from torchlette._runtime import forward
 from torchlette._runtime.errors import BackwardGraphFreedError, SavedTensorModifiedError
 from torchlette._runtime.forward import off_tape
-from torchlette._runtime.levels import is_mapped, levels, outside
+from torchlette._runtime.levels import fits, is_mapped, levels, mapped_by, outside
+from torchlette._runtime.nested import each, replaced, tensors_in
 from torchlette.autograd import graph
 from torchlette.autograd.grad_mode import enable_grad, no_grad
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
 Tensor = _C.Tensor
+
+_NOTES = "https://pytorch.org/docs/main/notes/extending.func.html"
 
 
 class FunctionCtx:
@@ -309,14 +312,31 @@ class Function:
     def _mapped(cls, args: tuple[Any, ...]) -> Any:
         """Return the results of a call on mapped tensors by the subclass's own rule for ``vmap``."""
         level, size, randomness = levels()[-1]
-        mapped = [isinstance(a, Tensor) and is_mapped(a, level, size) for a in args]
-        given = [_C._vmap_out(a, 0, level, size) if m else a for a, m in zip(args, mapped, strict=True)]
+        flags: list[int | None] = []
+
+        def lowered(t: Tensor) -> Tensor:
+            flags.append(0 if is_mapped(t, level, size) else None)
+            return t if flags[-1] is None else _C._vmap_out(t, 0, level, size)
+
+        given = replaced(args, Tensor, lowered)
+        left = iter(flags)
+        in_dims = each(args, lambda a: next(left) if isinstance(a, Tensor) else None)
         with outside():
-            output, dims = cls.vmap(VmapInfo(size, randomness), tuple(0 if m else None for m in mapped), *given)
-        if not isinstance(output, tuple):
-            return output if dims is None else _C._vmap_in(output, dims, level)
-        dims = dims if isinstance(dims, tuple) else (dims,) * len(output)
-        return tuple(o if d is None else _C._vmap_in(o, d, level) for o, d in zip(output, dims, strict=True))
+            found: Any = cls.vmap(VmapInfo(size, randomness), in_dims, *given)
+        if not isinstance(found, tuple) or len(found) != 2:
+            what = f"{len(found)} returns" if isinstance(found, tuple) else f"a {type(found)}"
+            raise RuntimeError(
+                "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure "
+                f"compatible with the output. Got {what} instead"
+            )
+        output, dims = found
+        if not fits(output, dims):
+            raise RuntimeError(
+                f"The autograd.Function {cls.__name__}'s vmap staticmethod returned an incompatible (output, out_dims) "
+                f"tuple. Expected out_dims={dims} to be compatible with the structure of `output`. For more details, "
+                f"please see {_NOTES}"
+            )
+        return mapped_by(output, dims, level)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -324,8 +344,12 @@ class Function:
             cls.backward = cls.vjp
 
     @classmethod
-    def apply(cls, *args: Any) -> Any:
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call the function and record the call."""
+        if cls.setup_context is not Function.setup_context:
+            args = _with_defaults(cls.forward, args, kwargs)
+        elif kwargs:
+            args = _with_defaults(functools.partial(cls.forward, None), args, kwargs)
         level, tangents = forward.tangents_of(args)
         return cls._pushed(args, tangents, level) if level else cls._recorded(args)[0]
 
@@ -340,7 +364,7 @@ class Function:
                     with no_grad():
                         cls.forward(ctx, *args)
                 else:
-                    cls.setup_context(ctx, args, output)
+                    cls._set_up(ctx, args, output)
             else:
                 output, ctx = cls._recorded(args)
             given = [
@@ -350,7 +374,10 @@ class Function:
                 for a, t in zip(args, tangents, strict=True)
             ]
             ctx._pushing = True
-            found = cls.jvp(ctx, *given)
+            try:
+                found = cls.jvp(ctx, *given)
+            finally:
+                ctx._pushing = False
         many = isinstance(output, (tuple, list))
         outputs = list(output) if many else [output]
         slopes = list(found) if isinstance(found, (tuple, list)) else [found]
@@ -367,19 +394,48 @@ class Function:
         return tuple(outputs) if many else outputs[0]
 
     @classmethod
+    def _maps(cls, args: tuple[Any, ...]) -> bool:
+        """Return whether a call in ``vmap`` has mapped arguments for the subclass's own rule."""
+        level, size, _ = levels()[-1]
+        if not any(is_mapped(t, level, size) for t in tensors_in(args)):
+            return False
+        own = cls.vmap is not Function.vmap
+        if own == cls.generate_vmap_rule:
+            if own:
+                has = "it has both generate_vmap_rule=True and an overridden vmap staticmethod. Please set "
+                has += "generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid ambiguity"
+            else:
+                has = "it does not have vmap support. Please override and implement the vmap staticmethod or set "
+                has += "generate_vmap_rule=True"
+                if cls.setup_context is Function.setup_context:
+                    raise RuntimeError(
+                        "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, "
+                        f"...), it must override the setup_context staticmethod. For more details, please see {_NOTES}"
+                    )
+            raise RuntimeError(
+                f"You tried to vmap over {cls.__name__}, but {has}. For more details, please see {_NOTES}"
+            )
+        return own
+
+    @classmethod
+    def _set_up(cls, ctx: FunctionCtx, args: tuple[Any, ...], output: Any) -> None:
+        """Call ``setup_context``; it may not save an argument that is a result too, as it was."""
+        cls.setup_context(ctx, args, output)
+        ctx._changed = {id(t) for t in ctx._dirty}
+        results = output if isinstance(output, (tuple, list)) else (output,)
+        both = {id(t) for t in args if isinstance(t, Tensor)} & {id(t) for t in results} - ctx._changed
+        if both and any(id(t) in both for t in (*ctx._to_save, *(ctx._for_forward or ()))):
+            raise RuntimeError(
+                "A input that has been returned as-is as output is being saved for backward. This is not supported if "
+                "you override setup_context. You should return and save a view of the input instead, e.g. with "
+                "x.view_as(x) or setup ctx inside the forward function itself."
+            )
+
+    @classmethod
     def _recorded(cls, args: tuple[Any, ...]) -> tuple[Any, FunctionCtx]:
         """Call the function and record the call; return its results and its context."""
-        if levels() and not cls.generate_vmap_rule:
-            level, size, _ = levels()[-1]
-            if any(isinstance(a, Tensor) and is_mapped(a, level, size) for a in args):
-                if cls.vmap is Function.vmap:
-                    raise RuntimeError(
-                        f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override "
-                        "and implement the vmap staticmethod or set generate_vmap_rule=True."
-                    )
-                return cls._mapped(args), FunctionCtx()
-        if cls.setup_context is not Function.setup_context:
-            args = _with_defaults(cls.forward, args)
+        if levels() and cls._maps(args):
+            return cls._mapped(args), FunctionCtx()
         ctx = FunctionCtx()
         recording = _C.is_grad_enabled()
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
@@ -388,7 +444,7 @@ class Function:
         with no_grad():
             if cls.setup_context is not Function.setup_context:
                 output = cls.forward(*args)
-                cls.setup_context(ctx, args, output)
+                cls._set_up(ctx, args, output)
             else:
                 output = cls.forward(ctx, *args)
         ctx._changed = {id(t) for t in ctx._dirty}
@@ -455,11 +511,20 @@ class Function:
         return joined
 
 
-def _with_defaults(forward: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the arguments of a call with the defaults of those left out, as ``setup_context`` gets them."""
+def _with_defaults(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the arguments of a call in their order, with the defaults of those left out."""
     import inspect  # slow to import
 
-    bound = inspect.signature(forward).bind(*args)
+    signature = inspect.signature(forward)
+    for name in kwargs:
+        kind = signature.parameters[name].kind if name in signature.parameters else None
+        if kind is inspect.Parameter.KEYWORD_ONLY and isinstance(kwargs[name], Tensor):
+            kind_of_error = NotImplementedError if levels() else TypeError
+            raise kind_of_error(
+                "Run vmap on autograd.Function with kwarg-only Tensor args. Please do not pass kwarg-only Tensors to "
+                f"autograd.Function. Got: {name}"
+            )
+    bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
     return bound.args
 

@@ -10,7 +10,7 @@ result without such history requires no grad.
 Forward mode: each call of :func:`jvp` is a level of its own, and its tangents end with it.
 """
 
-from torchlette.func.batching import stack_module_state, vmap
+from torchlette.func.batching import debug_unwrap, replace_all_batch_norm_modules_, stack_module_state, vmap
 from torchlette.func.forward import jvp, linearize
 from torchlette.func.gradients import grad, grad_and_value, vjp
 from torchlette.func.jacobians import hessian, jacfwd, jacrev
@@ -18,6 +18,7 @@ from torchlette.func.programs import functionalize, make_jaxpr, make_program
 from torchlette.nn.utils.stateless import functional_call
 
 __all__ = [
+    "debug_unwrap",
     "functional_call",
     "functionalize",
     "grad",
@@ -29,6 +30,7 @@ __all__ = [
     "linearize",
     "make_jaxpr",
     "make_program",
+    "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",
     "vmap",
@@ -36,6 +38,7 @@ __all__ = [
 
 #  Pickles and messages name this module, as in PyTorch, not the file that defines the function.
 for _function in (
+    debug_unwrap,
     functionalize,
     grad,
     grad_and_value,
@@ -45,6 +48,7 @@ for _function in (
     jvp,
     linearize,
     make_program,
+    replace_all_batch_norm_modules_,
     stack_module_state,
     vjp,
     vmap,

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from torchlette import _C
-from torchlette._runtime.levels import MODES, is_mapped, level_of
-from torchlette._runtime.nested import tensors_in
+from torchlette._runtime.levels import MODES, fits, is_mapped, level_of, spread_dims, unwrapped
+from torchlette._runtime.nested import each, tensors_in
 from torchlette._runtime.random import restore_state, saved_state
 from torchlette.func.transform import with_tensors
 
-__all__ = ["stack_module_state", "vmap"]
+__all__ = ["debug_unwrap", "replace_all_batch_norm_modules_", "stack_module_state", "vmap"]
 
 Tensor = _C.Tensor
 
@@ -45,7 +44,7 @@ class _InDims:
                 parts = [dims] * len(items)
             elif isinstance(dims, dict) and isinstance(value, dict) and dims.keys() == value.keys():
                 parts = [dims[key] for key in value]
-            elif isinstance(dims, (list, tuple)) and not isinstance(value, dict) and len(dims) == len(value):
+            elif type(dims) is type(value) and len(dims) == len(value):
                 parts = list(dims)
             else:
                 raise self.unlike()
@@ -80,34 +79,52 @@ class _InDims:
         )
 
 
-def _mapped_out(value: Any, dims: Any, level: int, size: int, what: str) -> Any:
-    """Return nested results of a level with their batch at ``dims``, a prefix of their nesting or one dim."""
-    if isinstance(value, (list, tuple)):
-        parts = dims if isinstance(dims, (list, tuple)) else [dims] * len(value)
-        if len(parts) != len(value):
+def _mapped_out(
+    value: Any, dims: Any, level: int, size: int, what: str, given: dict[int, tuple[Tensor, int]] | None = None
+) -> Any:
+    """Return nested results of a level with their batch at ``dims``, a prefix of their nesting or one dim.
+
+    A result that is an argument is that of the caller, which ``given`` has by the identity of the mapped one.
+    """
+    if type(dims) is tuple and len(dims) == 1 and isinstance(value, Tensor):
+        dims = dims[0]
+    if not fits(value, dims):
+        raise _unlike_outputs(value, dims, what)
+    left = iter(spread_dims(value, dims))
+
+    def out(item: Any) -> Any:
+        dim = next(left)
+        if dim is None:
+            if isinstance(item, Tensor) and is_mapped(item, level, size):
+                raise ValueError(f"vmap({what}, ...): `{what}` can not return a BatchedTensor when out_dim is None")
+            return item
+        if not isinstance(item, Tensor):
             raise ValueError(
-                f"vmap({what}, ...): out_dims is not compatible with the structure of `outputs`: got {dims!r} for "
-                f"{len(value)} results"
+                f"vmap({what}, ...): `{what}` must only return Tensors, got type {type(item)}. "
+                f"Did you mean to set out_dims= to None for output?"
             )
-        items = [_mapped_out(v, d, level, size, what) for v, d in zip(value, parts, strict=True)]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    if isinstance(value, dict):
-        found = {
-            k: _mapped_out(v, dims[k] if isinstance(dims, dict) else dims, level, size, what) for k, v in value.items()
-        }
-        return OrderedDict(found) if isinstance(value, OrderedDict) else found
-    if not isinstance(value, Tensor):
-        raise ValueError(
-            f"vmap({what}, ...): `{what}` must only return Tensors, got type {type(value)}. "
-            f"Did you mean to set out_dims= to None for output?"
+        whole, at = given.get(id(item), (None, 0)) if given else (None, 0)
+        if whole is not None and dim in range(-whole.dim(), whole.dim()) and (at - dim) % whole.dim() == 0:
+            return whole
+        return _C._vmap_out(item, dim, level, size)
+
+    return each(value, out)
+
+
+def _unlike_outputs(value: Any, dims: Any, what: str) -> ValueError:
+    """Return the error of ``out_dims`` that are no dims, or nested in another way than the results."""
+    from torchlette.utils._pytree import tree_flatten
+
+    found, structure = tree_flatten(dims)
+    if not all(d is None or isinstance(d, int) for d in found):
+        return ValueError(
+            f"vmap({what}, ..., out_dims={dims}): `out_dims` must be an int, None or a python collection of ints "
+            "representing where in the outputs the vmapped dimension should appear."
         )
-    if isinstance(dims, (list, tuple, dict)):
-        raise ValueError(f"vmap({what}, ...): out_dims is not compatible with the structure of `outputs`: got {dims!r}")
-    if dims is None:
-        if is_mapped(value, level, size):
-            raise ValueError(f"vmap({what}, ...): `{what}` can not return a BatchedTensor when out_dim is None")
-        return value
-    return _C._vmap_out(value, dims, level, size)
+    return ValueError(
+        f"vmap({what}, ..., out_dims={dims})(<inputs>): out_dims is not compatible with the structure of `outputs`. "
+        f"out_dims has structure {structure} but outputs has structure {tree_flatten(value)[1]}."
+    )
 
 
 def check_randomness(randomness: str) -> None:
@@ -142,17 +159,27 @@ def _batch_size(tensors: Sequence[Tensor], dims: Sequence[int | None]) -> int:
     return sizes[0]
 
 
+def batch_size_of(func: Callable[..., Any], in_dims: Any, args: tuple[Any, ...]) -> int:
+    """Return the size of the dims that ``in_dims`` maps."""
+    what = getattr(func, "__name__", repr(func))
+    return _batch_size(tensors_in(args), _InDims(what, in_dims, args).of(args, in_dims))
+
+
 def _joined(chunks: list[Any], dims: Any) -> Any:
-    """Return the nested results of all chunks joined along ``dims``."""
-    first = chunks[0]
-    if isinstance(first, Tensor):
-        return first if dims is None else _C.cat(chunks, dim=dims)
-    if isinstance(first, dict):
-        found = {k: _joined([c[k] for c in chunks], dims[k] if isinstance(dims, dict) else dims) for k in first}
-        return OrderedDict(found) if isinstance(first, OrderedDict) else found
-    parts = dims if isinstance(dims, (list, tuple)) else [dims] * len(first)
-    items = [_joined(list(column), d) for column, d in zip(zip(*chunks, strict=True), parts, strict=True)]
-    return type(first)(*items) if hasattr(first, "_fields") else type(first)(items)
+    """Return the nested results of all chunks joined along ``dims``; those without a dim are of the first chunk."""
+    columns: list[list[Any]] = []
+    for chunk in chunks:
+        columns.append([])
+        each(chunk, columns[-1].append)
+    if type(dims) is tuple and len(dims) == 1 and isinstance(chunks[0], Tensor):
+        dims = dims[0]
+    left = iter(zip(zip(*columns, strict=True), spread_dims(chunks[0], dims), strict=True))
+
+    def joined(item: Any) -> Any:
+        parts, dim = next(left)
+        return item if dim is None else _C.cat(parts, dim=dim)
+
+    return each(chunks[0], joined)
 
 
 def vmap(
@@ -173,7 +200,7 @@ def vmap(
         func: Maps tensors, or nested containers of them, to the same.
         in_dims: The dim of all arguments, or one for each, nested as they are; ``None`` passes an argument whole.
         out_dims: The position of the mapped dim in the results, nested as they are; ``None`` for a result that is not
-            mapped.
+            mapped, and for one that is no tensor.
         randomness: What random operations in ``func`` do: ``"error"`` raises, ``"same"`` gives each element the same
             numbers, ``"different"`` gives each its own. Nested ``vmap`` calls raise if one of them has ``"error"``.
         chunk_size: The most elements of a call of ``func``, which is called as often as needed; ``None``: all.
@@ -196,7 +223,8 @@ def vmap(
     def call(args: Any, kwargs: dict[str, Any], tensors: Sequence[Tensor], dims: Sequence[int | None], n: int) -> Any:
         with level_of(n, randomness) as level:
             given = [t if d is None else _C._vmap_in(t, d, level) for t, d in zip(tensors, dims, strict=True)]
-            return _mapped_out(func(*with_tensors(args, given), **kwargs), out_dims, level, n, what)
+            own = {id(g): (t, d) for g, t, d in zip(given, tensors, dims, strict=True) if d is not None}
+            return _mapped_out(func(*with_tensors(args, given), **kwargs), out_dims, level, n, what, own)
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         dims, tensors = _InDims(what, in_dims, args).of(args, in_dims), tensors_in(args)
@@ -228,9 +256,45 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str,
 
     def stacked(members: str) -> dict[str, Any]:
         tables = [dict(getattr(model, members)()) for model in models]
+        for name, first in tables[0].items():
+            if any(table[name].requires_grad != first.requires_grad for table in tables):
+                raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
         return {
             name: _C.stack([table[name].detach() for table in tables]).requires_grad_(first.requires_grad)
             for name, first in tables[0].items()
         }
 
     return stacked("named_parameters"), stacked("named_buffers")
+
+
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Let each ``nn.BatchNorm`` of a module compute by the statistics of its batch, and follow none; returns ``root``.
+
+    Running statistics cannot be written under :func:`vmap`, where each element of the batch has its own.
+    """
+    from torchlette.nn.modules.batchnorm import _BatchNorm
+
+    for module in root.modules():
+        if isinstance(module, _BatchNorm) and module.track_running_stats:
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
+
+
+def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
+    """Return a tensor with all elements of the calls of :func:`vmap` in progress, to look at while debugging.
+
+    Other transforms wrap nothing: there it is the tensor itself. Its dims may come in another order in PyTorch. What is
+    computed from it leaves the transform.
+
+    Args:
+        tensor: Any tensor.
+        recurse: Whether the batches of all calls become dims, or that of the innermost one.
+
+    >>> def f(x):
+    ...     print(tuple(torchlette.func.debug_unwrap(x).shape))
+    ...     return x
+    >>> y = torchlette.func.vmap(f)(torchlette.ones(2, 3))
+    (2, 3)
+    """
+    return unwrapped(tensor, None if recurse else 1)

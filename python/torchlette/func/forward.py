@@ -36,10 +36,16 @@ def pushed(
     strict: bool = False,
     has_aux: bool = False,
     apart: bool = False,
+    others: Sequence[Tensor] = (),
 ) -> tuple[Any, list[Tensor | None], Any]:
-    """Return the results of ``func`` at ``primals``, their tangents (None for zeros), and the auxiliary result."""
-    with forward.level(apart) as level, fences.transform(()):
-        duals = [forward.dual(p, t, level) for p, t in zip(tensors_in(primals), tangents, strict=True)]
+    """Return the results of ``func`` at ``primals``, their tangents (None for zeros), and the auxiliary result.
+
+    What ``func`` writes to its arguments reaches ``primals``. It may write to ``others`` too.
+    """
+    with forward.level(apart) as level, fences.transform(others):
+        points = tensors_in(primals)
+        duals = [forward.dual(p, t, level) for p, t in zip(points, tangents, strict=True)]
+        versions = [d._version for d in duals]
         result, aux = func(*with_tensors(primals, duals)), None
         if has_aux:
             if not isinstance(result, tuple) or len(result) != 2:
@@ -51,6 +57,13 @@ def pushed(
                 f"{_WHAT[:-1]}, strict=True): The output of f is independent of the inputs. "
                 "This is not allowed with strict=True."
             )
+        written = [
+            (p, forward.primal(d, level))
+            for p, d, version in zip(points, duals, versions, strict=True)
+            if d._version != version
+        ]
+    for p, value in written:
+        p.copy_(value)
     return result, slopes, aux
 
 
@@ -92,8 +105,17 @@ def jvp(
             f"is a tuple of 3 tensors, tangents also must be. Got primals with structure {structure_of(primals)} and "
             f"tangents with structure {structure_of(tangents)}"
         )
+    if not tensors_in(primals):
+        raise RuntimeError(f"{_WHAT}: Expected primals to contain at least one Tensor.")
     _check_primals(tensors_in(primals))
-    result, slopes, aux = pushed(func, primals, tensors_in(tangents), strict, has_aux)
+    return directional(func, primals, tangents, strict, has_aux)
+
+
+def directional(
+    func: Callable[..., Any], primals: Any, tangents: Any, strict: bool, has_aux: bool, others: Sequence[Tensor] = ()
+) -> tuple[Any, ...]:
+    """Return the results of ``func`` at ``primals``, their derivatives, and with ``has_aux`` the auxiliary result."""
+    result, slopes, aux = pushed(func, primals, tensors_in(tangents), strict, has_aux, others=others)
     zeros = [
         _C.zeros_like(out, requires_grad=False) if t is None else t
         for out, t in zip(tensors_in(result), slopes, strict=True)

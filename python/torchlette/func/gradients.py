@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
         has_aux: Whether ``func`` returns a pair.
     """
 
+    @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         here = Transform("grad_and_value(f)(*args)")
         points, given, others = chosen_arguments(here, argnums, args)
@@ -56,6 +58,7 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
     """
     both = grad_and_value(func, argnums, has_aux)
 
+    @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         grads, value = both(*args, **kwargs)
         return (grads, value[1]) if has_aux else grads

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchlette import _C
 from torchlette._runtime.nested import replaced, tensors_in
 from torchlette.func.batching import check_randomness, vmap
-from torchlette.func.forward import jvp
+from torchlette.func.forward import directional
 from torchlette.func.transform import (
     Argnums,
     Transform,
@@ -86,23 +87,25 @@ def _jacobian_by_columns(
     """Return the Jacobian by one call of ``func``, mapped over the directions of the arguments' elements."""
     numbers = argument_numbers(argnums, len(args))
     wanted = tuple(args[n] for n in numbers)
-    inputs = tensors_in(wanted)
+    inputs, others = tensors_in(wanted), tensors_in([a for i, a in enumerate(args) if i not in numbers])
 
     def chosen(*tensors: Tensor) -> Any:
         given = dict(zip(numbers, with_tensors(wanted, tensors), strict=True))
         return func(*(given.get(i, a) for i, a in enumerate(args)))
 
     def pushed(*tangents: Tensor) -> Any:
-        out, *columns = jvp(chosen, tuple(inputs), tangents, has_aux=has_aux)
+        out, columns, *aux = directional(chosen, tuple(inputs), tangents, False, has_aux, others)
         check_real(out, "jacfwd", "outputs")
-        return columns
+        beside[:] = aux  # it may hold other objects than tensors
+        return columns, tensors_in(aux)
 
     sizes = [x.numel() for x in inputs]
     basis = [
         part.to(x.dtype).reshape((sum(sizes), *x.shape))
         for part, x in zip(_C.eye(sum(sizes), device=inputs[0].device).split(sizes, 1), inputs, strict=True)
     ]
-    columns, *aux = vmap(pushed, randomness=randomness)(*basis)
+    beside: list[Any] = []
+    columns, aux = vmap(pushed, randomness=randomness)(*basis)
 
     def block(result: Tensor) -> Any:
         parts = result.split(sizes)
@@ -112,7 +115,7 @@ def _jacobian_by_columns(
         return with_tensors(wanted[0] if isinstance(argnums, int) else wanted, found)
 
     jacobian = replaced(columns, Tensor, block)
-    return (jacobian, replaced(aux[0], Tensor, lambda t: t[0])) if has_aux else jacobian
+    return (jacobian, with_tensors(beside[0], [t[0] for t in aux])) if has_aux else jacobian
 
 
 def jacrev(
@@ -143,6 +146,7 @@ def jacrev(
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
 
+    @functools.wraps(func)
     def wrapper(*args: Any) -> Any:
         backward_draws = "different" if chunk_size == 1 else "error"
         return _jacobian(Transform("vjp(f, *primals)"), func, argnums, args, has_aux, backward_draws, chunk_size)
@@ -174,6 +178,7 @@ def jacfwd(
     [[2.0, 0.0], [0.0, 4.0]]
     """
 
+    @functools.wraps(func)
     def wrapper(*args: Any) -> Any:
         check_real(args, "jacfwd", "inputs")
         for t in tensors_in([args[n] for n in argument_numbers(argnums, len(args))]):

@@ -120,9 +120,16 @@ class Transform:
                 result = func(*args, **kwargs)
         finally:
             _C._close_leaves(self.leaves)
-        for t, leads in zip(plain, self.lead_outside(plain), strict=True):
-            if t.requires_grad and not leads:
-                t.detach_()  # written to by the function: its history belongs to this transform
+        # What the function wrote to has a history that belongs to this transform: the results keep it, in an alias.
+        written = {
+            id(t) for t, leads in zip(plain, self.lead_outside(plain), strict=True) if t.requires_grad and not leads
+        }
+        if written:
+            with recording():
+                result = replaced(result, Tensor, lambda t: t.view_as(t) if id(t) in written else t)
+            for t in plain:
+                if id(t) in written:
+                    t.detach_()
         if not has_aux:
             return result, None
         if not isinstance(result, tuple) or len(result) != 2:
