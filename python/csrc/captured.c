@@ -6,7 +6,6 @@
 #include "process.h"
 #include "source_loc.h"
 #include "tensor.h"
-#include "threads.h"
 #include "torchlette.h"
 
 enum { FEW = 16 };
