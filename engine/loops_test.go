@@ -63,7 +63,7 @@ func TestALoopRunsItsBodyAtEachPlace(t *testing.T) {
 // A loop with large carries keeps those before each of sqrt(length) segments; its gradient runs the segments again.
 func TestTheGradientOfALoopInSegments(t *testing.T) {
 	r := newRig(t)
-	const n, length = 1 << 16, 18
+	const n, length = 1 << 19, 18
 	x := r.grad(r.do("zeros", []int64{n}))
 	before := r.stat("live_bytes")
 	outs, err := r.loop(func(x []T) []T { return []T{r.do("sin", x[0])} }, LoopCall{Length: length}, []T{x}, nil, nil)

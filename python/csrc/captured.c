@@ -6,7 +6,6 @@
 #include "process.h"
 #include "source_loc.h"
 #include "tensor.h"
-#include "threads.h"
 #include "torchlette.h"
 
 enum { FEW = 16 };
@@ -223,103 +222,6 @@ static PyObject *py_captured_free(PyObject *self, PyObject *id) {
     Py_RETURN_NONE;
 }
 
-/* Whether table[name] is value; names is a tuple, and the values begin at *at of a list. */
-static bool holds_entries(PyObject *table, PyObject *names, PyObject *values, Py_ssize_t *at) {
-    bool plain = PyDict_Check(table);
-    Py_ssize_t n = PyTuple_Size(names);
-    for (Py_ssize_t i = 0; i < n; i++, ++*at) {
-        PyObject *name = PyTuple_GetItem(names, i), *want = PyList_GetItem(values, *at), *found;
-        if (plain) {
-            found = PyDict_GetItemWithError(table, name);
-        } else { /* the attributes of a class */
-            found = PyObject_GetItem(table, name);
-            Py_XDECREF(found); /* the table holds it */
-        }
-        if (found == NULL || want == NULL || found != want) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* _holds(tables, values): whether the entries of the tables, (table, names) each, are these objects. */
-static PyObject *py_holds(PyObject *self, PyObject *args) {
-    (void)self;
-    PyObject *tables, *values;
-    if (!PyArg_ParseTuple(args, "O!O!:_holds", &PyList_Type, &tables, &PyList_Type, &values)) {
-        return NULL;
-    }
-    Py_ssize_t at = 0, n = PyList_Size(tables);
-    bool same = true;
-    for (Py_ssize_t i = 0; same && i < n; i++) {
-        PyObject *pair = PyList_GetItem(tables, i), *names = PyTuple_GetItem(pair, 1);
-        same = names != NULL && holds_entries(PyTuple_GetItem(pair, 0), names, values, &at);
-    }
-    if (PyErr_Occurred()) {
-        if (!PyErr_ExceptionMatches(PyExc_KeyError)) {
-            return NULL;
-        }
-        PyErr_Clear();
-    }
-    return PyBool_FromLong(same && at == PyList_Size(values));
-}
-
-/* _lengths(containers): how many items each of a list of containers has, as bytes. */
-static PyObject *py_lengths(PyObject *self, PyObject *containers) {
-    (void)self;
-    Py_ssize_t n = PyList_Size(containers);
-    Py_ssize_t *lengths = n < 0 ? NULL : PyMem_Malloc(((size_t)n + 1) * sizeof *lengths);
-    if (lengths == NULL) {
-        return n < 0 ? NULL : PyErr_NoMemory();
-    }
-    PyObject *r = NULL;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        if ((lengths[i] = PyObject_Size(PyList_GetItem(containers, i))) < 0) {
-            goto done;
-        }
-    }
-    r = PyBytes_FromStringAndSize((char *)lengths, n * (Py_ssize_t)sizeof *lengths);
-done:
-    PyMem_Free(lengths);
-    return r;
-}
-
-/* _signature(tensors): the thread's modes, and each tensor's dtype, device, layout and need of a gradient, as bytes.
- * None where the layout of a tensor is not known before it is computed. */
-static PyObject *py_signature(PyObject *self, PyObject *tensors) {
-    (void)self;
-    Py_ssize_t n = PyList_Size(tensors);
-    if (n < 0 || thread_here() < 0) {
-        return NULL;
-    }
-    uint64_t few[FEW + 2], *words = n <= FEW ? few : PyMem_Malloc(((size_t)n + 2) * sizeof *words);
-    if (words == NULL) {
-        return PyErr_NoMemory();
-    }
-    words[0] = current.modes;
-    words[1] = (uint64_t)(uint16_t)current.chosen_device << 40 |
-        (uint64_t)(uint32_t)current.default_device << 8 | current.default_dtype;
-    PyObject *key = NULL;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        Tensor *t = (Tensor *)PyList_GetItem(tensors, i);
-        if (!is_tensor((PyObject *)t)) {
-            raise_text(TL_TYPE, "_signature(): expected tensors, got %R", (PyObject *)Py_TYPE((PyObject *)t));
-            goto done;
-        }
-        if (t->layout == 0) {
-            key = Py_NewRef(Py_None);
-            goto done;
-        }
-        words[i + 2] = (uint64_t)t->layout << 32 | (uint64_t)t->dtype << 16 | (uint64_t)t->device << 8 | t->flags;
-    }
-    key = PyBytes_FromStringAndSize((char *)words, (n + 2) * (Py_ssize_t)sizeof *words);
-done:
-    if (words != few) {
-        PyMem_Free(words);
-    }
-    return key;
-}
-
 PyMethodDef captured_functions[] = {
     {"_trace_begin", py_trace_begin, METH_O, "Start a capture; gives placeholders of tensors."},
     {"_trace_end", py_trace_end, METH_O, "End a capture with these results, or None; gives (number, made, flushes)."},
@@ -330,8 +232,5 @@ PyMethodDef captured_functions[] = {
     {"_body_end", py_body_end, METH_VARARGS, "End the trace of a loop's body with results, or None."},
     {"_loop", py_loop, METH_VARARGS, "Run the body of a loop."},
     {"_captured_free", py_captured_free, METH_O, "Forget a captured function at the next call that waits."},
-    {"_holds", py_holds, METH_VARARGS, "Whether entries of tables are these objects."},
-    {"_lengths", py_lengths, METH_O, "How many items each of a list of containers has."},
-    {"_signature", py_signature, METH_O, "What a captured function depends on of a list of tensors, and the modes."},
     {0},
 };

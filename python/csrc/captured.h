@@ -10,5 +10,6 @@ uint8_t api_of(PyObject *tensors);
 double *doubles_of(PyObject *list, Py_ssize_t *n);
 
 extern PyMethodDef captured_functions[];
+extern PyMethodDef guard_functions[];
 
 #endif

@@ -173,26 +173,34 @@ static PyObject *swap_compile(int64_t region, int compile) {
     return PyLong_FromLongLong(old);
 }
 
-/* _enter_compiled(mark, refuse_reads): a compiled function begins. With mark, what it records is in a region: a new
- * one, unless one is open. Gives the state for _set_compiled at its end. */
-static PyObject *py_enter_compiled(PyObject *self, PyObject *args) {
-    (void)self;
-    int mark, refuse;
-    if (!PyArg_ParseTuple(args, "pp:_enter_compiled", &mark, &refuse) || thread_here() < 0) {
+PyObject *compiled_entered(bool mark, bool refuse) {
+    if (thread_here() < 0) {
         return NULL;
     }
     int was = current.compile, now = was | COMPILING | (refuse ? REFUSES_READS : 0) | (mark ? MARKED : 0);
     return swap_compile((now & ~was & MARKED) ? TL_NEW_REGION : TL_MODE_QUERY, now);
 }
 
-/* _set_compiled(state): 0 is the state outside of all compiled functions. Gives the old state. */
-static PyObject *py_set_compiled(PyObject *self, PyObject *state) {
-    (void)self;
+PyObject *compiled_left(PyObject *state) {
     int64_t next = PyLong_AsLongLong(state);
     if ((next == -1 && PyErr_Occurred()) || thread_here() < 0) {
         return NULL;
     }
     return swap_compile(next >> COMPILE_BITS, (int)(next & ((1 << COMPILE_BITS) - 1)));
+}
+
+/* _enter_compiled(mark, refuse_reads): a compiled function begins. With mark, what it records is in a region: a new
+ * one, unless one is open. Gives the state for _set_compiled at its end. */
+static PyObject *py_enter_compiled(PyObject *self, PyObject *args) {
+    (void)self;
+    int mark, refuse;
+    return PyArg_ParseTuple(args, "pp:_enter_compiled", &mark, &refuse) ? compiled_entered(mark, refuse) : NULL;
+}
+
+/* _set_compiled(state): 0 is the state outside of all compiled functions. Gives the old state. */
+static PyObject *py_set_compiled(PyObject *self, PyObject *state) {
+    (void)self;
+    return compiled_left(state);
 }
 
 static PyObject *py_compile_state(PyObject *self, PyObject *ignored) {

@@ -140,7 +140,7 @@ static struct PyModuleDef definition = {
 static int add_functions(PyObject *module) {
     PyMethodDef *const tables[] = {
         mode_functions, call_functions,     engine_functions, autograd_functions,
-        captured_functions, device_functions, hook_functions, numbers_functions, overrides_functions,
+        captured_functions, guard_functions, device_functions, hook_functions, numbers_functions, overrides_functions,
         program_functions, session_functions};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         if (PyModule_AddFunctions(module, tables[i]) < 0) {

@@ -99,9 +99,10 @@ func checkLoopOperands(l *op.Loop, in []op.Val, want []ir.AvalID) error {
 	return nil
 }
 
-// keepBytes is how many bytes of carries a loop keeps for its gradient. Beyond that it keeps those of some iterations,
-// from which the gradient computes the others again.
-const keepBytes = 4 << 20
+// keepBytes is how many bytes of carries a loop keeps for its gradient: to write and read them again takes less time
+// than to compute them again. Beyond that it keeps those of some iterations, from which the gradient computes the
+// others.
+const keepBytes = 32 << 20
 
 // LoopOver runs a body l.Length times, at least once, and returns the last carries and the stacked results. in are the
 // operands without seed and Philox offset; l.Keep is ignored.

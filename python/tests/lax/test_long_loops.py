@@ -41,8 +41,8 @@ def unrolled(f: Any, carry: Any, xs: Any) -> Any:
 
 @pytest.mark.parametrize("captured", [False, True])
 def test_segments_of_a_loop_with_a_loop_in_its_body(captured: bool) -> None:
-    """A gradient does not keep 50 carries of 128 KiB. So it runs each segment, with its inner loops, again."""
-    n, length = 1 << 14, 50
+    """A gradient does not keep 50 carries of 1 MiB. So it runs each segment, with its inner loops, again."""
+    n, length = 1 << 17, 50
     data = [torch.tensor(0.9, dtype=torch.float64), torch.linspace(-1, 1, n, dtype=torch.float64)]
     data.append(torch.linspace(-0.5, 0.7, length, dtype=torch.float64))
 

@@ -72,8 +72,8 @@ def test_values_and_gradients_of_both_orders(length: int, reverse: bool) -> None
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("length", [64, 67])
 def test_segments_keep_few_carries_and_change_nothing(length: int, reverse: bool) -> None:
-    """Carries of 128 KiB, of which a gradient keeps about sqrt(n); lengths with and without a rest."""
-    n = 1 << 14
+    """Carries of 1 MiB, of which a gradient keeps about sqrt(n); lengths with and without a rest."""
+    n = 1 << 17
     x, w = theirs(length, 1), torch.tensor(0.9, dtype=torch.float64)
 
     def f(mod: Any, w: Any) -> Callable[[Any, Any], Any]:

@@ -236,26 +236,26 @@ class set_stance:
             raise RuntimeError(f"invalid torch.compile stance '{stance}'")
         if force_backend is not None and stance != "default":
             raise RuntimeError("non-default stance cannot have force_backend set")
-        self._before, self._eager = Stance.eager, stance == "force_eager" or force_backend in _DEBUGGING
-        Stance.eager = self._eager
+        self._eager = stance == "force_eager" or force_backend in _DEBUGGING
+        self._before = Stance.choose(self._eager)
 
     def __enter__(self) -> None:
-        Stance.eager = self._eager
+        Stance.choose(self._eager)
 
     def __exit__(self, *exc: object) -> None:
-        Stance.eager = self._before
+        Stance.choose(self._before)
 
     def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Return ``fn`` under this stance; the stance outside of its calls is what it was before."""
-        Stance.eager = self._before
+        Stance.choose(self._before)
 
         @functools.wraps(fn)
         def staged(*args: Any, **kwargs: Any) -> Any:
-            before, Stance.eager = Stance.eager, self._eager
+            before = Stance.choose(self._eager)
             try:
                 return fn(*args, **kwargs)
             finally:
-                Stance.eager = before
+                Stance.choose(before)
 
         return staged
 

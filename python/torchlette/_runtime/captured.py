@@ -14,10 +14,10 @@ import dataclasses
 import functools
 import inspect
 import itertools
-import operator
 import struct
 import types
-from collections.abc import Callable, Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torchlette import _C
@@ -59,17 +59,30 @@ class _Capturing:
     now = False
     generation = 0
 
+    @staticmethod
+    def begin() -> bool:
+        """Begin a capture; return what :meth:`end` takes."""
+        inner, _Capturing.now = _Capturing.now, True
+        _C._suspend_captured(1)
+        return inner
+
+    @staticmethod
+    def end(inner: bool) -> None:
+        """End a capture."""
+        _Capturing.now = inner
+        _C._suspend_captured(-1)
+
 
 @contextlib.contextmanager
 def capturing() -> Iterator[None]:
     """Run code on placeholders: captured functions run, and reads are refused."""
-    inner, _Capturing.now = _Capturing.now, True
+    inner = _Capturing.begin()
     before = _C._enter_compiled(False, True)
     try:
         yield
     finally:
         _C._set_compiled(before)
-        _Capturing.now = inner
+        _Capturing.end(inner)
 
 
 def traced(tensors: list[_C.Tensor], call: Callable[[list[_C.Tensor]], list[_C.Tensor]]) -> int:
@@ -88,6 +101,8 @@ def traced(tensors: list[_C.Tensor], call: Callable[[list[_C.Tensor]], list[_C.T
 def forget_all() -> None:
     """Forget all programs: every function starts anew."""
     _Capturing.generation += 1
+    for function in _functions:
+        function.last = None
 
 
 class _Slot:
@@ -121,9 +136,15 @@ class _Program:
         if self.flushes:
             _C.flush()
         self.supply.commit(values)
-        if self.single:
-            return True, outs[0]
-        return True, replaced(self.result, _Slot, lambda s: (tensors if s.is_argument else outs)[s.index])
+        return True, outs[0] if self.single else self.assembled(tensors, outs)
+
+    def assembled(self, tensors: Sequence[_C.Tensor], outs: Sequence[_C.Tensor]) -> Any:
+        """Return the result of the function: arguments, and what the program made, in their places."""
+        return replaced(self.result, _Slot, lambda s: (tensors if s.is_argument else outs)[s.index])
+
+    def plain(self) -> bool:
+        """Return whether a call takes tensors only, and leaves nothing to do after it."""
+        return not self.flushes and self.supply.is_empty()
 
 
 class _Signature:
@@ -160,10 +181,10 @@ class _Family:
         self._lists: list[list[Any]] = []
         self._constants: list[_Entries] = []
         self._leaves: list[_C.Tensor] = []  # whose need of a gradient is compared
-        # The state of the last call, the part of it that is not in tables first, and the numbers of all.
-        self._read: list[Any] = []
-        self._found: list[Any] = []
+        # The number of the last call's state, and those of all states.
         self._number = -1
+        #: All that is watched, with what the last call found there, for ``_C._unchanged``.
+        self.watched: tuple[Any, ...] = ()
         self._numbers: dict[Any, int] = {}
         # Entries of tables by identity, and lengths of containers.
         self._entries: list[_Entries] = []
@@ -190,6 +211,8 @@ class _Family:
         """Return a number for the numbers, words and flags that the function reaches, -1 where it met too many others;
         None where it reaches other objects now.
         """
+        if self._number >= 0 and _C._unchanged(self.watched):
+            return self._number
         if not _C._holds(self._entries, self._values) or _C._lengths(self._containers) != self._lengths:
             return None
         try:
@@ -198,9 +221,6 @@ class _Family:
             for items in self._lists:
                 read.append(len(items))
                 read += items
-            same = len(read) == len(self._read) and all(map(operator.is_, read, self._read))
-            if same and self._number >= 0 and _C._holds(self._constants, self._found):
-                return self._number
             found = [table[name] for table, names in self._constants for name in names]
         except (KeyError, ValueError):
             return None
@@ -213,7 +233,19 @@ class _Family:
         number = self._numbers.get(key, -1)
         if number < 0 and len(self._numbers) < MAX_FAMILIES:
             number = self._numbers[key] = len(self._numbers)
-        self._read, self._found, self._number = read, found, number
+        self._number = number
+        self.watched = (
+            self._entries,
+            self._values,
+            self._containers,
+            self._lengths,
+            self._cells,
+            self._leaves,
+            self._lists,
+            read,
+            self._constants,
+            found,
+        )
         return number
 
     def compute_options(self) -> None:
@@ -243,6 +275,8 @@ class _Family:
             self._all((value.func, value.args, value.keywords), depth)
         elif isinstance(value, types.FunctionType):
             self._function(value, depth)
+        elif isinstance(value, _Function):  # what it knows of its calls decides nothing
+            self._reach(value.fn, depth)
         elif isinstance(value, Module):
             for module in value.modules():
                 self._watch(vars(module))
@@ -400,6 +434,9 @@ class _Function:
         self.run = context.marked(fn)
         self.families: dict[Any, _Family] = {}
         self.programs, self.generation = 0, _Capturing.generation
+        #: The last call, for ``_C._captured_again``; None where it needed more than a program on tensors.
+        self.last: tuple[Any, ...] | None = None
+        _functions.add(self)
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function: its program where there is one."""
@@ -407,6 +444,7 @@ class _Function:
             return self.run(*args, **kwargs)
         if self.generation != _Capturing.generation:
             self.families, self.programs, self.generation = {}, 0, _Capturing.generation
+            self.last = None
         tensors: list[_C.Tensor] = []
         objects: list[Any] = []
         try:
@@ -436,6 +474,8 @@ class _Function:
                 self._forget(structure)
                 return self.run(*args, **kwargs)
             if fits:
+                plain = isinstance(structure, int) and program.plain()
+                self.last = self._as_last(program, family.watched, layouts) if plain else None
                 return result
         if known.staged or self.programs >= self.limit() or not all(t.is_contiguous() for t in tensors):
             return self.run(*args, **kwargs)
@@ -459,7 +499,13 @@ class _Function:
         """Return how many programs the function may have."""
         return Limit.programs if self.context.limit is None else self.context.limit
 
+    def _as_last(self, program: _Program, watched: tuple[Any, ...], layouts: bytes) -> tuple[Any, ...]:
+        """Return what the next call needs to be served like this one, in the order of ``python/csrc/guards.c``."""
+        mark = self.context.mark
+        return watched, layouts, program.number, program.made, program.single, self.torch, mark, program
+
     def _forget(self, structure: Any) -> None:
+        self.last = None
         family = self.families.pop(structure, None)
         if family is not None:
             self.programs -= sum(len(known.programs) for known in family.signatures.values())
@@ -480,7 +526,7 @@ class _Function:
         leaves: list[_C.Tensor] = []
         supply = Supply()
         Supply.set_current(supply)
-        _Capturing.now = True
+        inner = _Capturing.begin()
         before = _C._enter_compiled(self.context.mark, True)
         try:
             inner_args, inner_kwargs = replaced((args, kwargs), _C.Tensor, lambda t: by_id[id(t)])
@@ -492,7 +538,7 @@ class _Function:
             raise
         finally:
             _C._set_compiled(before)
-            _Capturing.now = False
+            _Capturing.end(inner)
             Supply.set_current(None)
         number, made, flushes = _C._trace_end(leaves)
         places = {id(t): _Slot(True, i) for i, t in enumerate(stand_ins)}
@@ -502,6 +548,10 @@ class _Function:
                 places[id(t)] = _Slot(False, next(count))
         shape = replaced(result, _C.Tensor, lambda t: places.get(id(t), t))
         return _Program(number, shape, next(count), flushes, supply)
+
+
+#: All captured functions.
+_functions: weakref.WeakSet[_Function] = weakref.WeakSet()
 
 
 class CapturingContext(Context):
@@ -519,9 +569,16 @@ class CapturingContext(Context):
 
     def function(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that calls ``fn``, or its program."""
-        function = _Function(fn, self)
+        function, again = _Function(fn, self), _C._captured_again
 
         def captured(*args: Any, **kwargs: Any) -> Any:
+            last = function.last
+            if last is not None and not kwargs:
+                found = again(last, args)
+                if type(found) is list:
+                    return last[-1].assembled(args, found)
+                if found is not None:
+                    return found
             return function.call(args, kwargs)
 
         return like(captured, fn)

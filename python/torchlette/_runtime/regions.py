@@ -36,6 +36,13 @@ class Stance:
 
     eager = False
 
+    @classmethod
+    def choose(cls, eager: bool) -> bool:
+        """Choose whether compiled functions run; return what was chosen before."""
+        before, cls.eager = cls.eager, eager
+        _C._suspend_captured(int(eager) - int(before))
+        return before
+
 
 def is_async(fn: Any) -> bool:
     """Return whether a call of ``fn`` returns before its body has run to the end, as that of a coroutine function."""

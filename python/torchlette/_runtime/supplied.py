@@ -59,6 +59,10 @@ class Supply:
         """Begin or end a capture."""
         _local.supply = supply
 
+    def is_empty(self) -> bool:
+        """Return whether a call supplies nothing and writes nothing."""
+        return not (self._steps or self._writes)
+
     def leaves(self, key: Any, read: Callable[[], Sequence[Any]], now: Sequence[Any]) -> list[Supplied]:
         """Return numbers that each call reads anew.
 

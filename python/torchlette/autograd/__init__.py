@@ -119,6 +119,7 @@ def _walk(run: Callable[..., Any], keeps: bool, create_graph: bool, *args: Any) 
     inspector = anomaly_mode.inspect if is_anomaly_enabled() and anomaly_mode.is_anomaly_check_nan_enabled() else None
     walk, completed = Walk(run is _C._backward and args[4] is None, keeps), False
     _walks.stack.append(walk)
+    _C._suspend_captured(1)
     before = _C._set_grad_enabled(create_graph)
     try:
         found = run(*args, inspector)
@@ -130,6 +131,7 @@ def _walk(run: Callable[..., Any], keeps: bool, create_graph: bool, *args: Any) 
         finally:
             _C._set_grad_enabled(before)
             _walks.stack.remove(walk)
+            _C._suspend_captured(-1)
     return found
 
 
