@@ -19,7 +19,9 @@ typedef struct {
 	int runs, flat; // a tap is a run of a copy's line; positions lie beside each other and windows have one element
 	const float *x, *zeros, *w, *bias, *add;
 	float *copy, *y;
-	int64_t panels, groups, blocks, each, depth; // groups of panels, blocks of an image and their positions, channels at a time
+	int64_t panels, groups; // groups of panels
+	int64_t blocks, each;   // blocks of an image, and their positions
+	int64_t depth;          // channels at a time
 } work;
 
 // The taps of the window at this position, `apart` places from each other.

@@ -32,8 +32,8 @@ enum { TLK_HUGE = 1 << 21, TLK_HUGE_FROM = 1 << 22 };
 
 typedef struct { void *p; int64_t bytes; } scratch;
 
-// The pieces [low, high) that nobody has claimed: low in the lower half. The owner claims the first and others the last,
-// or the owner the last and others the first.
+// The pieces [low, high) that nobody has claimed: low in the lower half. The owner claims from one end and others from
+// the other.
 typedef struct { _Atomic uint64_t pieces; char alone[56]; } share;
 enum { HALF = 32 };
 static const uint64_t ALL = UINT32_MAX;
