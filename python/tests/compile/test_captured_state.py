@@ -212,3 +212,36 @@ def test_one_tensor_for_two_arguments_is_another_call() -> None:
     assert [f(x, y).item() for _ in range(3)] == [3.0] * 3
     assert [f(x, x).item() for _ in range(3)] == [10.0] * 3
     assert [f(x, y).item() for _ in range(2)] == [3.0] * 2
+
+
+class Scale:
+    k = 2.0
+
+
+def test_an_attribute_of_an_object_may_hide_that_of_its_class() -> None:
+    scale, table = Scale(), {"a": 1.0}
+    f = tl.jit(lambda x: x * scale.k + table.get("b", 0.0))
+    x = tl.ones(1)
+    assert [f(x).item() for _ in range(4)] == [2.0] * 4
+    scale.k = 3.0
+    assert [f(x).item() for _ in range(4)] == [3.0] * 4
+    table["b"] = 4.0
+    assert [f(x).item() for _ in range(4)] == [7.0] * 4
+    del scale.k
+    assert [f(x).item() for _ in range(4)] == [6.0] * 4
+
+
+@pytest.mark.parametrize("held", ["variable", "attribute", "item"])
+def test_a_tensor_from_outside_may_begin_to_need_a_gradient(held: str) -> None:
+    w = tl.full((2,), 3.0)
+    box, items = types.SimpleNamespace(w=w), [w]
+    read = {"variable": lambda: w, "attribute": lambda: box.w, "item": lambda: items[0]}[held]
+    f = tl.jit(lambda x: (x * read()).sum())
+    x = tl.ones(2).requires_grad_()
+    for needs in (False, True, False, True):
+        w.requires_grad_(needs)
+        for _ in range(4):
+            x.grad = w.grad = None
+            f(x).backward()
+            assert x.grad is not None and x.grad.tolist() == [3.0, 3.0]
+            assert (w.grad.tolist() if w.grad is not None else None) == ([1.0, 1.0] if needs else None)

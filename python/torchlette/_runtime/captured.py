@@ -305,8 +305,12 @@ class _Family:
                     self._seen.update((id(v), v) for v in value)
             self._all(value, depth)
         elif isinstance(value, dict):
+            self._length(value)  # an entry more may hide the attribute of a class
             self._watch(value)
             self._all(value.values(), depth)
+        elif isinstance(value, _C.Tensor):
+            if value.is_leaf:
+                self._leaves.append(value)
         elif hasattr(value, "__dict__") and not isinstance(value, (type, types.ModuleType, _C.Tensor)):
             self._reach(vars(value), depth)
 
