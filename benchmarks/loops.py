@@ -95,6 +95,7 @@ def eager(name: str, length: int, gradient: bool) -> Callable[[], None]:
 def compiled(name: str, length: int, gradient: bool) -> Callable[[], None]:
     """Return the loop under JAX, compiled."""
     jax = importlib.import_module("jax")
+    jax.config.update("jax_platforms", "cpu")
     shape, step = BODIES[name]
     jnp = jax.numpy
 

@@ -12,6 +12,7 @@ import importlib.util
 import io
 import os
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -23,6 +24,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "2")
 import numpy as np  # noqa: E402
 import qdq  # noqa: E402
 import torch  # noqa: E402
+from cpu_kernels import REST_SECONDS  # noqa: E402
 from measure import Row, main, race  # noqa: E402
 from nets import NETS, layer  # noqa: E402
 
@@ -171,7 +173,7 @@ def rows(names: Iterable[str] = ()) -> Iterable[Row]:
                 print(f"{name}, to {rival}: {type(exc).__name__}")
                 continue
             repeat = [_repeated(f, calls) for f in (mine, theirs)]
-            a, b = race(*repeat, rounds=15)
+            a, b = race(*repeat, rounds=15, before=rest)
             yield Row(f"{name}, to {rival}", a / calls, b / calls)
 
 
@@ -193,7 +195,12 @@ def quantized(names: Iterable[str] = ()) -> Iterable[Row]:
         options.intra_op_num_threads = 2
         theirs = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         runs = [lambda s=s, feeds=feeds: s.run(None, feeds) for s in (mine, theirs)]
-        yield Row(f"{name}, to onnxruntime", *race(*runs, rounds=15))
+        yield Row(f"{name}, to onnxruntime", *race(*runs, rounds=15, before=rest))
+
+
+def rest() -> None:
+    """Wait until the rival's threads sleep."""
+    time.sleep(REST_SECONDS)
 
 
 def _repeated(f: Callable[[], Any], calls: int) -> Callable[[], None]:

@@ -10,7 +10,6 @@ import math
 import sys
 
 from torchlette import _C
-from torchlette._runtime import forward, levels
 from torchlette._runtime.errors import DisposedTensorError
 
 TYPE_CHECKING = False
@@ -214,6 +213,8 @@ def _suffixes(t: _C.Tensor) -> list[str]:
         found.append(f"grad_fn=<{t.grad_fn.name()}>")
     elif t.requires_grad:
         found.append("requires_grad=True")
+    from torchlette._runtime import forward
+
     tangent = forward.tangent(t, forward.shown[-1]) if forward.shown else None
     if tangent is not None:
         found.append(f"tangent={tangent.item() if tangent.dim() == 0 else _torch_text(tangent)}")
@@ -222,6 +223,8 @@ def _suffixes(t: _C.Tensor) -> list[str]:
 
 def _torch_text(t: _C.Tensor) -> str:
     """PyTorch's text: the values, then what is unusual about the tensor."""
+    from torchlette._runtime import levels
+
     for level, size, _ in reversed(levels.levels()):
         if levels.is_mapped(t, level, size):
             inner = _torch_text(_C._vmap_out(t, 0, level, size))
