@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -68,7 +69,21 @@ func (e *Engine) explainProgram(h uint64) (map[string]any, *ir.Error) {
 	return m, nil
 }
 
+// programText is the text form of a program, and of the bodies of its loops behind it.
 func (e *Engine) programText(g *program.Program) string {
+	var b strings.Builder
+	b.WriteString(e.commented(g))
+	for _, id := range g.Bodies() {
+		b.WriteString("body " + strconv.FormatInt(id, 10) + "\n")
+		for line := range strings.Lines(e.commented(op.BodyOf(id).(*program.Program))) {
+			b.WriteString("  " + line)
+		}
+	}
+	return b.String()
+}
+
+// commented is the text form of a program with a comment at each node, which names the line that recorded it.
+func (e *Engine) commented(g *program.Program) string {
 	return g.Format(func(i int) string { return e.SourceLocString(g.SourceLoc(i)) })
 }
 

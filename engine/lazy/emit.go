@@ -96,7 +96,7 @@ func (s *Session) Record(id op.PrimID, attr []int64, in []op.Val) *Emission {
 	k := &s.emitter
 	p := op.PrimOf(id)
 	if s.tangents.levels != nil {
-		if l := s.dualLevel(in); l != nil {
+		if l := s.dualLevel(in); l != nil && !s.batchedFirst(p, attr, in) {
 			return s.recordDual(p, attr, in, l)
 		}
 	}

@@ -148,6 +148,9 @@ func (s *Session) recordBatch(p *op.Prim, attr []int64, in []op.Val) *Emission {
 	case draw(p, attr):
 		outs = s.drawBatch(p, attr, in, specs, levels)
 	case s.plainSteps():
+		for i := range in {
+			in[i] = s.Settled(in[i], levels)
+		}
 		outs = s.applyRule(p, attr, in, specs, levels, p.Batch)
 	default:
 		s.taping = false
@@ -161,6 +164,13 @@ func (s *Session) recordBatch(p *op.Prim, attr []int64, in []op.Val) *Emission {
 	k.Prim, k.Attr, k.AttrID, k.Types = p, attr, ir.InternAttr(attr), k.Types[:0]
 	k.Outs = append(k.Outs[:0], outs...)
 	return k
+}
+
+// batchedFirst reports that the steps of a batching rule are recorded with tangents, one by one: they are on the tape,
+// and their gradient rules read what the rule computes on its way. A copy is one step.
+func (s *Session) batchedFirst(p *op.Prim, attr []int64, in []op.Val) bool {
+	return s.taping && s.plainSteps() && p.ID != prim.Known.Copy && !draw(p, attr) && s.needsRule(p, attr, in) &&
+		slices.ContainsFunc(in, func(v op.Val) bool { return v.Tape != 0 })
 }
 
 // plainSteps reports that the tape gets the steps that batching rules record: a program is made of them.

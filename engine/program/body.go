@@ -50,12 +50,32 @@ func (p *Program) Digest() uint64 {
 	return h
 }
 
+// loop is what node i does again, nil where it is no loop.
+func (p *Program) loop(i int) *op.Loop {
+	if !p.Nodes[i].IsPrim() || op.PrimID(p.Nodes[i].Op) != prim.Known.Loop {
+		return nil
+	}
+	return op.LoopOf(p.Attrs(i))
+}
+
 // within counts the numbers of the body that node i has.
 func (p *Program) within(i int) int {
-	if !p.Nodes[i].IsPrim() || op.PrimID(p.Nodes[i].Op) != prim.Known.Loop {
-		return 0
+	if l := p.loop(i); l != nil {
+		return l.Body().Events()
 	}
-	return op.LoopOf(p.Attrs(i)).Body().Events()
+	return 0
+}
+
+// Bodies lists the bodies of p's loops, and of the loops in these, once each and in order.
+func (p *Program) Bodies() []int64 { return p.bodies(nil) }
+
+func (p *Program) bodies(found []int64) []int64 {
+	for i := range p.Nodes {
+		if l := p.loop(i); l != nil && !slices.Contains(found, l.ID) {
+			found = l.Body().(*Program).bodies(append(found, l.ID))
+		}
+	}
+	return found
 }
 
 // Events implements op.Body.

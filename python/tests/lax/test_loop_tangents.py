@@ -144,3 +144,16 @@ def test_one_loop_computes_values_and_tangents() -> None:
 
     text = facade.func.make_program(lambda v: facade.func.jvp(last, (v,), (v,)))(facade.ones(2))
     assert text.count(" = loop{") == 1, text
+
+
+def test_a_program_shows_the_bodies_of_its_loops() -> None:
+    def f(x):
+        return lax.scan(lambda c, r: (c + lax.fori_loop(0, 3, lambda i, y: y.cos(), r), c.sin()), x[0], x)
+
+    text = str(facade.func.make_program(f)(facade.ones(4, 2)))
+    head, *bodies = text.split("\nbody ")
+    assert len(bodies) == 2
+    assert "loop{" + bodies[0].split("\n")[0] + "," in head
+    assert "  %0 = " in bodies[0]
+    assert "sin" in bodies[0]
+    assert "cos" in bodies[1]

@@ -168,3 +168,24 @@ def test_a_body_reads_no_tangent_of_a_level_around_the_loop() -> None:
         with pytest.raises(NotImplementedError, match="at a level around the loop"):
             lax.scan(lambda c, u: (c + ad.unpack_dual(d * u).tangent, None), x, facade.stack([x, x]))
         assert ad.unpack_dual(lax.scan(lambda c, u: (c * d, None), x, length=2)[0]).tangent.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("op", ["layer_norm", "rms_norm"])
+def test_a_body_differentiates_forward_over_reverse_in_a_batch(op: str) -> None:
+    """What a batching rule computes on its way has tangents: the gradient rules of its steps read it. In forward mode
+    PyTorch's own norms have wrong second derivatives.
+    """
+    norm, func, w = getattr(facade.nn.functional, op), facade.func, facade.tensor(CAPTURED, dtype=facade.float64)
+
+    def mixed(x: Any) -> Any:
+        return func.jacfwd(lambda y: func.grad(lambda v: norm(y * y, (3,), v).sum())(w))(x)
+
+    def hessians(x: Any) -> Any:
+        slopes = func.vmap(func.grad(lambda v: norm(v * v, (3,), v).sum()))
+        return func.jacfwd(slopes)(facade.stack([x, x * 0.5]))
+
+    points = facade.tensor([POINT, CAPTURED], dtype=facade.float64)
+    for g in (mixed, hessians):
+        want = facade.stack([g(x) for x in points.unbind()])
+        torch.testing.assert_close(torch.from_numpy(lax.map(g, points).numpy()), torch.from_numpy(want.numpy()))
+        assert want.abs().max() > 0.1
