@@ -1,6 +1,6 @@
-// The thread pool. Each worker, of which the caller is one, claims the pieces of its share of a loop, and then those of
-// the others. So a worker finds in its caches what it left there in the loop before, and one that the system does not
-// schedule delays only the piece that it has claimed.
+// The thread pool. A worker claims the pieces of its own share of a loop first: its caches hold what it left there in
+// the loop before. Then it steals from the other shares: a worker that the system does not schedule delays only the
+// piece that it has claimed. The caller is worker 0.
 #if defined(__linux__) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif

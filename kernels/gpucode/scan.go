@@ -61,7 +61,7 @@ func (g *gen) turnBounds(turn int) (from, to *gpuir.Node) {
 	return at(turn), at(turn + 1)
 }
 
-// takeTurn sets the carries to those of the turn before.
+// takeTurn continues from the carries that the turn before has stored.
 func (g *gen) takeTurn(carry []accum, turn int, rows *gpuir.Node) {
 	if turn == 0 {
 		return

@@ -309,6 +309,17 @@ func (m *lockstep) sharedGet(n *Node, lane int) (out value, err error) {
 	return out, nil
 }
 
+// scalarOp is the operation of n on numbers: indices are divided as integers are.
+func (n *Node) scalarOp() loopir.Op {
+	switch n.Op {
+	case PIndexDiv:
+		return loopir.OpDiv
+	case PIndexRem:
+		return loopir.OpRem
+	}
+	return n.Op
+}
+
 func (m *lockstep) eval(n *Node, lane int) (value, error) {
 	switch n.Op {
 	case loopir.OpConst:
@@ -355,13 +366,7 @@ func (m *lockstep) eval(n *Node, lane int) (value, error) {
 		r := loopir.Philox([4]uint32{w(0), w(1), w(2), w(3)}, [2]uint32{w(4), w(5)})
 		return value{uint64(r[0]), uint64(r[1]), uint64(r[2]), uint64(r[3])}, nil
 	}
-	op := n.Op
-	switch op {
-	case PIndexDiv:
-		op = loopir.OpDiv
-	case PIndexRem:
-		op = loopir.OpRem
-	}
+	op := n.scalarOp()
 	var out value
 	for i := range n.Width {
 		out[i] = loopir.EvalOp(op, n.Type, n.Args[0].Type, n.Imm, args[0][i], args[1][i], args[2][i])

@@ -152,13 +152,7 @@ func (c *counter) number(t ir.DType, bits uint64) known {
 
 // apply computes an operation whose arguments are known.
 func (c *counter) apply(n *Node) known {
-	op := n.Op
-	switch op {
-	case PIndexDiv:
-		op = loopir.OpDiv
-	case PIndexRem:
-		op = loopir.OpRem
-	}
+	op := n.scalarOp()
 	if op >= loopir.NumOps || len(n.Args) == 0 || len(n.Args) > 3 {
 		return known{}
 	}

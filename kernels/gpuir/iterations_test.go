@@ -10,8 +10,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// TestIterationsOfLoopsInLoops: a loop counts its iterations, those of the loops in each, and the look at its end, but
-// for the last look of all. The thread, the workgroup and the iteration with the most decide.
+// TestIterationsOfLoopsInLoops: a loop of n iterations counts n, the loops in each of them, and one look at its end.
+// The outermost look does not count. The result is the largest count of a thread, a workgroup and an iteration.
 func TestIterationsOfLoopsInLoops(t *testing.T) {
 	size, one := gpuir.NParam(0, ir.I32), gpuir.NInt(1)
 	loop := func(p *gpuir.Program, from, to, step *gpuir.Node, body func(i *gpuir.Node) []gpuir.Stmt) gpuir.Stmt {

@@ -90,15 +90,21 @@ def _required() -> bool:
     return "1" in (os.environ.get("CI"), os.environ.get("TORCHLETTE_REQUIRE_WGPU")) or os.environ.get("CI") == "true"
 
 
+@pytest.fixture
+def wgpu() -> None:
+    """Skip the test without a WebGPU device; where it must exist (CI), its absence is a failure."""
+    why = _why_no_wgpu()
+    if why is not None and _required():
+        pytest.fail(f"this run requires the WebGPU device: {why}")
+    if why is not None:
+        pytest.skip(f"no WebGPU device here: {why}")
+
+
 @pytest.fixture(params=DEVICES)
 def device(request: pytest.FixtureRequest) -> str:
-    """Run the test on each device; where WebGPU must exist (CI), its absence is a failure."""
+    """Run the test on each device."""
     if request.param == "wgpu":
-        why = _why_no_wgpu()
-        if why is not None and _required():
-            pytest.fail(f"this run requires the WebGPU device: {why}")
-        if why is not None:
-            pytest.skip(f"no WebGPU device here: {why}")
+        request.getfixturevalue("wgpu")
     return request.param
 
 

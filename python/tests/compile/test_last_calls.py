@@ -44,7 +44,7 @@ class Case:
             self.f(self.x)
 
     def same(self, x: Any) -> None:
-        """Call on a tensor: the values, and the need of a gradient, are those of the plain function."""
+        """Assert that the captured and the plain function agree on x: values, and whether a gradient is needed."""
         got, argument = self.f(x)
         want = self.plain(x)[0]
         assert argument is x

@@ -16,18 +16,12 @@ import torchlette.torch as facade
 from torchlette import lax
 from torchlette.export import export, load, save
 
+pytestmark = pytest.mark.usefixtures("wgpu")
+
 #: More iterations than eight dispatches of a software driver have.
 MANY = 700_001
 #: The state of Lehmer's generator after each number of iterations, by squaring.
 MODULUS, FACTOR = 65_521, 17_364
-
-
-@pytest.fixture(autouse=True)
-def _needs_a_gpu() -> None:
-    try:
-        facade.ones(1, device="wgpu").tolist()
-    except RuntimeError as e:
-        pytest.skip(str(e))
 
 
 def state(begin: int, steps: int) -> int:

@@ -11,13 +11,7 @@ import torch
 
 import torchlette.torch as facade
 
-
-@pytest.fixture(autouse=True)
-def _needs_a_gpu() -> None:
-    try:
-        facade.ones(1, device="wgpu").tolist()
-    except RuntimeError as e:
-        pytest.skip(str(e))
+pytestmark = pytest.mark.usefixtures("wgpu")
 
 
 def numbers(*shape: int) -> torch.Tensor:
