@@ -493,9 +493,6 @@ func (k *capture) hooked(n *autograd.Node) {
 		"written in Python made: its gradient needs Python"))
 }
 
-// point reports that n is the point of a transform around the body of a loop: a view that changes nothing. Gradients
-// end there, so the loop reads the point and not what it is a view of.
-func (k *capture) point(n *autograd.Node) bool {
-	in, out := n.In[0].Val, n.Out[0].Val
-	return k.inBody() && n.Seq <= k.m.step && in.Layout == out.Layout && in.Offset == out.Offset
-}
+// point reports that n is a view from before the body of a loop. The loop reads that view as an operand of its own,
+// and not what it is a view of: a transform, autograd.grad or a hook may ask for the view's gradient.
+func (k *capture) point(n *autograd.Node) bool { return k.inBody() && n.Seq <= k.m.step }
