@@ -119,9 +119,7 @@ func (s *Session) Capture(m Mark, args, results []op.Val) (c *Captured, err *ir.
 		k.result(&results[i])
 	}
 	k.histories(results, stores)
-	if k.inBody() {
-		k.readPoints()
-	}
+	k.readPoints()
 	k.p.Drawn = s.draws.offset - m.draws.offset
 	k.p.Seal()
 	if err := k.p.Verify(); err != nil {
@@ -447,7 +445,12 @@ func (k *capture) histories(results []op.Val, stores []*Effect) {
 	k.p.History = make([]bool, len(k.p.Edges))
 	seen := map[uint32]bool{}
 	for i := range results {
-		k.history(k.p.Results[i].Value, results[i].Tape, -1, seen)
+		r := k.p.Results[i].Value
+		if r.IsInput() && k.readsPoint(results[i].Tape) {
+			panic(ir.Errorf(ir.ErrNotImplemented, "the captured function returns a view of a view from outside, through which "+
+				"gradients flow: return a copy"))
+		}
+		k.history(r, results[i].Tape, -1, seen)
 	}
 	for i, e := range stores {
 		k.s.EachHandle(func(_ uint64, h *Handle) {
@@ -493,6 +496,18 @@ func (k *capture) hooked(n *autograd.Node) {
 		"written in Python made: its gradient needs Python"))
 }
 
-// point reports that n is a view from before the body of a loop. The loop reads that view as an operand of its own,
-// and not what it is a view of: a transform, autograd.grad or a hook may ask for the view's gradient.
-func (k *capture) point(n *autograd.Node) bool { return k.inBody() && n.Seq <= k.m.step }
+// point reports that n is a view from before the function. The program reads that view as an input of its own, and not
+// what it is a view of: a transform, autograd.grad or a hook may ask for the view's gradient.
+func (k *capture) point(n *autograd.Node) bool { return k.within == nil && n.Seq <= k.m.step }
+
+// readsPoint reports that the views at edge begin with a point.
+func (k *capture) readsPoint(edge uint32) bool {
+	for edge != 0 {
+		n := k.s.tape.Node(edge)
+		if n.Kind != autograd.KindView || k.point(n) {
+			return n.Kind == autograd.KindView
+		}
+		edge = n.In[0].Val.Tape
+	}
+	return false
+}

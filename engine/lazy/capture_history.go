@@ -16,7 +16,7 @@ func (k *capture) history(r program.Ref, edge uint32, at int, seen map[uint32]bo
 	for edge != 0 {
 		n := k.s.tape.Node(edge)
 		k.hooked(n)
-		if n.Kind != autograd.KindView || r.IsInput() && k.point(n) {
+		if n.Kind != autograd.KindView || r.IsInput() && at >= 0 && k.point(n) {
 			break
 		}
 		edge, chain = n.In[0].Val.Tape, append(chain, n)
@@ -69,23 +69,31 @@ func (k *capture) argumentLeaf(r program.Ref, edge uint32) bool {
 	return r.IsInput() && r.Index() < len(k.leaves) && k.leaves[r.Index()]>>autograd.EdgeBits == edge>>autograd.EdgeBits
 }
 
-// inputHistory notes the history of a value from outside that operand number at reads. Transforms around a loop may
-// give one value several histories, such as the points of func.grad within func.grad. The body then has an input for
-// each.
+// inputHistory notes the history of a value from outside that operand number at reads, -1 for a result. One value may
+// have several histories, such as the points of func.grad within func.grad, or views with hooks. The program then has
+// an input for each. Results and writes need all of the value, so only an input of its own reads a view.
 func (k *capture) inputHistory(r program.Ref, edge uint32, at int) {
 	i := r.Index() - k.c.args
 	if i < 0 || k.c.bound[i].tape == edge {
 		return
 	}
-	if k.c.bound[i].tape == 0 {
+	own := at >= 0 && !k.inBody() && !k.ofWhole(i, edge)
+	switch {
+	case k.c.bound[i].tape == 0 && !own:
 		k.s.tape.Retain(edge)
 		k.c.bound[i].tape = edge
-		return
+	case at >= 0:
+		k.p.Edges[at].Value = k.twin(i, edge, nil)
+	default:
+		panic(ir.Errorf(ir.ErrNotImplemented, "the captured function returns a view of a tensor from outside that it also "+
+			"reads with another history: return a copy"))
 	}
-	if !k.inBody() || at < 0 {
-		return
-	}
-	k.p.Edges[at].Value = k.twin(i, edge, nil)
+}
+
+// ofWhole reports that the history at edge is one of all of bound number i's value.
+func (k *capture) ofWhole(i int, edge uint32) bool {
+	root := &k.s.tape.Node(edge).Out[autograd.Output(edge)].Val
+	return root.L().Whole().IsWhole(root.Offset, ir.AvalOf(k.p.Inputs[k.c.args+i].Aval).Layout)
 }
 
 // twin returns another input for the value behind bound number i, with the history at edge and folds.
@@ -114,4 +122,14 @@ func (k *capture) twin(i int, edge uint32, folds []fold) program.Ref {
 	}
 	k.twins[key] = r
 	return r
+}
+
+// twinned reports that bound number i is a twin: results and writes do not use it.
+func (k *capture) twinned(i int) bool {
+	for _, r := range k.twins {
+		if r.Index() == k.c.args+i {
+			return true
+		}
+	}
+	return false
 }

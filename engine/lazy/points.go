@@ -17,13 +17,13 @@ type fold struct {
 	to     ir.LayoutID // dense, of that shape
 }
 
-// readPoints makes a loop's body read the views that the histories of values from outside belong to, where these are
-// not all of the value: such as a point of func.grad that is expanded to the batch of a vmap. Such a view becomes a
-// dense operand. What reads it through further views finds its elements by the steps on the tape, since the layout does
+// readPoints makes a program read the views that the histories of values from outside belong to, where these are not
+// all of the value: such as a point of func.grad that is expanded to the batch of a vmap. Such a view becomes a dense
+// input. What reads it through further views finds its elements by the steps on the tape, since the layout does
 // not tell dims of stride 0 apart. What reads the value without its history gets it as another operand.
 func (k *capture) readPoints() {
 	for i := range k.c.bound {
-		if k.c.bound[i].tape != 0 {
+		if k.c.bound[i].tape != 0 && !k.ofWhole(i, k.c.bound[i].tape) && (k.inBody() || k.twinned(i)) {
 			k.readPoint(i)
 		}
 	}
@@ -34,9 +34,6 @@ func (k *capture) readPoint(i int) {
 	edge, av := k.c.bound[i].tape, ir.AvalOf(p.Inputs[at].Aval)
 	root := &k.s.tape.Node(edge).Out[autograd.Output(edge)].Val
 	view := root.L().Whole()
-	if view.IsWhole(root.Offset, av.Layout) {
-		return
-	}
 	dense := ir.DenseLayout(view.Shape)
 	point := ir.InternAval(av.DType, av.Device, dense).ID
 	for n := range p.Edges {
