@@ -19,17 +19,22 @@ func (r *rig) gradBy(root, input T) T {
 	return T(outs[0].Handle)
 }
 
-// views are views with a history, and the gradients by them of the sum of their squares times 2.
+// views are views with a history of 1, 2, 3, and weights of their elements. want is 4 times their product.
 var views = []struct {
-	name string
-	of   func(r *rig, x T) T
-	want []float32
+	name          string
+	of            func(r *rig, x T) T
+	shape         []int64
+	weights, want []float32
 }{
-	{"narrow", func(r *rig, x T) T { return r.do("narrow", x, 0, 1, 2) }, []float32{8, 12}},
-	{"reshape", func(r *rig, x T) T { return r.do("view", x, []int64{3, 1}) }, []float32{4, 8, 12}},
-	{"all", func(r *rig, x T) T { return r.do("view", x, []int64{3}) }, []float32{4, 8, 12}},
-	{"expand", func(r *rig, x T) T { return r.do("expand", x, []int64{2, 3}) }, []float32{4, 8, 12, 4, 8, 12}},
-	{"of a result", func(r *rig, x T) T { return r.do("narrow", r.do("mul", x, 1.0), 0, 0, 1) }, []float32{4}},
+	{"narrow", func(r *rig, x T) T { return r.do("narrow", x, 0, 1, 2) }, []int64{2}, []float32{1, 2}, []float32{8, 24}},
+	{"reshape", func(r *rig, x T) T { return r.do("view", x, []int64{3, 1}) }, []int64{3, 1}, []float32{1, 2, 3},
+		[]float32{4, 16, 36}},
+	{"all", func(r *rig, x T) T { return r.do("view", x, []int64{3}) }, []int64{3}, []float32{1, 2, 3},
+		[]float32{4, 16, 36}},
+	{"expand", func(r *rig, x T) T { return r.do("expand", x, []int64{2, 3}) }, []int64{2, 3},
+		[]float32{1, 2, 3, 4, 5, 6}, []float32{4, 16, 36, 16, 40, 72}},
+	{"of a result", func(r *rig, x T) T { return r.do("narrow", r.do("mul", x, 1.0), 0, 0, 1) }, []int64{1}, []float32{1},
+		[]float32{4}},
 }
 
 // A loop's body reads a view from outside: the gradient by the view is asked for, not that by its base.
@@ -37,9 +42,9 @@ func TestALoopHasTheGradientByAViewFromOutside(t *testing.T) {
 	for _, c := range views {
 		r := newRig(t)
 		x := r.grad(r.floats(nil, 1, 2, 3))
-		y := c.of(r, x)
-		outs, err := r.loop(func(in []T) []T { return []T{r.do("add", in[0], r.do("sum", r.do("mul", y, y)))} },
-			LoopCall{Length: 2}, []T{r.grad(r.floats([]int64{}, 0))}, nil, nil)
+		y, w := c.of(r, x), r.floats(c.shape, c.weights...)
+		square := func() T { return r.do("sum", r.do("mul", r.do("mul", y, y), w)) }
+		outs, err := r.loop(func(in []T) []T { return []T{r.do("add", in[0], square())} }, LoopCall{Length: 2}, []T{r.grad(r.floats([]int64{}, 0))}, nil, nil)
 		require.Nil(t, err)
 		assert.Equal(t, c.want, r.read(r.gradBy(outs[0], y)), c.name)
 	}
@@ -50,9 +55,9 @@ func TestACapturedFunctionHasTheGradientByAViewFromOutside(t *testing.T) {
 	for _, c := range views {
 		r := newRig(t)
 		x, two := r.grad(r.floats(nil, 1, 2, 3)), r.floats([]int64{}, 2)
-		y := c.of(r, x)
+		y, w := c.of(r, x), r.floats(c.shape, c.weights...)
 		id, err := r.captureFunction(func(a ...T) T {
-			return r.do("add", r.do("mul", a[0], r.do("sum", r.do("mul", y, y))), r.do("sum", x))
+			return r.do("add", r.do("mul", a[0], r.do("sum", r.do("mul", r.do("mul", y, y), w))), r.do("sum", x))
 		}, two)
 		require.Nil(t, err)
 		for range 2 {
