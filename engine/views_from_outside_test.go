@@ -44,7 +44,8 @@ func TestALoopHasTheGradientByAViewFromOutside(t *testing.T) {
 		x := r.grad(r.floats(nil, 1, 2, 3))
 		y, w := c.of(r, x), r.floats(c.shape, c.weights...)
 		square := func() T { return r.do("sum", r.do("mul", r.do("mul", y, y), w)) }
-		outs, err := r.loop(func(in []T) []T { return []T{r.do("add", in[0], square())} }, LoopCall{Length: 2}, []T{r.grad(r.floats([]int64{}, 0))}, nil, nil)
+		outs, err := r.loop(func(in []T) []T { return []T{r.do("add", in[0], square())} }, LoopCall{Length: 2},
+			[]T{r.grad(r.floats([]int64{}, 0))}, nil, nil)
 		require.Nil(t, err)
 		assert.Equal(t, c.want, r.read(r.gradBy(outs[0], y)), c.name)
 	}

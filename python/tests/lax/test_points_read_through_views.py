@@ -8,7 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 from test_loops_in_transforms import both, branch, scan, until
+
+import torchlette.torch as facade
+from torchlette import jit, lax
 
 VIEWS: dict[str, Callable[[Any, Any], Any]] = {
     "all": lambda mod, x: x,
@@ -99,3 +103,54 @@ def test_a_view_made_before_the_loop_and_nested_batches() -> None:
         return [outer(mod.stack([x, y])), mod.func.grad(lambda s: outer(mod.stack([x * s, y])).sum())(y)]
 
     both(program)
+
+
+CLOSED: dict[str, Callable[[Any], Any]] = {
+    "reshape": lambda x: x.view(3, 1),
+    "slice": lambda x: x[1:],
+    "expanded": lambda x: x.expand(2, 3),
+    "transposed": lambda x: (x[:, None] * x).t(),
+    "steps": lambda x: (x * 2)[::2],
+    "all": lambda x: x.view(3),
+}
+
+
+@pytest.mark.parametrize("kind", ["scan", "branch", "function"])
+@pytest.mark.parametrize("view", CLOSED)
+def test_a_view_from_outside_has_gradients_and_hooks(view: str, kind: str) -> None:
+    """A loop, or a captured function at each of its calls, reads the view and not its base."""
+
+    def program(mod: Any, x: Any, y: Any) -> list[Any]:
+        base = x.requires_grad_()
+        v, seen = CLOSED[view](base), []
+        v.retain_grad()
+        v.register_hook(seen.append)
+        weights = mod.arange(v.numel(), dtype=mod.float64).view(v.shape)
+        c = mod.zeros((), dtype=mod.float64)
+        if kind == "scan":
+            out = scan(mod, lambda c, r: (c + (v * v * weights).sum() * r.sum(), c), c, mod.stack([y, y + 1]))
+        elif kind == "branch":
+            out = branch(mod, y[0] > 0, lambda: (v * v * weights).sum(), lambda: (v * weights).sum())
+        else:
+            f = (jit if mod is facade else lambda f: f)(lambda r: (r * (v * v * weights).sum()).sum())
+            f(y)
+            out = f(y)
+        (wanted,) = mod.autograd.grad(out, v, retain_graph=True)
+        out.backward()
+        return [wanted, v.grad, *seen, base.grad]
+
+    both(program)
+
+
+@pytest.mark.parametrize("kind", ["scan", "branch"])
+def test_a_body_has_the_gradients_of_a_point_that_a_batch_shares(kind: str) -> None:
+    """The point is a view of a tensor of the body, expanded to a batch that its elements do not depend on."""
+    x = facade.tensor([[0.3, -0.4, 0.7], [1.0, 0.5, -0.2]], dtype=facade.float64)
+
+    def slopes(row: Any) -> Any:
+        slope = facade.func.grad(lambda v: loops(facade, VIEWS["slices"], v, row)[kind]())
+        return facade.func.vmap(lambda d: facade.func.vmap(slope)(row[None]) * d)(facade.arange(2))
+
+    want = facade.stack([slopes(row) for row in x.unbind()])
+    torch.testing.assert_close(torch.from_numpy(lax.map(slopes, x).numpy()), torch.from_numpy(want.numpy()))
+    assert want.abs().max() > 0.1
