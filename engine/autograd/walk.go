@@ -37,7 +37,7 @@ type Rules interface {
 type Options struct {
 	RetainGraph bool
 	CreateGraph bool
-	Accumulate  bool     // deliver to leaves and retained grads
+	Accumulate  bool     // deliver to leaves
 	Inputs      []uint32 // optional: the edges whose cotangents are wanted; the walk takes only paths to them
 	// Enter, optional, is called before each rule with the line of the operation that it differentiates.
 	Enter func(sourceLoc uint32)
@@ -370,11 +370,9 @@ func (s *Walk) capture(n *Node) {
 			s.Results[i] = s.hold(n.cot[k])
 		}
 	}
-	if s.o.Accumulate {
-		for _, r := range n.Retain {
-			if n.cot[r.Out].Kind != op.None {
-				s.sink.SetRetained(r.Handle, n.cot[r.Out])
-			}
+	for _, r := range n.Retain {
+		if cot := n.cot[r.Out]; cot.Kind != op.None && ofLayout(cot) == nil { // one of a batch is no gradient of the tensor
+			s.sink.SetRetained(r.Handle, cot)
 		}
 	}
 }

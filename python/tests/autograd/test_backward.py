@@ -68,6 +68,19 @@ def retain_non_leaf(lib: Any, a: Any, b: Any) -> Any:
     return h.grad, v.grad, a.grad, h.retains_grad
 
 
+def retain_under_grad(lib: Any, a: Any, b: Any) -> Any:
+    """Walks for other tensors add to a retained gradient, where they pass it."""
+    h = a * b
+    h.retain_grad()
+    aside = h * 3
+    aside.retain_grad()
+    y = (h * h).sum() + aside.sum()
+    lib.autograd.grad(y, h, retain_graph=True)
+    first = h.grad.clone()
+    y.backward(inputs=[a])
+    return first, h.grad, aside.grad, a.grad
+
+
 def retain_graph(lib: Any, a: Any, b: Any) -> Any:
     y = (a * b).exp().sum()
     y.backward(retain_graph=True)
@@ -244,6 +257,7 @@ PROGRAMS: list[Callable[..., Any]] = [
     broadcast,
     unused,
     retain_non_leaf,
+    retain_under_grad,
     retain_graph,
     create_graph,
     third_order,
