@@ -1,17 +1,17 @@
 """Tokens of a GPT-2 of 124M parameters on a GPU, random weights, one text, beside PyTorch's eager calls on CUDA.
 
-``python benchmarks/generation_gpu.py [--record]`` prints two rows for each dtype: the process reads each token, as a
-program that prints it does, or only the last one of a run. Both sides keep the keys and values of the text; PyTorch's
-are the operators that a GPT-2 without a library of models calls. Without CUDA there is no rival.
+``python benchmarks/generation_gpu.py [--record]`` prints a row for each dtype. The process reads each token, as a
+program that prints it does. Both sides keep the keys and values of the text; PyTorch's side are the operators that a
+GPT-2 without a library of models calls. Without CUDA there is no rival.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import torch
 import torch.nn.functional as F
-from generation import CONFIG, PROMPT, RUN, Ours, ours, runs, weights
+from generation import CONFIG, PROMPT, RUN, ours, runs, weights
 from measure import Row, main, race, seconds, settle
 
 HEADS, WIDTH = CONFIG["n_head"], CONFIG["n_embd"]
@@ -66,49 +66,32 @@ class Eager:
             self.feed(self.token)
         self.token.item()
 
-    def one(self, read: bool) -> None:
-        """Make one token."""
+    def one(self) -> None:
+        """Make one token and read it."""
         self.feed(self.token)
-        if read:
-            self.token.item()
+        self.token.item()
 
 
-def last_read(side: Ours) -> Callable[[], None]:
-    """Return a run of our side that reads its last token."""
-
-    def run() -> None:
-        for _ in range(RUN - 1):
-            side.one()
-        side.one().item()
-
-    return run
-
-
-def compare(name: str, tensors: dict[str, torch.Tensor], dtype: str, read: bool) -> Row:
-    """Measure one token of a run."""
+def compare(name: str, tensors: dict[str, torch.Tensor], dtype: str) -> Row:
+    """Measure one token of a run. Our stream reads each."""
     side = ours(tensors, dtype, device="wgpu")
-    mine = runs(lambda: side.one().item()) if read else last_read(side)
 
     def again() -> None:
         side.begin()
-        mine()
+        side.run()
 
     settle(again)
     detail = {"weights MB": side.size >> 20}
     if not torch.cuda.is_available():
-        took = min(seconds(mine, side.begin) for _ in range(5))
+        took = min(seconds(side.run, side.begin) for _ in range(5))
         return Row(name, took / RUN, None, detail=detail)
     eager = Eager(tensors, getattr(torch, dtype))
-
-    def theirs() -> None:
-        for k in range(RUN):
-            eager.one(read or k == RUN - 1)
 
     def before() -> None:
         eager.begin()
         side.begin()
 
-    took, rival = race(mine, theirs, 11, before=before)
+    took, rival = race(side.run, runs(eager.one), 11, before=before)
     return Row(name, took / RUN, rival / RUN, detail=detail | {"tokens/s": RUN / took})
 
 
@@ -117,8 +100,7 @@ def rows() -> Iterable[Row]:
     torch.backends.cuda.matmul.allow_tf32 = False  # WGSL cannot reach TF32: float32 against float32
     tensors = weights()
     for dtype in ("float32", "float16"):
-        yield compare(f"token, {dtype}, each read", tensors, dtype, read=True)
-        yield compare(f"token, {dtype}, the last read", tensors, dtype, read=False)
+        yield compare(f"token, {dtype}", tensors, dtype)
 
 
 if __name__ == "__main__":
