@@ -109,14 +109,15 @@ func TestRandomGemmsAsChosen(t *testing.T) {
 	require.Greater(t, tails, 20)
 }
 
-// A product in several passes has scratch memory, in parts of K by tiles and by row reductions.
+// A product in several passes has scratch memory, in parts of K by tiles and by row reductions. One row of results
+// with a short K takes one pass.
 func TestPassesOfProductsHaveScratchMemory(t *testing.T) {
 	caps := Caps{MaxWorkgroupBytes: 49152, MaxThreads: 1024, Units: 264}
 	for _, tc := range []struct {
 		m, n, k uint64
 		dot     bool
 		passes  int
-	}{{1, 768, 768, true, 2}, {31, 768, 768, false, 2}, {512, 512, 512, false, 1}} {
+	}{{1, 768, 768, true, 1}, {1, 768, 65536, true, 2}, {31, 768, 768, false, 2}, {512, 512, 512, false, 1}} {
 		g := &launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}
 		params := []uint64{tc.m, tc.n, tc.k, tc.k, 1, 0, tc.n, 1, 0}
 		o := ChooseGemm(g, params, caps)

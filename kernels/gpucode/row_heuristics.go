@@ -18,6 +18,9 @@ const (
 	// splitFrom is the number of elements from which a second pass pays: a workgroup reads as many in the time between
 	// two dependent dispatches.
 	splitFrom = 128 << 10
+	// sector is the number of contiguous elements that memory gives at full rate; a cache line has several sectors.
+	// A workgroup of that many columns reads rows of up to sectorRows elements in the time of a second pass.
+	sector, sectorRows = 8, 8 << 10
 )
 
 // chooseRow decides how threads share the rows of k.
@@ -30,7 +33,7 @@ func (o *Options) chooseRow(k *loopir.Kernel, params []uint64, caps Caps) {
 	if !caps.Software && !hasPrefix(k) {
 		o.Unroll = max(unroll, 4*unroll/(o.Vec*max(1, innerLoads(k))))
 	}
-	columns := o.columns(outer, caps)
+	columns := o.columns(outer, inner, caps)
 	peel := func() {
 		o.Prologue = !caps.Software && o.Vec == 1 && !o.OuterFast && o.Lanes >= line && inner%8 != 0 && peels(k)
 	}
@@ -73,14 +76,17 @@ func (o *Options) divide(k *loopir.Kernel, outer, inner uint64, columns int, cap
 }
 
 // columns is the number of rows that consecutive threads work on: a cache line of them where they are contiguous in
-// memory, else one.
-func (o *Options) columns(outer uint64, caps Caps) int {
+// memory, else one. Where lines are too few for the device and one pass reads short rows, it is a part of a line.
+func (o *Options) columns(outer, inner uint64, caps Caps) int {
 	if !o.OuterFast {
 		return 1
 	}
 	n := line
 	if caps.Software {
 		n = 8
+	}
+	for n > sector && inner <= sectorRows && ceil(outer, n) < uint64(caps.Units) {
+		n /= 2
 	}
 	for n > 1 && uint64(n/2) >= outer {
 		n /= 2
@@ -105,6 +111,9 @@ func (o *Options) parts(k *loopir.Kernel, outer, inner uint64, columns int, caps
 		return 1
 	}
 	groups, each := outer, uint64(4*o.Workgroup)
+	if o.OuterFast && inner <= sectorRows {
+		return 1
+	}
 	if o.OuterFast {
 		groups, each = ceil(outer, columns), uint64(o.Workgroup/columns)
 	} else if groups > uint64(caps.Units/3) {
