@@ -226,12 +226,22 @@ func (s *search) poolsOf(ends map[int]*lastConv) map[int]bool {
 // make turning worth it.
 const winogradShare = 0.25
 
+// winogradTerms are the multiplications of convolutions by Winograd's filtering that pay for an element that is copied.
+// Filtering saves half of them or more, and a copy takes as long as 25 to 50.
+const winogradTerms = 256
+
 // worthTurning reports that there are depthwise convolutions, or enough that are computed by Winograd's filtering, and
-// few copies between layouts.
+// few copies between layouts, or so small ones that filtering saves more.
 func (s *search) worthTurning(ends map[int]*lastConv, inner, pools map[int]bool) bool {
 	p := s.p
-	alone, copied, all, squares := false, map[program.Ref]bool{}, 0.0, 0.0
+	alone, copied, elements, all, squares := false, map[program.Ref]bool{}, 0.0, 0.0, 0.0
 	outside := func(r program.Ref) bool { return !r.IsNode() || ends[r.Index()] == nil && !pools[r.Index()] }
+	add := func(r program.Ref, n int64) {
+		if !copied[r] {
+			copied[r] = true
+			elements += float64(n)
+		}
+	}
 	for _, f := range ends {
 		alone = alone || f.Alone
 		x := operand(p, f.conv, 0)
@@ -240,15 +250,15 @@ func (s *search) worthTurning(ends map[int]*lastConv, inner, pools map[int]bool)
 			squares += float64(terms)
 		}
 		if outside(x.ref) && x.layout.Shape[1] > fewChannels {
-			copied[x.ref] = true
+			add(x.ref, x.layout.Numel)
 		}
 		if f.Add && outside(f.add.ref) {
-			copied[f.add.ref] = true
+			add(f.add.ref, f.add.layout.Numel)
 		}
 	}
 	read := func(r program.Ref) {
 		if !outside(r) {
-			copied[r] = true
+			add(r, ir.AvalOf(p.Nodes[r.Index()].Aval).Layout.Numel)
 		}
 	}
 	for i := range p.Nodes {
@@ -262,7 +272,8 @@ func (s *search) worthTurning(ends map[int]*lastConv, inner, pools map[int]bool)
 	for _, r := range p.Results {
 		read(r.Value)
 	}
-	return (alone || squares > winogradShare*all) && 4*len(copied) <= len(ends)
+	return (alone || squares > winogradShare*all) &&
+		(4*len(copied) <= len(ends) || squares > 0 && squares >= winogradTerms*elements)
 }
 
 // turner rewrites a program for ChannelsLast.

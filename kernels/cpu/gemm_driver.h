@@ -350,7 +350,7 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 		int64_t tiles = (x->M + want * x->mr - 1) / (want * x->mr);
 		if (x->M >= least(x->mb, most(FEW_TILES, tiles) * x->mr) * want / 2) want = 1;
 	}
-	if (x->packs && parallel)
+	if (parallel) // a block of rows is a task, or as many tasks as there are across the columns
 		x->mb = even_blocks((x->M + x->mr - 1) / x->mr, x->mb / x->mr, tl_pool_threads(x->pool)) * x->mr;
 	// Without packing, a block of B has as many rows as fit FEW_PANELS bytes, so that long runs of a row of A are read
 	// in place.
