@@ -126,6 +126,15 @@ static int64_t even_blocks(int64_t tiles, int64_t most, int64_t threads) {
 	return best;
 }
 
+// Returns how many of n elements a piece has, about `grain`, so that threads have equal shares: as many pieces each, or
+// less than one each. It is a multiple of unit.
+static int64_t even_grain(int64_t n, int64_t grain, int64_t unit, int64_t threads) {
+	int64_t pieces = n / grain;
+	if (pieces < threads) pieces = (n + grain - 1) / grain;
+	else pieces -= pieces % threads;
+	return pieces < 2 ? grain : ((n + pieces - 1) / pieces + unit - 1) / unit * unit;
+}
+
 // Returns into how many blocks n positions are cut, which all threads share: as many as threads where the busiest of
 // them then computes fewer tiles than if each takes a part of the panels, else one.
 static int64_t turned_blocks(int64_t panels, int64_t n, int64_t mr, int64_t threads) {

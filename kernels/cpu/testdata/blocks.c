@@ -1,5 +1,5 @@
-// Divides products of M rows and 128 columns among two threads and prints, for each, M and the rows of the busier one
-// where each computes its share. blocks_test.go compiles it and reads the lines. Tiles compute nothing.
+// Divides products among two threads and prints, for each, what is divided, how much there is of it, and what the busier
+// one has of it where each computes its share. blocks_test.go compiles it and reads the lines. Tiles compute nothing.
 #include "../pool.c"
 static void shared(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg);
 #define tl_parallel_whole shared
@@ -12,14 +12,15 @@ static int64_t busier;
 
 static void shared(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) {
 	const gemm *x = arg;
-	if (job != block_job32) return;
+	const int64_t each = job == block_job32 ? x->mb : 1, all = job == block_job32 ? x->M : n;
+	if (job == pack_job32) return;
 	p->n = n;
 	p->grain = grain;
 	share_out(p);
 	for (int i = 0; i < p->sharers; i++) {
 		const uint64_t share = p->share[i].pieces;
 		const int64_t from = (int64_t)(share & ALL) * p->grain, to = least((int64_t)(share >> HALF) * p->grain, n);
-		busier = most(busier, least(to * x->mb, x->M) - least(from * x->mb, x->M));
+		busier = most(busier, least(to * each, all) - least(from * each, all));
 	}
 }
 
@@ -39,14 +40,20 @@ void tl_map_enter(tl_ctx *c, const tl_kern *k, char **buf, const int64_t *par, c
 	(void)c, (void)k, (void)buf, (void)par, (void)mem;
 }
 
+static int product(tl_pool *p, const char *name, int64_t whole, int64_t m, int64_t n, int64_t k) {
+	tl_dense d = {.type = TLK_F32, .M = m, .N = n, .K = k, .am = k, .ak = 1, .bk = 1, .bn = k, .cm = n};
+	busier = 0;
+	if (tl_gemm_dense(p, 0, 0, 1, &d)) return 0;
+	printf("%s %ld %ld\n", name, (long)whole, (long)busier);
+	return 1;
+}
+
 int main(void) {
 	tl_pool *p = tl_pool_new(THREADS);
-	for (int64_t m = 193; m < 1000; m += 9) {
-		tl_dense d = {.type = TLK_F32, .M = m, .N = 128, .K = 512, .am = 512, .ak = 1, .bk = 128, .bn = 1, .cm = 128};
-		busier = 0;
-		if (tl_gemm_dense(p, 0, 0, 1, &d)) return 1;
-		printf("%ld %ld\n", (long)m, (long)busier);
-	}
+	int ok = 1;
+	for (int64_t m = 193; ok && m < 1000; m += 9) ok = product(p, "rows", m, m, 128, 512);
+	for (int64_t n = 384; ok && n <= 2048; n += 128) ok = product(p, "columns", n, 1, n, 512);
+	for (int64_t n = 8; ok && n <= 16; n++) ok = product(p, "panels", n, 64, 16 * n, 256);
 	tl_pool_free(p);
-	return 0;
+	return !ok;
 }
