@@ -230,18 +230,25 @@ const winogradShare = 0.25
 // Filtering saves half of them or more, and a copy takes as long as 25 to 50.
 const winogradTerms = 256
 
+// layoutCopies are the values that are copied between layouts, and their elements.
+type layoutCopies struct {
+	of       map[program.Ref]bool
+	elements float64
+}
+
+func (c *layoutCopies) add(r program.Ref, elements int64) {
+	if !c.of[r] {
+		c.of[r] = true
+		c.elements += float64(elements)
+	}
+}
+
 // worthTurning reports that there are depthwise convolutions, or enough that are computed by Winograd's filtering, and
 // few copies between layouts, or so small ones that filtering saves more.
 func (s *search) worthTurning(ends map[int]*lastConv, inner, pools map[int]bool) bool {
 	p := s.p
-	alone, copied, elements, all, squares := false, map[program.Ref]bool{}, 0.0, 0.0, 0.0
+	alone, copied, all, squares := false, layoutCopies{of: map[program.Ref]bool{}}, 0.0, 0.0
 	outside := func(r program.Ref) bool { return !r.IsNode() || ends[r.Index()] == nil && !pools[r.Index()] }
-	add := func(r program.Ref, n int64) {
-		if !copied[r] {
-			copied[r] = true
-			elements += float64(n)
-		}
-	}
 	for _, f := range ends {
 		alone = alone || f.Alone
 		x := operand(p, f.conv, 0)
@@ -250,15 +257,15 @@ func (s *search) worthTurning(ends map[int]*lastConv, inner, pools map[int]bool)
 			squares += float64(terms)
 		}
 		if outside(x.ref) && x.layout.Shape[1] > fewChannels {
-			add(x.ref, x.layout.Numel)
+			copied.add(x.ref, x.layout.Numel)
 		}
 		if f.Add && outside(f.add.ref) {
-			add(f.add.ref, f.add.layout.Numel)
+			copied.add(f.add.ref, f.add.layout.Numel)
 		}
 	}
 	read := func(r program.Ref) {
 		if !outside(r) {
-			add(r, ir.AvalOf(p.Nodes[r.Index()].Aval).Layout.Numel)
+			copied.add(r, ir.AvalOf(p.Nodes[r.Index()].Aval).Layout.Numel)
 		}
 	}
 	for i := range p.Nodes {
@@ -273,7 +280,7 @@ func (s *search) worthTurning(ends map[int]*lastConv, inner, pools map[int]bool)
 		read(r.Value)
 	}
 	return (alone || squares > winogradShare*all) &&
-		(4*len(copied) <= len(ends) || squares > 0 && squares >= winogradTerms*elements)
+		(4*len(copied.of) <= len(ends) || squares >= winogradTerms*copied.elements)
 }
 
 // turner rewrites a program for ChannelsLast.

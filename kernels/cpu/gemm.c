@@ -126,12 +126,9 @@ static int64_t even_blocks(int64_t tiles, int64_t most, int64_t threads) {
 	return best;
 }
 
-// Returns how many of n elements a piece has, about `grain`, so that threads have equal shares: as many pieces each, or
-// less than one each. It is a multiple of unit.
+// Returns the elements of a piece of n, about `grain` and a multiple of unit, by which threads have equal shares.
 static int64_t even_grain(int64_t n, int64_t grain, int64_t unit, int64_t threads) {
-	int64_t pieces = n / grain;
-	if (pieces < threads) pieces = (n + grain - 1) / grain;
-	else pieces -= pieces % threads;
+	const int64_t fit = n / grain, pieces = fit < threads ? (n + grain - 1) / grain : fit - fit % threads;
 	return pieces < 2 ? grain : ((n + pieces - 1) / pieces + unit - 1) / unit * unit;
 }
 

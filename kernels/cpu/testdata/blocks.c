@@ -1,5 +1,5 @@
-// Divides products among two threads and prints, for each, what is divided, how much there is of it, and what the busier
-// one has of it where each computes its share. blocks_test.go compiles it and reads the lines. Tiles compute nothing.
+// Divides products among two threads and prints, for each, what is divided, how much of it, and what the busier thread
+// has of it where each computes its share. blocks_test.go compiles it and reads the lines. Tiles compute nothing.
 #include "../pool.c"
 static void shared(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg);
 #define tl_parallel_whole shared
