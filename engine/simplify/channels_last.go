@@ -226,11 +226,28 @@ func (s *search) poolsOf(ends map[int]*lastConv) map[int]bool {
 // make turning worth it.
 const winogradShare = 0.25
 
+// winogradTerms are the multiplications of convolutions by Winograd's filtering that pay for an element that is copied.
+// Filtering saves half of them or more, and a copy takes as long as 25 to 50.
+const winogradTerms = 256
+
+// layoutCopies are the values that are copied between layouts, and their elements.
+type layoutCopies struct {
+	of       map[program.Ref]bool
+	elements float64
+}
+
+func (c *layoutCopies) add(r program.Ref, elements int64) {
+	if !c.of[r] {
+		c.of[r] = true
+		c.elements += float64(elements)
+	}
+}
+
 // worthTurning reports that there are depthwise convolutions, or enough that are computed by Winograd's filtering, and
-// few copies between layouts.
+// few copies between layouts, or so small ones that filtering saves more.
 func (s *search) worthTurning(ends map[int]*lastConv, inner, pools map[int]bool) bool {
 	p := s.p
-	alone, copied, all, squares := false, map[program.Ref]bool{}, 0.0, 0.0
+	alone, copied, all, squares := false, layoutCopies{of: map[program.Ref]bool{}}, 0.0, 0.0
 	outside := func(r program.Ref) bool { return !r.IsNode() || ends[r.Index()] == nil && !pools[r.Index()] }
 	for _, f := range ends {
 		alone = alone || f.Alone
@@ -240,15 +257,15 @@ func (s *search) worthTurning(ends map[int]*lastConv, inner, pools map[int]bool)
 			squares += float64(terms)
 		}
 		if outside(x.ref) && x.layout.Shape[1] > fewChannels {
-			copied[x.ref] = true
+			copied.add(x.ref, x.layout.Numel)
 		}
 		if f.Add && outside(f.add.ref) {
-			copied[f.add.ref] = true
+			copied.add(f.add.ref, f.add.layout.Numel)
 		}
 	}
 	read := func(r program.Ref) {
 		if !outside(r) {
-			copied[r] = true
+			copied.add(r, ir.AvalOf(p.Nodes[r.Index()].Aval).Layout.Numel)
 		}
 	}
 	for i := range p.Nodes {
@@ -262,7 +279,8 @@ func (s *search) worthTurning(ends map[int]*lastConv, inner, pools map[int]bool)
 	for _, r := range p.Results {
 		read(r.Value)
 	}
-	return (alone || squares > winogradShare*all) && 4*len(copied) <= len(ends)
+	return (alone || squares > winogradShare*all) &&
+		(4*len(copied.of) <= len(ends) || squares >= winogradTerms*copied.elements)
 }
 
 // turner rewrites a program for ChannelsLast.

@@ -128,3 +128,20 @@ func TestNetworksOfWinogradKeepChannelsLast(t *testing.T) {
 		assert.Same(t, p, ChannelsLast(p, 1), name)
 	}
 }
+
+// A convolution by Winograd's filtering alone has a copy before it and one after it.
+func TestFilteringPaysForCopiesOfItsChannels(t *testing.T) {
+	const alone = `input $0 : f32[1,N,8,8]
+constant $1 : f32[N,N,3,3]
+%0 = conv{2,3,3,1,1,1,1,1,1,1,1,8,8,1} $0 $1 : f32[1,N,8,8] live
+return %0
+`
+	for channels, turns := range map[string]bool{"64": true, "32": false} {
+		p := parsed(t, strings.ReplaceAll(alone, "N", channels))
+		if q := ChannelsLast(p, 1); turns {
+			assert.Equal(t, 3, strings.Count(checked(t, q), "= copy")) // the constant's too
+		} else {
+			assert.Same(t, p, q)
+		}
+	}
+}

@@ -126,6 +126,12 @@ static int64_t even_blocks(int64_t tiles, int64_t most, int64_t threads) {
 	return best;
 }
 
+// Returns the elements of a piece of n, about `grain` and a multiple of unit, by which threads have equal shares.
+static int64_t even_grain(int64_t n, int64_t grain, int64_t unit, int64_t threads) {
+	const int64_t fit = n / grain, pieces = fit < threads ? (n + grain - 1) / grain : fit - fit % threads;
+	return pieces < 2 ? grain : ((n + pieces - 1) / pieces + unit - 1) / unit * unit;
+}
+
 // Returns into how many blocks n positions are cut, which all threads share: as many as threads where the busiest of
 // them then computes fewer tiles than if each takes a part of the panels, else one.
 static int64_t turned_blocks(int64_t panels, int64_t n, int64_t mr, int64_t threads) {

@@ -350,7 +350,7 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 		int64_t tiles = (x->M + want * x->mr - 1) / (want * x->mr);
 		if (x->M >= least(x->mb, most(FEW_TILES, tiles) * x->mr) * want / 2) want = 1;
 	}
-	if (x->packs && parallel)
+	if (parallel) // a block of rows is a task, or as many tasks as there are across the columns
 		x->mb = even_blocks((x->M + x->mr - 1) / x->mr, x->mb / x->mr, tl_pool_threads(x->pool)) * x->mr;
 	// Without packing, a block of B has as many rows as fit FEW_PANELS bytes, so that long runs of a row of A are read
 	// in place.
@@ -463,7 +463,7 @@ static int SUF(vector)(gemm *x, int worker, int parallel) {
 	const int64_t threads = tl_pool_threads(x->pool), wide = y.N / (2 * threads);
 	int64_t grain = 65536 / (y.K + 1) + 64;
 	if (y.bn == 1 && grain < wide) grain = (wide + 63) & ~63; // long runs of each row of B
-	else if (grain < wide) grain = (y.N / (y.N / grain / threads * threads) + 15) & ~15; // as many pieces for each thread
+	else grain = even_grain(y.N, grain, 16, threads);
 	if (parallel) spread(x, y.N, grain, SUF(vector_job), &y);
 	else SUF(vector_job)(&y, 0, 0, y.N);
 	SUF(finish)(x, 0, x->M, 0, x->N);
@@ -527,6 +527,8 @@ static void SUF(run)(gemm *x, int worker, int parallel) {
 	int64_t grain = 65536 / (x->M * (x->K + 1) * x->nr) + 1, least_grain = in_l2 ? 1 : 4;
 	// Long rows share the epilogue's cost of a row.
 	if (x->epilogue) least_grain = most(least_grain, least(MAP_ROW / x->nr, panels / (TASKS * tl_pool_threads(x->pool))));
-	if (parallel) spread(x, panels, most(grain, least_grain), job, x);
+	grain = most(grain, least_grain);
+	if (panels < TASKS * grain) grain = even_grain(panels, grain, 1, tl_pool_threads(x->pool));
+	if (parallel) spread(x, panels, grain, job, x);
 	else job(x, worker, 0, panels);
 }

@@ -20,25 +20,32 @@ type poolLoop struct {
 
 const poolThreads, poolEach, poolGrain = 3, 4, 5 // THREADS, EACH and GRAIN of testdata/pool.c
 
-// poolLoops compiles and runs testdata/pool.c, and returns its loops by name.
-func poolLoops(t *testing.T) map[string][]poolLoop {
+// runC compiles a program in C, runs it, and returns what it prints.
+func runC(t *testing.T, source string) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: under emulation the compiler's program cannot be started")
 	}
-	cc, program := os.Getenv("CC"), filepath.Join(t.TempDir(), "pool")
+	cc, program := os.Getenv("CC"), filepath.Join(t.TempDir(), "program")
 	if cc == "" {
 		cc = "cc"
 	}
-	out, err := exec.Command(cc, "-std=gnu11", "-O2", "-pthread", "-o", program, "testdata/pool.c").CombinedOutput()
+	out, err := exec.Command(cc, "-std=gnu11", "-O2", "-pthread", "-o", program, source).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	out, err = exec.Command(program).Output()
 	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+// poolLoops returns the loops of testdata/pool.c by name.
+func poolLoops(t *testing.T) map[string][]poolLoop {
+	t.Helper()
 	loops := map[string][]poolLoop{}
-	for line := range strings.Lines(string(out)) {
+	for line := range strings.Lines(runC(t, "testdata/pool.c")) {
 		fields := strings.Fields(line)
 		n := make([]int, len(fields)-1)
 		for i, f := range fields[1:] {
+			var err error
 			n[i], err = strconv.Atoi(f)
 			require.NoError(t, err)
 		}

@@ -16,7 +16,7 @@ func TestProductsByRowsOfTheSecondOperand(t *testing.T) {
 	for _, dt := range []ir.DType{ir.F32, ir.F64} {
 		for _, s := range []struct{ m, n, k, apart int64 }{
 			{7, 391, 2100, 0}, {31, 500, 300, 0}, {31, 500, 300, 9}, {33, 420, 270, 0}, {3, 390, 64, 0},
-			{1, 301, 768, 0}, {1, 70, 1000, 30}, {1, 9, 5000, 0}, {1, 6, 13, 1},
+			{1, 301, 768, 0}, {1, 70, 1000, 30}, {1, 9, 5000, 0}, {1, 6, 13, 1}, {259, 40, 300, 0},
 		} {
 			if testing.Short() && s.m*s.n*s.k > 2e6 {
 				continue
