@@ -289,7 +289,7 @@ func (q *SessionPort) check(v *SessionValue) *ir.Error {
 	if v.Bytes != want {
 		return ir.Errorf(ir.ErrValue, "session: input %q: got %d bytes, want %d", q.Name, v.Bytes, want)
 	}
-	if v.Data != nil && uintptr(v.Data)%uintptr(q.DType.Size()) != 0 {
+	if v.Data != nil && uintptr(v.Data)%uintptr(q.DType.Real().Size()) != 0 {
 		return ir.Errorf(ir.ErrValue, "session: input %q: its memory is not aligned to elements of %s", q.Name, q.DType)
 	}
 	return nil
@@ -325,7 +325,7 @@ func (s *InferenceSession) result(f *frozenShape, k int, v *SessionValue,
 		given = memory(k, int64(v.Bytes))
 	case room < v.Bytes:
 		return ir.Errorf(ir.ErrValue, "session: output %q: got %d bytes, want %d", s.out[k].Name, room, v.Bytes)
-	case uintptr(given)%uintptr(ir.DType(v.DType).Size()) != 0:
+	case uintptr(given)%uintptr(ir.DType(v.DType).Real().Size()) != 0:
 		return ir.Errorf(ir.ErrValue, "session: output %q: its memory is not aligned to elements of %s", s.out[k].Name,
 			ir.DType(v.DType))
 	}

@@ -50,7 +50,10 @@ func (f *frozenShape) fits(in []SessionValue, order []int) bool {
 func (f *frozenShape) describe(q *SessionPort, k int, v *SessionValue) {
 	av := ir.AvalOf(f.outs[k])
 	v.DType, v.Rank = uint8(av.DType), int32(av.Layout.Rank())
-	copy(v.Shape[:], av.Layout.Shape)
+	if q.DType.IsComplex() { // a result of the plan is pairs of numbers
+		v.DType, v.Rank = uint8(q.DType), v.Rank-1
+	}
+	copy(v.Shape[:], av.Layout.Shape[:v.Rank])
 	v.Bytes = uint64(av.Layout.Numel) * uint64(av.DType.Size())
 	v.Name[copy(v.Name[:MaxSessionName-1], q.Name)] = 0
 }
@@ -187,6 +190,7 @@ func (s *InferenceSession) capture(f *frozenShape) (*lazy.Captured, *ir.Error) {
 		if d := s.out[k].DType; results[k].DType() != d {
 			results[k] = prim.Cast(e.session, results[k], d) // of low precision
 		}
+		results[k] = lazy.Pairs(results[k])
 	}
 	results = e.session.Dense(results)
 	for _, v := range results {

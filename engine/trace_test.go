@@ -40,6 +40,19 @@ func (r *rig) callCaptured(id uint64, args ...T) (out T, ok bool) {
 	return T(outs[0].Handle), n == 1
 }
 
+// The placeholder of a complex argument is a view of pairs of numbers, as complex tensors are.
+func TestComplexArgumentsOfACaptureArePairs(t *testing.T) {
+	r := newRig(t)
+	complexes := func(re, im float32) T { return r.do("complex", r.floats(nil, re), r.floats(nil, im)) }
+	id, err := r.captureFunction(func(a ...T) T {
+		return r.do("mul", r.do("imag", r.do("mul", a[0], a[0])), 0.5)
+	}, complexes(1, 2))
+	require.Nil(t, err)
+	y, ok := r.callCaptured(id, complexes(5, 6))
+	require.True(t, ok)
+	assert.Equal(t, []float32{30}, r.read(y))
+}
+
 // A capture computes nothing, and ends with an error if another thread records in between.
 func TestNothingIsComputedInACapture(t *testing.T) {
 	r := newRig(t)

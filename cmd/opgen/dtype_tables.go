@@ -100,7 +100,8 @@ func kernelDTypes(table []ir.DTypeInfo) string {
 // The numbers of dtypes in files of other libraries: ScalarType in the schema of torch.export, DataType in ONNX.
 var (
 	exportNumbers = map[string]string{"uint8": "1", "int8": "2", "int16": "3", "int32": "4", "int64": "5", "float16": "6",
-		"uint16": "28", "float32": "7", "float64": "8", "bool": "12", "bfloat16": "13", "uint32": "34", "uint64": "35"}
+		"uint16": "28", "float32": "7", "float64": "8", "bool": "12", "bfloat16": "13", "uint32": "34", "uint64": "35",
+		"complex64": "10", "complex128": "11"}
 	onnxNumbers = map[string]string{"float32": "1", "uint8": "2", "int8": "3", "int16": "5", "int32": "6", "int64": "7",
 		"uint16": "4", "bool": "9", "float16": "10", "float64": "11", "uint32": "12", "uint64": "13", "bfloat16": "16"}
 )

@@ -11,8 +11,13 @@ import (
 
 // Like is a value without contents: what BeginTrace asks of an argument.
 func Like(d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
-	av := ir.InternAval(d, dev, ir.DenseLayout(shape))
-	return op.Val{Kind: op.Tensor, Aval: av.ID, Layout: av.Layout.ID}
+	l := ir.DenseLayout(shape)
+	if !d.IsComplex() {
+		return op.Val{Kind: op.Tensor, Aval: ir.InternAval(d, dev, l).ID, Layout: l.ID}
+	}
+	pairs := ir.PairLayout(l)
+	l, _ = ir.ComplexLayout(pairs)
+	return op.Val{Kind: op.Tensor, Aval: ir.InternAval(d.Real(), dev, pairs).ID, Layout: l.ID}
 }
 
 // Dense copies each result that is no whole value of a node of its own: a view, an argument or a state, or a value that

@@ -74,7 +74,7 @@ func (k *inlining) bind(args []op.Val) {
 	}
 	k.dense = make([]op.Val, len(k.p.Inputs))
 	for i, v := range args {
-		want := ir.AvalOf(k.p.Inputs[i].Aval)
+		v, want := Pairs(v), ir.AvalOf(k.p.Inputs[i].Aval)
 		if !v.IsTensor() || v.DType() != want.DType || v.Device() != want.Device || !slices.Equal(v.Shape(), want.Shape()) {
 			panic(ir.Errorf(ir.ErrRuntime,
 				"argument %d of the captured function has another dtype, shape or device: want %s of shape %s on %s", i,

@@ -49,8 +49,11 @@ func (s *Session) BeginTrace(args []op.Val, body bool) (*Trace, *ir.Error) {
 	s.TidyBegin()
 	s.trace = t
 	for _, like := range args {
-		whole := s.Placeholder(like.DType(), like.Device(), slices.Concat(sizesOf(t.levels), like.Shape()))
+		whole := s.Placeholder(like.DType().Real(), like.Device(), slices.Concat(sizesOf(t.levels), Pairs(like).Shape()))
 		v := s.Hide(whole, t.levels)
+		if like.Layout.IsComplex() {
+			v = s.Complex(v)
+		}
 		h := s.Wrap(&v, nil)
 		t.Args = append(t.Args, h)
 		if like.Tape != 0 {

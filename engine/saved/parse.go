@@ -147,7 +147,7 @@ func (p *Program) readConstants(list []rawConstant) *ir.Error {
 			return wrong("a constant has the name %q, want one that no other has", cut(c.Name))
 		case x.DType == ir.InvalidDType:
 			return wrong("constant %q has the dtype %q", cut(c.Name), cut(c.DType))
-		case x.RequiresGrad && !x.DType.IsFloat():
+		case x.RequiresGrad && !x.DType.IsInexact():
 			return wrong("constant %q of dtype %s requires a gradient", cut(c.Name), x.DType)
 		case x.Kind != Parameter && x.Kind != Buffer && x.Kind != Tensor && x.Kind != State:
 			return wrong("constant %q has the kind %q", cut(c.Name), cut(c.Kind))

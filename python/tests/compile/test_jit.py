@@ -550,3 +550,15 @@ def test_saved_tensors_are_checked_across_calls() -> None:
         write(tl.ones(3))
         with pytest.raises(tl.SavedTensorModifiedError):
             loss.backward()
+
+
+@pytest.mark.parametrize(
+    "function", [lambda z: (z * z).real * 2.0, lambda z: tl.fft.fft(z.real) * z, lambda z: z.T.conj()]
+)
+def test_captured_functions_take_and_give_complex_tensors(function: Callable[[Any], Any]) -> None:
+    captured = tl.jit(function)
+    for _ in range(3):
+        z = tl.complex(tl.randn(3, 2, device="cpu"), tl.randn(3, 2, device="cpu"))
+        wanted, found = function(z), captured(z)
+        assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+        assert (found - wanted).abs().max().item() < 1e-6

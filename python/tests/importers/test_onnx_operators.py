@@ -8,6 +8,7 @@ from collections import Counter
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 import torchlette
@@ -115,3 +116,42 @@ def test_other_versions_are_refused_by_name(opset):
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
     with pytest.raises(NotImplementedError, match=f"is {opset}"):
         OnnxModule(read_model(memoryview(model.SerializeToString())), Files(None))
+
+
+def runtime_and_ours(node, x, constants, opset=19):
+    info = [
+        onnx.helper.make_tensor_value_info("x", onnx.helper.np_dtype_to_tensor_dtype(x.dtype), x.shape),
+        onnx.helper.make_tensor_value_info("y", onnx.helper.np_dtype_to_tensor_dtype(x.dtype), None),
+    ]
+    named = [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()]
+    graph = onnx.helper.make_graph([node], "g", info[:1], info[1:], named)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=9)
+    text = model.SerializeToString()
+    (found,) = OnnxModule(read_model(memoryview(text)), Files(None))(ours(x))
+    return onnxruntime.InferenceSession(text).run(None, {"x": x})[0], found.numpy()
+
+
+@pytest.mark.parametrize(
+    ("mode", "size", "scale"), [("nearest", 10, 0.7), ("nearest", 6, 0.7), ("linear", 5, 0.3), ("cubic", 9, 1 / 3)]
+)
+@pytest.mark.parametrize("place", ["half_pixel", "pytorch_half_pixel", "asymmetric"])
+def test_places_of_resized_elements_are_computed_in_float32(mode, place, size, scale):
+    node = onnx.helper.make_node("Resize", ["x", "", "s"], ["y"], mode=mode, coordinate_transformation_mode=place)
+    x = np.random.default_rng(0).standard_normal((1, 1, size, 4)).astype("float32")
+    want, got = runtime_and_ours(node, x, {"s": np.array([1, 1, scale, 1], "float32")})
+    assert got.shape == want.shape
+    np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+def test_resized_integers_are_cut_off():
+    node = onnx.helper.make_node("Resize", ["x", "", "s"], ["y"], mode="linear")
+    x = np.random.default_rng(0).integers(0, 255, (1, 1, 5, 5)).astype("uint8")
+    want, got = runtime_and_ours(node, x, {"s": np.array([1, 1, 2, 1.5], "float32")})
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("pads", [[-1, 0, 1, 0], [0, 2, 0, -2], [1, 1, -2, 1]])
+def test_elements_are_taken_away_before_the_rest_is_wrapped(pads):
+    node = onnx.helper.make_node("Pad", ["x", "p"], ["y"], mode="wrap")
+    want, got = runtime_and_ours(node, np.arange(20, dtype="float32").reshape(4, 5), {"p": np.array(pads)})
+    np.testing.assert_array_equal(got, want)

@@ -15,10 +15,14 @@ from typing import Any
 import torchlette
 from torchlette import _C
 from torchlette._import import aten_layers as layers
+from torchlette._import.aten_linalg import LINALG
+from torchlette._import.aten_quantized import DECOMPOSED, FAKE
+from torchlette._import.recording import compared, negated
 from torchlette._import.recurrent import aten_layers
 from torchlette._ops import polynomials
 from torchlette.nn import functional as F
 from torchlette.nn.functional.activation import _stored
+from torchlette.nn.utils.rnn import pad_sequence
 
 __all__ = ["find", "supported"]
 
@@ -28,15 +32,15 @@ Call = Callable[..., Any]
 #: Functions of torchlette in Python with ATen's arguments.
 _MODULE = frozenset(
     "_shape_as_tensor alias_copy allclose argwhere as_strided_copy bartlett_window bilinear bincount blackman_window "
-    "block_diag chain_matmul channel_shuffle combinations detach_copy diagonal_copy einsum equal expand_copy "
+    "chain_matmul channel_shuffle combinations detach_copy diagonal_copy equal expand_copy "
     "grid_sampler "
     "grid_sampler_2d grid_sampler_3d gru_cell hamming_window hann_window kaiser_window lstm_cell masked_select "
     "narrow_copy native_batch_norm native_group_norm native_layer_norm nonzero nonzero_static numel permute_copy "
     "is_complex is_floating_point is_nonzero is_same_size is_signed native_channel_shuffle poisson binomial conv_tbc "
     "histogram "
     "pixel_shuffle pixel_unshuffle rnn_relu_cell rnn_tanh_cell segment_reduce select_copy split_copy "
-    "split_with_sizes_copy squeeze_copy t_copy tensordot transpose_copy unbind_copy unfold_copy unique_consecutive "
-    "unsqueeze_copy vander view_copy where repeat_interleave".split()
+    "split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unique_consecutive "
+    "unsqueeze_copy vander view_copy where".split()
 )
 #: Functions of torchlette.nn.functional with ATen's arguments.
 _FUNCTIONAL = frozenset(
@@ -110,6 +114,8 @@ def _to(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
             dtype = value.dtype
         elif isinstance(value, _C.dtype):
             dtype = value
+    if not isinstance(x, Tensor):  # a number, in graphs of ``vmap``
+        return torchlette.tensor(x, dtype=dtype, device="cpu")
     return x if dtype is None else x.to(dtype)
 
 
@@ -177,9 +183,41 @@ def _multi_head(*args: Any, **kwargs: Any) -> Any:
     )
 
 
+def _filled(name: str) -> Call:
+    """Return draws as a function; ``name`` is of the method that writes them."""
+
+    def call(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        made = _C.empty_like(x)
+        getattr(made, name)(*args, **kwargs)
+        return made
+
+    return call
+
+
 #: Operators that differ, by name; an entry "name.overload" counts before "name".
 SPECIAL: dict[str, Call] = {
-    **dict.fromkeys("alias lift lift_fresh contiguous _conj resolve_conj resolve_neg".split(), _lift),
+    **LINALG,
+    **FAKE,
+    **{name: _filled(f"{name}_") for name in "cauchy exponential geometric log_normal random".split()},
+    "_conj": lambda x: x.conj(),
+    "_neg_view": lambda x: -x,
+    "_is_all_true": lambda x: x.all(),
+    "_is_any_true": lambda x: x.any(),
+    "block_diag": lambda tensors: torchlette.block_diag(*tensors),
+    "einsum": lambda equation, tensors, path=None: torchlette.einsum(equation, *tensors),
+    "pad_sequence": lambda xs, first=False, value=0.0, side="right": pad_sequence(xs, first, value, side),
+    "rrelu_with_noise_functional": lambda x, noise, lower=0.125, upper=1 / 3, training=False, *g: (
+        F.rrelu(x, lower, upper, training),
+        noise,
+    ),
+    "repeat_interleave.Tensor": lambda repeats, output_size=None: torchlette.repeat_interleave(
+        repeats, output_size=output_size
+    ),
+    "repeat_interleave": torchlette.repeat_interleave,
+    "tensordot": lambda a, b, dims_a, dims_b: torchlette.tensordot(a, b, (dims_a, dims_b)),
+    "_trilinear": layers.trilinear,
+    **{f"fractional_max_pool{n}d": layers.fractional(n) for n in (2, 3)},
+    **dict.fromkeys("alias lift lift_fresh contiguous resolve_conj resolve_neg".split(), _lift),
     **dict.fromkeys(
         "_assert_scalar _assert_tensor_metadata sym_constrain_range sym_constrain_range_for_size _assert_async "
         "_functional_assert_async _functional_assert_scalar _make_dep_token record_stream".split(),
@@ -331,19 +369,22 @@ SPECIAL: dict[str, Call] = {
 HOST: dict[str, Call] = {
     **{
         f"_operator.{name}": getattr(operator, name)
-        for name in "add sub mul floordiv truediv mod neg eq ne lt le gt ge and_ or_ pos getitem not_".split()
+        for name in "add sub mul floordiv truediv mod neg and_ or_ pos getitem".split()
     },
+    **{f"_operator.{name}": compared(getattr(operator, name)) for name in "eq ne lt le gt ge".split()},
+    "_operator.not_": negated,
     "_operator.pow": lambda a, b: _power(a, b),
     **{f"math.{name}": getattr(math, name) for name in ("floor", "ceil", "trunc", "sqrt")},
     "torch.sym_max": max,
     "torch.sym_min": min,
     "torch.sym_float": float,
     "torch.sym_int": int,
-    "torch.sym_not": operator.not_,
+    "torch.sym_not": negated,
     "torch.sym_ite": lambda c, a, b: a if c else b,
     "torch.sym_sqrt": math.sqrt,
     "torch._sym_sqrt": math.sqrt,
     "torch.sym_sum": sum,
+    "torch._functorch.predispatch.lazy_load_decompositions": _nothing,
 }
 
 
@@ -401,6 +442,8 @@ def find(target: str) -> Call | None:
     parts = target.split(".")
     if len(parts) == 5 and parts[:3] == ["torch", "ops", "aten"]:
         return find_name(parts[3], parts[4])
+    if len(parts) == 5 and parts[:3] == ["torch", "ops", "quantized_decomposed"]:
+        return DECOMPOSED.get(f"{parts[3]}.{parts[4]}")
     return None
 
 

@@ -354,6 +354,27 @@ def adaptive_max(dims: int) -> Call:
     return call
 
 
+def fractional(dims: int) -> Call:
+    """Return ``aten::fractional_max_pool2d`` or ``3d``, which get the numbers that were drawn."""
+    function = (F.fractional_max_pool2d, F.fractional_max_pool3d)[dims - 2]
+
+    def call(x: Tensor, kernel: Sequence[int], size: Sequence[int], samples: Tensor) -> Any:
+        return function(x, kernel, size, None, True, samples)
+
+    return call
+
+
+def trilinear(
+    a: Tensor, b: Tensor, c: Tensor, new_a: Any, new_b: Any, new_c: Any, summed: Sequence[int], unroll: int = 1
+) -> Tensor:
+    """The product of three tensors that get dims of size 1 first, summed over dims."""
+    for dims, i in ((new_a, 0), (new_b, 1), (new_c, 2)):
+        for dim in sorted(dims):
+            a, b, c = (t.unsqueeze(dim) if k == i else t for k, t in enumerate((a, b, c)))
+    product = a * b * c
+    return product.sum(list(summed)) if summed else product
+
+
 def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Any:
     dims = [d for d in range(v.dim()) if d != dim % v.dim()] if dim != -1 else list(range(v.dim()))
     norm = v.square().sum(dims, keepdim=True).sqrt()
@@ -385,13 +406,15 @@ def embedding_bag(
     rows = F.embedding(indices, weight)
     if weights is not None:
         rows = rows * weights.unsqueeze(1)
-    counted = _C.ones_like(indices, dtype=rows.dtype)
+    present = _C.ones_like(indices, dtype=_C.bool)
     if padding is not None and padding >= 0:
-        counted = (indices != padding).to(rows.dtype)
+        present = indices != padding
+    if last:  # indices from the last offset on are in no bag
+        present = present & (at < offsets[-1]).squeeze(1)
+    counted = present.to(rows.dtype)
     zeros = rows.new_zeros([bags, rows.shape[1]])
     if mode == 2:
-        if padding is not None and padding >= 0:
-            rows = rows.masked_fill((indices == padding).unsqueeze(1), -math.inf)
+        rows = rows.masked_fill(~present.unsqueeze(1), -math.inf)
         whole = bag.unsqueeze(1).expand(rows.shape)
         out = zeros.scatter_reduce(0, whole, rows, "amax", include_self=False)
         out = _C.where(out == -math.inf, zeros, out)

@@ -11,7 +11,7 @@ from torchlette._runtime.errors import ExecutionError, InvalidValueError, NotSup
 from torchlette.nn.modules.module import Module
 from torchlette.nn.parameter import Parameter
 
-__all__ = ["Ref", "Step", "bound", "check_order", "place", "run_steps", "with_last_uses"]
+__all__ = ["Ref", "Step", "bound", "check_order", "names_in", "place", "run_steps", "with_last_uses"]
 
 
 class Ref(str):
@@ -43,12 +43,13 @@ def bound(value: Any, env: dict[str, Any]) -> Any:
     return value
 
 
-def _names(value: Any) -> Iterable[str]:
+def names_in(value: Any) -> Iterable[Ref]:
+    """Give the names in an argument, or in a list of arguments."""
     if type(value) is Ref:
         yield value
     elif type(value) in (list, tuple):
         for item in value:
-            yield from _names(item)
+            yield from names_in(item)
 
 
 def with_last_uses(steps: Sequence[Step], kept: Iterable[str]) -> list[Step]:
@@ -60,7 +61,7 @@ def with_last_uses(steps: Sequence[Step], kept: Iterable[str]) -> list[Step]:
     """
     seen, out = set(kept), []
     for step in reversed(steps):
-        used = set(_names(step.args)) | set(_names(list(step.kwargs.values()))) | set(_names(step.results))
+        used = set(names_in(step.args)) | set(names_in(list(step.kwargs.values()))) | set(names_in(step.results))
         out.append(step._replace(dead=tuple(used - seen)))
         seen |= used
     return out[::-1]
@@ -79,10 +80,10 @@ def check_order(steps: Sequence[Step], given: Iterable[str], kept: Iterable[str]
     """
     known = set(given)
     for step in steps:
-        for name in (*_names(step.args), *_names(list(step.kwargs.values()))):
+        for name in (*names_in(step.args), *names_in(list(step.kwargs.values()))):
             if name not in known:
                 raise damaged(f"step {step.name!r} ({step.target}) reads {name!r}, which no earlier step gives")
-        known.update(_names(step.results))
+        known.update(names_in(step.results))
     for name in kept:
         if name not in known:
             raise damaged(f"the result {name!r} is given by no step")

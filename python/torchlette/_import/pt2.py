@@ -19,7 +19,6 @@ from __future__ import annotations
 import io
 import math
 import os
-import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -29,6 +28,7 @@ from torchlette._import.module import Ref, check_order, place, run_steps, with_l
 from torchlette._import.nests import Nest
 from torchlette._import.pt2_graph import DEVICE, Nodes, dtype_of
 from torchlette._import.recording import recording
+from torchlette._import.sizes import Linear, declare, size_of
 from torchlette.autograd.grad_mode import no_grad
 from torchlette.io.mapped import tensor_over
 from torchlette.nn.modules.module import Module
@@ -39,7 +39,6 @@ Tensor = _C.Tensor
 
 #: Major versions of the schema.
 MAJORS = (7, 8)
-_SYMBOL = re.compile(r"Symbol\('([^']+)'|^([A-Za-z_]\w*)$")
 
 
 class _Tensors:
@@ -129,6 +128,8 @@ class Pt2Module(Module):
         self._inputs: list[tuple[str | None, Any]] = []
         # The argument's name -> where the tensor is, and its name in the file.
         self._places: dict[str, tuple[Module, str, str]] = {}
+        # Names of what holds the order of operators with effects: nothing here.
+        self._tokens: list[Ref] = []
         for spec in signature["input_specs"]:
             self._input(spec, weights, constants)
         self._results: list[Any] = []
@@ -136,7 +137,7 @@ class Pt2Module(Module):
         self._writes: list[tuple[Ref, Ref]] = []
         for spec in signature["output_specs"]:
             self._output(spec, nodes)
-        arguments = [DEVICE, *self._places, *(name for name, _ in self._inputs if name is not None)]
+        arguments = [DEVICE, *self._tokens, *self._places, *(name for name, _ in self._inputs if name is not None)]
         results = [ref for ref in self._results if type(ref) is Ref]
         kept = results + [ref for pair in self._writes for ref in pair]
         check_order(steps, arguments, kept)
@@ -169,7 +170,9 @@ class Pt2Module(Module):
             tensor = (weights if persistent else constants)[name]
             where = place(self, name, tensor, parameter=kind == "parameter", persistent=persistent)
             self._places[value["arg"]["name"]] = (*where, name)
-        elif kind != "token":
+        elif kind == "token":
+            self._tokens.append(Ref(value["arg"]["name"]))
+        else:
             raise unsupported(f"the graph has an input of a kind that is not supported: {kind}")
 
     def _output(self, spec: dict[str, Any], nodes: Nodes) -> None:
@@ -188,7 +191,7 @@ class Pt2Module(Module):
         elif kind != "token":
             raise unsupported(f"the graph has an output of a kind that is not supported: {kind}")
 
-    def input_specs(self) -> Iterator[tuple[str, _C.dtype, list[int | str]]]:
+    def input_specs(self) -> Iterator[tuple[str, _C.dtype, list[int | str | Linear]]]:
         """Give the name, dtype and sizes of each tensor among the inputs; a str is the name of a dim."""
         for name, _ in self._inputs:
             if name is not None and name in self._values:
@@ -201,13 +204,11 @@ class Pt2Module(Module):
 
     def program(self) -> Any:
         """Record the graph as an :class:`torchlette.export.ExportedProgram`."""
-        from torchlette.export import Dim, InputSpec, from_callable
+        from torchlette.export import InputSpec, from_callable
 
-        dims = {name: Dim(name, min=low, max=high) for name, (low, high) in self._bounds().items()}
-        specs = [
-            InputSpec(name, dtype, [dims.get(n, n) if isinstance(n, str) else n for n in shape])
-            for name, dtype, shape in self.input_specs()
-        ]
+        found = list(self.input_specs())
+        shapes = declare([shape for _, _, shape in found], self._bounds())
+        specs = [InputSpec(name, dtype, shape) for (name, dtype, _), shape in zip(found, shapes, strict=True)]
         if any(type(ref) is Ref and ref in self._numbers for ref in self._results):
             raise unsupported("a result of the graph is a number that depends on sizes")
         with recording():
@@ -231,7 +232,7 @@ class Pt2Module(Module):
 
     def _bounds(self) -> dict[str, tuple[int | None, int | None]]:
         """Return the ranges of the names that inputs have; PyTorch writes numbers near 2**63 for no bound."""
-        used = {size for _, _, shape in self.input_specs() for size in shape}
+        used = {n.name if isinstance(n, Linear) else n for _, _, shape in self.input_specs() for n in shape}
         found = {name: pair for name, pair in self.ranges.items() if name in used}
         return {name: (low, None if high is None or high >= 1 << 40 else high) for name, (low, high) in found.items()}
 
@@ -254,7 +255,8 @@ class Pt2Module(Module):
         return self._out.build(iter(self._run(self._in.flatten((args, kwargs)))))
 
     def _run(self, values: list[Any]) -> list[Any]:
-        env: dict[str, Any] = {arg: getattr(owner, leaf) for arg, (owner, leaf, _) in self._places.items()}
+        env: dict[str, Any] = dict.fromkeys(self._tokens)
+        env.update((arg, getattr(owner, leaf)) for arg, (owner, leaf, _) in self._places.items())
         for (name, _), value in zip(self._inputs, values, strict=True):
             if name is not None:
                 env[name] = value
@@ -268,13 +270,8 @@ class Pt2Module(Module):
         return results
 
 
-def _size(size: dict[str, Any]) -> int | str:
-    if "as_int" in size:
-        return int(size["as_int"])
-    text = size["as_expr"]["expr_str"]
-    if len(text) > 200 or not (found := _SYMBOL.match(text)):
-        raise unsupported(f"a size of an input is computed from others: {text[:200]}")
-    return found[1] or found[2]
+def _size(size: dict[str, Any]) -> int | str | Linear:
+    return int(size["as_int"]) if "as_int" in size else size_of(size["as_expr"]["expr_str"])
 
 
 def read_module(file: BinaryIO) -> Pt2Module:

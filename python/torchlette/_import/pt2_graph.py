@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torchlette import _C
 from torchlette._import import aten
 from torchlette._import.files import damaged, unsupported
-from torchlette._import.module import Ref, Step, run_steps, with_last_uses
-from torchlette._import.recording import choose
+from torchlette._import.higher_order import HIGHER, MAPPED, Block, level_name
+from torchlette._import.module import Ref, Step, names_in, run_steps, with_last_uses
 from torchlette._runtime.dtype_table import EXPORT_NUMBERS
 
 __all__ = ["DEVICE", "Nodes", "dtype_of"]
@@ -27,6 +27,8 @@ _CREATORS = frozenset(
 #: Keyword arguments that do not change values.
 _IGNORED = frozenset(("device", "layout", "pin_memory", "memory_format", "non_blocking", "generator"))
 _STEPS, _DEPTH = 100_000, 32
+#: Where PyTorch's nodes of ``vmap`` are.
+_PREDISPATCH = "torch._functorch.predispatch."
 
 
 def dtype_of(number: Any) -> _C.dtype:
@@ -47,7 +49,36 @@ class Nodes:
         nodes = graph["nodes"]
         if len(nodes) > _STEPS or depth > _DEPTH:
             raise damaged(f"a graph has {len(nodes)} nodes, nested {depth} deep")
-        return [self.step(node, depth) for node in nodes]
+        return self.steps(iter(nodes), depth, 0)
+
+    def steps(self, nodes: Iterator[dict[str, Any]], depth: int, level: int) -> list[Step]:
+        """Return the steps of nodes up to the end of a level of ``vmap``; 0 is outside of all."""
+        found = []
+        for node in nodes:
+            kind = node["target"].removeprefix(_PREDISPATCH)
+            if kind == "_vmap_decrement_nesting":
+                if not level:
+                    raise damaged("a level of vmap ends that has not begun")
+                return found
+            if kind == "_vmap_increment_nesting":
+                if level == _DEPTH:
+                    raise damaged(f"levels of vmap are nested {level} deep")
+                args, _ = self.arguments(node["inputs"], depth)
+                found.append(self.block(node, args, self.steps(nodes, depth, level + 1), level + 1))
+            else:
+                found.append(self.step(node, depth))
+        if level:
+            raise damaged("a level of vmap does not end")
+        return found
+
+    def block(self, node: dict[str, Any], args: list[Any], steps: list[Step], level: int) -> Step:
+        """Return the step of the nodes under a level of ``vmap``."""
+        made = list(dict.fromkeys(name for step in steps for name in names_in(step.results)))
+        known = {*made, level_name(level)}
+        read = dict.fromkeys(name for step in steps for name in names_in([step.args, *step.kwargs.values()]))
+        inputs = [name for name in read if name not in known]
+        call = Block(level, steps, inputs, made)
+        return Step(node.get("name") or "vmap", node["target"], call, (*args, *inputs), {}, made)
 
     def step(self, node: dict[str, Any], depth: int) -> Step:
         """Return the step of a node."""
@@ -57,10 +88,15 @@ class Nodes:
         if target.startswith("torch.ops.higher_order."):
             return self.higher_order(node, name, results, depth)
         call = aten.find(target)
+        mapped = MAPPED.get(target.removeprefix(_PREDISPATCH))
+        if mapped is not None:
+            call = mapped[0]
         if call is None:
             self.missing.add(target)
             call = _never
         args, kwargs = self.arguments(node["inputs"], depth)
+        if mapped is not None:
+            args[mapped[1]] = level_name(args[mapped[1]])
         parts = target.split(".")
         base = parts[3] if len(parts) == 5 else ""
         if base in _CREATORS:
@@ -137,7 +173,7 @@ class Nodes:
     def higher_order(self, node: dict[str, Any], name: str, results: list[Any], depth: int) -> Step:
         """Return the step of a function of graphs."""
         kind = node["target"].removeprefix("torch.ops.higher_order.").removesuffix(".default")
-        call = _HIGHER.get(kind)
+        call = HIGHER.get(kind)
         if call is None:
             self.missing.add(node["target"])
             call = _never
@@ -174,46 +210,3 @@ class Subgraph:
         env = {DEVICE: device, **dict(zip(self.inputs, operands, strict=True))}
         run_steps(self.steps, env)
         return [env[name] if type(name) is Ref else name for name in self.outputs]
-
-
-def _cond(parts: list[Subgraph], device: Any, pred: Any, *rest: Any) -> Any:
-    yes, no = parts
-    operands = rest[2] if len(rest) > 2 else []
-    if not isinstance(pred, Tensor):
-        return (yes if pred else no)(device, *operands)
-    return choose(pred, lambda: yes(device, *operands), lambda: no(device, *operands))
-
-
-def _inlined(parts: list[Subgraph], device: Any, *args: Any) -> Any:
-    """``wrap_with_set_grad_enabled``, ``wrap_with_autocast`` and the like: the graph, where it stands."""
-    at = next(i for i, arg in enumerate(args) if arg is parts[0])
-    return parts[0](device, *args[at + 1 :])
-
-
-def _while_loop(parts: list[Subgraph], device: Any, cond: Any, body: Any, carry: Any, consts: Any = ()) -> Any:
-    from torchlette import lax
-
-    start = tuple(x if isinstance(x, Tensor) else _C.tensor(x, device=device) for x in carry)
-    return list(
-        lax.while_loop(lambda xs: cond(device, *xs, *consts)[0], lambda xs: tuple(body(device, *xs, *consts)), start)
-    )
-
-
-def _scan(parts: list[Subgraph], device: Any, combine: Any, init: Any, xs: Any, more: Any = ()) -> Any:
-    from torchlette import lax
-
-    def step(state: Any, elements: Any) -> Any:
-        found = combine(device, *state, *elements, *more)
-        return tuple(found[: len(init)]), tuple(found[len(init) :])
-
-    last, ys = lax.scan(step, tuple(init), tuple(xs))
-    return [*last, *ys]
-
-
-_HIGHER = {
-    "scan": _scan,
-    "cond": _cond,
-    "while_loop": _while_loop,
-    "wrap_with_set_grad_enabled": _inlined,
-    "wrap_with_autocast": _inlined,
-}

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from torchlette import _C
+from torchlette._runtime.regions import refuses_reads
 
 __all__ = ["segment_reduce"]
 
@@ -40,7 +41,7 @@ def segment_reduce(
         indices: Not supported, as in PyTorch.
         offsets: Instead of lengths: the start of each segment and the end of the last, (*before, segments + 1).
         axis: The dim of the segments, the last of ``lengths`` and of ``offsets``.
-        unsafe: Whether to skip the check of the lengths' sums, which reads them.
+        unsafe: Whether to skip the check of the lengths' sums, which reads them; a program has none.
         initial: The initial value of each reduction; a mean adds it to the sum. Without it, an empty segment gives 0
             (sum), nan (mean), 1 (prod), -inf (max) or inf (min).
     """
@@ -85,6 +86,7 @@ def _starts(data: Tensor, lengths: Tensor | None, offsets: Tensor | None, axis: 
         raise RuntimeError(f"segment_reduce(): Expected axis to be the last dimension of lengths but got {axis}.")
     if lengths is None:
         return given
+    unsafe = unsafe or refuses_reads()
     if not unsafe and not bool(((lengths.sum(-1) == data.shape[axis]).all() & (lengths >= 0).all()).item()):
         raise RuntimeError(
             "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when "

@@ -77,6 +77,8 @@ EXPORT_NUMBERS = {
     _C.int16: 3,
     _C.uint16: 28,
     _C.uint64: 35,
+    _C.complex64: 10,
+    _C.complex128: 11,
 }
 
 #: The number in ONNX files.

@@ -33,6 +33,8 @@ class Dim:
         if not isinstance(name, str) or not name.isascii() or not name.isidentifier() or name == "sqrt":
             raise ValueError(f"Dim: the name is wrong: got {name!r}, want an identifier")
         self.__name__, self.min, self.max = name, 0 if min is None else min, max
+        #: Sizes that are tried are ``n * step[0] + step[1]``.
+        self.step = 1, 0
         if self.min < 0 or max is not None and max < self.min:
             raise ValueError(f"Dim {name}: the range is empty or negative: got min={min}, max={max}")
 
@@ -68,6 +70,9 @@ def _note(found: _Declared, value: Any, dynamic: Any, shapes: list[list[int | st
         entries = dynamic.items() if isinstance(dynamic, Mapping) else enumerate(dynamic or ())
         for axis, dim in entries:
             if dim is None or isinstance(dim, int) and dim == shape[axis]:
+                continue
+            if isinstance(dim, str) and dim.startswith("="):
+                shape[axis] = dim
                 continue
             if not isinstance(dim, Dim):
                 raise TypeError(f"export: dynamic_shapes of {where}: got {dim!r}, want a Dim or None")
@@ -115,9 +120,11 @@ def declared(args: Sequence[Any], names: Sequence[str], kwargs: Mapping[str, Any
 
 def _sizes_to_try(dim: Dim, size: int) -> list[int]:
     top = dim.max if dim.max is not None else max(4 * size, size + 16)
-    near = [size + k for k in _NEAR] + [size * k for k in _FAR] + [size * 2 + 1]
-    down = [size - k for k in (1, 2, 3, 4)] + [size // 2]
-    return list(dict.fromkeys(n for n in near + down if max(dim.min, 2) <= n <= top and n != size))
+    step, rest = dim.step
+    near = [size + k * step for k in _NEAR] + [size * k for k in _FAR] + [size * 2 + 1]
+    down = [size - k * step for k in (1, 2, 3, 4)] + [size // 2]
+    good = (n for n in near + down if max(dim.min, 2) <= n <= top and n % step == rest)
+    return [n for n in dict.fromkeys(good) if n != size]
 
 
 def probes(

@@ -11,6 +11,7 @@ from typing import Any, cast
 from torchlette import _C
 from torchlette._runtime.errors import Unsupported
 from torchlette.export.dims import Dim, declared, merged, probes
+from torchlette.export.fitting import value_of
 from torchlette.export.tracing import filled, flattened, matched, parameter_names, record
 from torchlette.nn.modules.module import Module
 from torchlette.nn.parameter import Parameter
@@ -25,7 +26,10 @@ _SCALES = (1, 8, 64, 128)
 
 @dataclasses.dataclass(frozen=True)
 class InputSpec:
-    """An input of :func:`from_callable`: its name, dtype, and shape, whose entries are sizes or names of dims."""
+    """An input of :func:`from_callable`: its name, dtype, and shape, whose entries are sizes or names of dims.
+
+    An expression of dims that other entries are begins with ``=``, as in ``=2*n + 1``.
+    """
 
     name: str
     dtype: _C.dtype
@@ -334,10 +338,11 @@ def from_callable(
     raise first
 
 
-def _example(inputs: Sequence[InputSpec], scale: int) -> tuple[list[_C.Tensor], list[dict[int, Dim]]]:
+def _example(inputs: Sequence[InputSpec], scale: int) -> tuple[list[_C.Tensor], list[dict[int, Any]]]:
     """Return zeros for the inputs, and which dims have names; ``scale`` times the smallest sizes of these."""
     sizes: dict[str, int] = {}
-    dynamic: list[dict[int, Dim]] = []
+    dynamic: list[dict[int, Any]] = []
+    shapes: list[list[int]] = []
     tensors = []
     dims: dict[str, Dim] = {}
     for spec in inputs:
@@ -346,13 +351,28 @@ def _example(inputs: Sequence[InputSpec], scale: int) -> tuple[list[_C.Tensor], 
             if isinstance(size, int):
                 shape.append(size)
                 continue
+            if isinstance(size, str) and size.startswith("="):
+                shape.append(-1)
+                entry[axis] = size
+                continue
             dim = size if isinstance(size, Dim) else dims.setdefault(size, Dim(size))
             top = dim.max if dim.max is not None else 1 << 30
-            shape.append(sizes.setdefault(dim.__name__, min(max(dim.min, (4 + len(sizes)) * scale), top)))
+            wanted = min(max(dim.min, (4 + len(sizes)) * scale), top)
+            shape.append(sizes.setdefault(dim.__name__, wanted - (wanted - dim.step[1]) % dim.step[0]))
             entry[axis] = dim
-        tensors.append(_C.zeros(shape, dtype=spec.dtype, device="cpu"))
+        shapes.append(shape)
         dynamic.append(entry)
+    for spec, shape, entry in zip(inputs, shapes, dynamic, strict=True):
+        shape = [_sized(entry[i], sizes) if n == -1 else n for i, n in enumerate(shape)]
+        tensors.append(_C.zeros(shape, dtype=spec.dtype, device="cpu"))
     return tensors, dynamic
+
+
+def _sized(size: Any, sizes: Mapping[str, int]) -> int:
+    """Return a size: a number, that of a dim, or the value of an expression of dims."""
+    if not isinstance(size, str):
+        return int(size)
+    return int(value_of(size[1:], dict(sizes))) if size.startswith("=") else sizes[size]
 
 
 def _exported(
@@ -387,10 +407,7 @@ def _exported(
         return outputs
 
     def trace(sizes: Mapping[str, int]) -> dict[str, Any]:
-        inputs = [
-            _stand_in(t, [sizes[n] if isinstance(n, str) else n for n in shape])
-            for t, shape in zip(leaves, dims.shapes, strict=True)
-        ]
+        inputs = [_stand_in(t, [_sized(n, sizes) for n in shape]) for t, shape in zip(leaves, dims.shapes, strict=True)]
         recorded, constants = record(call, inputs, known)
         found.append(constants)
         return recorded

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import math
+import struct
 from typing import Any
 
-from torchlette import _C
+from torchlette import _C, iinfo
 from torchlette.nn import functional as F
 from torchlette.onnx.registry import operator
 
 Tensor = _C.Tensor
 
 
+def _single(x: float) -> float:
+    """Return a number rounded to float32, in which ONNX computes places: 3.5 / 0.7 is 5, and 10 * 0.7 is 7."""
+    (rounded,) = struct.unpack("f", struct.pack("f", x))
+    return float(rounded)
+
+
 def _coordinate(i: int, scale: float, old: int, new: float, mode: str, roi: tuple[float, float]) -> float:
     """Return the place in the operand of place i of the result."""
+    centre = _single(_single((i + 0.5) / scale) - 0.5)
     if mode == "half_pixel":
-        return (i + 0.5) / scale - 0.5
+        return centre
     if mode == "half_pixel_symmetric":
         adjusted = math.floor(new) / new if new else 1.0
-        return old / 2 * (1 - adjusted) + (i + 0.5) / scale - 0.5
+        return old / 2 * (1 - adjusted) + centre
     if mode == "pytorch_half_pixel":
-        return (i + 0.5) / scale - 0.5 if new > 1 else 0.0
+        return centre if math.floor(new) > 1 else 0.0
     if mode == "align_corners":
         return i * (old - 1) / (new - 1) if new > 1 else 0.0
     if mode == "asymmetric":
-        return i / scale
+        return _single(i / scale)
     if mode == "tf_crop_and_resize":
         low, high = roi
         return low * (old - 1) + i * (high - low) * (old - 1) / (new - 1) if new > 1 else 0.5 * (low + high) * (old - 1)
@@ -111,7 +119,8 @@ def _sizes(x: Tensor, scales: Any, sizes: Any, dims: list[int], policy: str) -> 
     for d, s in zip(dims, scales, strict=True):
         if not 0 < s < 1e6:
             raise ValueError(f"Resize: a scale is {s}")
-        out.append((math.floor(x.shape[d] * s), s, x.shape[d] * s))
+        length = _single(x.shape[d] * s)
+        out.append((math.floor(length), s, length))
     return out
 
 
@@ -174,7 +183,10 @@ def resize(
         part = (roi[k], roi[k + len(dims)]) if roi else (0.0, 1.0)
         if count != x.shape[d] or scale != 1 or coordinate_transformation_mode == "tf_crop_and_resize":
             x = _along(x, d, count, scale, length, options, part)
-    return x if x.dtype == dtype else (_C.round(x) if not dtype.is_floating_point else x).to(dtype)
+    if x.dtype == dtype or dtype.is_floating_point:
+        return x.to(dtype)
+    limits = iinfo(dtype)
+    return (_C.round(x) if antialias else x.trunc()).clamp(limits.min, limits.max).to(dtype)
 
 
 @operator("Upsample", host=(1,))

@@ -251,6 +251,9 @@ def pad(
         mask = _C.constant_pad_nd(_C.ones_like(x, dtype=_C.bool), flat, False)
         return _C.where(mask, _C.constant_pad_nd(x, flat, 0), value.reshape(()))
     for d, (before, after) in ends.items():
+        if before < 0 or after < 0:  # what is taken away is not mirrored
+            x = x.narrow(d, max(-before, 0), x.shape[d] - max(-before, 0) - max(-after, 0))
+            before, after = max(before, 0), max(after, 0)
         if before or after:
             x = x.index_select(d, _mirrored(x.shape[d], before, after, mode, x.device))
     return x
