@@ -44,7 +44,8 @@ func registerExtremumOps() {
 				fail(ir.ErrRuntime, "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
 			}
 			refuseEmpty("aminmax", x, mask)
-			return a.Ret(reduceDims(a.B, prim.Amin, x, mask, keepdim), reduceDims(a.B, prim.Amax, x, mask, keepdim))
+			least, most := reduceDims(a.B, prim.Amin, x, mask, keepdim), reduceDims(a.B, prim.Amax, x, mask, keepdim)
+			return a.Ret(withoutShares(a.B, least), withoutShares(a.B, most))
 		},
 	})
 }
@@ -75,9 +76,18 @@ func registerAmax(name, word string, over reduceEmit) {
 					"dim with the 'dim' argument.", full)
 			}
 			refuseEmpty(full, x, mask)
-			return a.Ret(reduceDims(a.B, over, x, mask, a.Bool()))
+			return a.Ret(withoutShares(a.B, reduceDims(a.B, over, x, mask, a.Bool())))
 		},
 	})
+}
+
+// withoutShares makes the gradient of an extremum NaN where the extremum is, for operators that do not share it among NaN.
+func withoutShares(b op.Builder, y op.Val) op.Val {
+	if !b.NeedsGrad(y) {
+		return y
+	}
+	fixed := b.Detach(y)
+	return prim.Mul(b, y, prim.Where(b, prim.IsNaN(b, fixed), fixed, op.FloatVal(1)))
 }
 
 func registerMax(name, word string, over reduceEmit, along func(b op.Builder, x op.Val, dim int64) (op.Val, op.Val)) {

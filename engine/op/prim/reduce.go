@@ -129,7 +129,7 @@ const Larger = largest
 
 func registerExtremaOver() {
 	names, args, dims := []string{"amax", "amin"}, []string{"argmax", "argmin"}, []string{"max_dim", "min_dim"}
-	pExtremum = op.RegisterPrim(op.Prim{Name: "extremum", Doc: "maximum or minimum over dims; ties share the gradient",
+	pExtremum = op.RegisterPrim(op.Prim{Name: "extremum", Doc: "maximum or minimum over dims; ties, and NaN, share the gradient",
 		NIn: 1, SaveIn: 1, SaveOut: 1, Variants: names,
 		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			return reduceInfer(names[attr[0]], all, false)(in, attr[1:], out)
@@ -137,7 +137,8 @@ func registerExtremaOver() {
 		VJP: func(c *op.VJPCall) []op.Val {
 			b, x, dims := c.B, c.In[0], c.Attr[1:]
 			shape := x.Shape()
-			tie := Cast(b, Eq(b, x, spread(b, c.Out[0], dims, shape)), x.DType())
+			own := BitwiseOr(b, Eq(b, x, spread(b, c.Out[0], dims, shape)), IsNaN(b, x)) // a NaN makes the result NaN
+			tie := Cast(b, own, x.DType())
 			each := Div(b, c.Cot[0], Sum(b, tie, dims))
 			return []op.Val{Mul(b, tie, spread(b, each, dims, shape))}
 		}})
