@@ -37,7 +37,11 @@ __all__ = ["activate", "main"]
 
 _FACADE = "torchlette.torch"
 #: Packages beside ``torch`` -> the module that has their names.
-_BESIDE = {"functorch": "torchlette._compat.functorch", "functorch.experimental": "torchlette._compat.functorch"}
+_BESIDE = {
+    "functorch": "torchlette._compat.functorch",
+    "functorch.experimental": "torchlette._compat.functorch",
+    "functorch.experimental.control_flow": "torchlette._compat._higher_order_ops",
+}
 
 
 def _distribution() -> Any:

@@ -212,7 +212,7 @@ func registerMedians() {
 				if b.NeedsGrad(x) {
 					all, fixed := prim.Expand(b, m, v.Shape()), b.Detach(v)
 					own := prim.BitwiseOr(b, prim.Eq(b, fixed, all), prim.BitwiseAnd(b, prim.IsNaN(b, fixed), prim.IsNaN(b, all)))
-					m = prim.Reshape(b, prim.Amax(b, prim.Where(b, own, v, op.FloatVal(-inf)), []int64{0}), []int64{1})
+					m = prim.Reshape(b, prim.MaxOfAll(b, prim.Where(b, own, v, op.FloatVal(-inf)), []int64{0}), []int64{1})
 				}
 				return a.Ret(prim.Reshape(b, m, nil))
 			},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 from torchlette import _C
@@ -156,7 +155,10 @@ def _mapped_in_batches(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
 
 
 def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
-    """Return ``e0``, ``fn(e0, e1)``, ``fn(fn(e0, e1), e2)``, ... along ``axis``, in log2(n) rounds.
+    """Return ``e0``, ``fn(e0, e1)``, ``fn(fn(e0, e1), e2)``, ... along ``axis``.
+
+    In log2(n) rounds, each of which combines every element with the one 1, 2, 4, ... places before (W. D. Hillis and G.
+    L. Steele, 1986).
 
     Args:
         fn: An associative function of two trees like ``elems`` that works element by element.
@@ -164,5 +166,23 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         reverse: From the last element to the first.
         axis: The dimension.
     """
-    rounds = import_module("torchlette._higher_order_ops").associative_scan
-    return rounds(fn, elems, axis, reverse)
+    if not callable(fn):
+        raise TypeError("lax.associative_scan: fn argument should be callable.")
+    leaves, tree = flatten("associative_scan", elems)
+    if not leaves:
+        raise ValueError("associative_scan: elems has no tensors")
+    size, offset = leaves[0].shape[axis], 1
+    if any(leaf.shape[axis] != size for leaf in leaves):
+        shapes = [list(leaf.shape) for leaf in leaves]
+        raise ValueError(f"Array inputs to associative_scan must have the same first dimension. (saw: {shapes})")
+    if reverse:
+        leaves = [leaf.flip(axis) for leaf in leaves]
+    while offset < size:
+        before = [leaf.narrow(axis, 0, size - offset) for leaf in leaves]
+        now = [leaf.narrow(axis, offset, size - offset) for leaf in leaves]
+        combined, found = flatten("associative_scan", fn(tree.build(before), tree.build(now)))
+        if len(combined) != len(leaves):
+            raise TypeError(f"associative_scan: fn must return a tree like its arguments, got {found}, want {tree}")
+        leaves = [_C.cat([leaf.narrow(axis, 0, offset), new], axis) for leaf, new in zip(leaves, combined, strict=True)]
+        offset *= 2
+    return tree.build([leaf.flip(axis) for leaf in leaves] if reverse else leaves)
