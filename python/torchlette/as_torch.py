@@ -40,7 +40,7 @@ _FACADE = "torchlette.torch"
 _BESIDE = {
     "functorch": "torchlette._compat.functorch",
     "functorch.experimental": "torchlette._compat.functorch",
-    "functorch.experimental.control_flow": "torchlette._compat._higher_order_ops",
+    "functorch.experimental.control_flow": "torchlette._higher_order_ops",
 }
 
 
@@ -86,7 +86,8 @@ class TorchFinder:
         """Put the module of ``torchlette.torch`` under PyTorch's name."""
         if module.__name__ in _BESIDE:
             beside = importlib.import_module(_BESIDE[module.__name__])
-            beside.__path__ = []  # a package, to Python's import
+            if not hasattr(beside, "__path__"):
+                beside.__path__ = []  # a package, to Python's import
             sys.modules[module.__name__] = beside
             return
         path = _FACADE + module.__name__.removeprefix("torch")
