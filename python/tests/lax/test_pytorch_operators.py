@@ -10,6 +10,7 @@ import torch
 
 import torchlette
 import torchlette.torch as ours
+from torchlette import lax
 
 NAMES = ("associative_scan", "cond", "map", "scan", "switch", "while_loop")
 
@@ -157,3 +158,24 @@ def test_paths_of_pytorchs_modules() -> None:
         assert getattr(package, name) is operator(ours, name)
     assert ours.cond is package.cond
     assert torchlette.cond is package.cond
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5, 8, 13])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_associative_scans_group_elements_as_pytorch_does(n: int, axis: int) -> None:
+    """The difference is not associative, so values tell the groups; all rounds together combine less than 2n."""
+    combined = 0
+
+    def difference(a: Any, b: Any) -> Any:
+        nonlocal combined
+        combined += a.shape[axis]
+        return a - b
+
+    generic = importlib.import_module("torch._higher_order_ops.associative_scan").generic_associative_scan
+    x = torch.rand(2, 3, 2, generator=torch.Generator().manual_seed(n)).movedim(1, axis)
+    x = x.narrow(axis, 0, 1).expand([n if i == axis % 3 else 2 for i in range(3)]) * 1.0
+    x = x + torch.arange(float(x.numel())).reshape(x.shape) ** 2
+    (want,) = generic(lambda a, b: [a - b], [x], axis % 3)
+    got = lax.associative_scan(difference, ours.tensor(x.tolist()).reshape(x.shape), axis=axis)
+    assert got.tolist() == want.tolist()
+    assert combined <= 2 * n

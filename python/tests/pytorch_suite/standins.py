@@ -240,6 +240,9 @@ def control_flow(source: str) -> None:
         module = importlib.import_module(name)
         answer_private(module, source, everything=True)
         module.__dict__.update(found)
+    torch: Any = importlib.import_module("torch")
+    importlib.import_module("torch._ops").__dict__["ops"] = torch.ops
+    torch.cuda.get_device_capability = lambda *args: (8, 0)  # TORCHLETTE_CUDA=software runs tests of GPUs
 
 
 def backward_only(check: Callable[..., Any]) -> Callable[..., Any]:
