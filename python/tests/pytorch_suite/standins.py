@@ -235,8 +235,12 @@ def control_flow(source: str) -> None:
     """Let PyTorch's tests of loops and branches have their references, and a tracer."""
     found = {**references(source), "make_fx": make_fx}
     found["UnsupportedAliasMutationException"] = type("UnsupportedAliasMutationException", (RuntimeError,), {})
-    for name in ("functorch.experimental.control_flow", "torch._higher_order_ops.scan",
-                 "torch._higher_order_ops.associative_scan", "torch.fx.experimental.proxy_tensor"):
+    for name in (
+        "functorch.experimental.control_flow",
+        "torch._higher_order_ops.scan",
+        "torch._higher_order_ops.associative_scan",
+        "torch.fx.experimental.proxy_tensor",
+    ):
         module = importlib.import_module(name)
         answer_private(module, source, everything=True)
         module.__dict__.update(found)

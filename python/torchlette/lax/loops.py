@@ -188,13 +188,17 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     return tree.build([leaf.flip(axis) for leaf in leaves] if reverse else leaves)
 
 
-def _prefixes(combine: Callable[[list[Tensor], list[Tensor]], list[Tensor]], xs: list[Tensor], dim: int) -> list[Tensor]:
+def _prefixes(
+    combine: Callable[[list[Tensor], list[Tensor]], list[Tensor]], xs: list[Tensor], dim: int
+) -> list[Tensor]:
     """Return running results: those of pairs give every second one, and these with single elements the others."""
     n = xs[0].shape[dim]
     if n < 2:
         return xs
-    before = (slice(None),) * dim
-    pick = lambda ts, begin, end: [t[(*before, slice(begin, end, 2))] for t in ts]  # noqa: E731
+
+    def pick(ts: list[Tensor], begin: int, end: int) -> list[Tensor]:
+        return [t[(*[slice(None)] * dim, slice(begin, end, 2))] for t in ts]
+
     odd = _prefixes(combine, combine(pick(xs, 0, n - 1), pick(xs, 1, n)), dim)
     even = [x.narrow(dim, 0, 1) for x in xs]
     if n > 2:

@@ -12,9 +12,7 @@ from torchlette.utils._pytree import tree_leaves
 __all__ = ["switch"]
 
 
-def switch(
-    index: Any, branches: tuple[Callable[..., Any], ...] | list[Callable[..., Any]], operands: Any = ()
-) -> Any:
+def switch(index: Any, branches: tuple[Callable[..., Any], ...] | list[Callable[..., Any]], operands: Any = ()) -> Any:
     """Return ``branches[index](*operands)``, with ``index`` clamped to the branches that there are.
 
     Args:
