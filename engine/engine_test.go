@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -277,6 +278,16 @@ func TestSavedOutputsAreGuardedThroughAReshape(t *testing.T) {
 	err := r.backward(z, 0)
 	require.NotNil(t, err)
 	assert.Equal(t, ir.ErrSavedModified, err.Code)
+}
+
+func TestNaNShareTheGradientOfAnExtremumOfAll(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, name := range []string{"max", "min", "median"} {
+		r := newRig(t)
+		w := r.grad(r.floats([]int64{4}, nan, 1, nan, 2))
+		require.Nil(t, r.backward(r.do(name, w), 0))
+		assert.Equal(t, []float32{0.5, 0, 0.5, 0}, r.gradOf(w), name)
+	}
 }
 
 func TestCopyingATensorToItselfDoesNothing(t *testing.T) {

@@ -13,6 +13,8 @@ func init() {
 		"prod":        folding("prod", 0, loopir.Prod, 1),
 		"amax":        folding("amax", 1, loopir.Max, 0),
 		"amin":        folding("amin", 1, loopir.Min, 1),
+		"max_all":     folding("max_all", 1, loopir.Max, 0),
+		"min_all":     folding("min_all", 1, loopir.Min, 1),
 		"sum_squares": squares,
 		"argmax":      arg1("argmax", loopir.ArgMax),
 		"argmin":      arg1("argmin", loopir.ArgMin),

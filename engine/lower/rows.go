@@ -524,5 +524,5 @@ func (g *rowGroup) direction(m *Member) (d direction, merged bool) {
 func last(s []int64) int64 { return s[len(s)-1] }
 
 // extremes names the primitives whose result is an extreme.
-var extremes = map[string]bool{"amax": true, "amin": true, "max_dim": true, "min_dim": true, "argmax": true,
-	"argmin": true}
+var extremes = map[string]bool{"amax": true, "amin": true, "max_all": true, "min_all": true, "max_dim": true,
+	"min_dim": true, "argmax": true, "argmin": true}

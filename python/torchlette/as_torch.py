@@ -37,7 +37,11 @@ __all__ = ["activate", "main"]
 
 _FACADE = "torchlette.torch"
 #: Packages beside ``torch`` -> the module that has their names.
-_BESIDE = {"functorch": "torchlette._compat.functorch", "functorch.experimental": "torchlette._compat.functorch"}
+_BESIDE = {
+    "functorch": "torchlette._compat.functorch",
+    "functorch.experimental": "torchlette._compat.functorch",
+    "functorch.experimental.control_flow": "torchlette._higher_order_ops",
+}
 
 
 def _distribution() -> Any:
@@ -82,7 +86,8 @@ class TorchFinder:
         """Put the module of ``torchlette.torch`` under PyTorch's name."""
         if module.__name__ in _BESIDE:
             beside = importlib.import_module(_BESIDE[module.__name__])
-            beside.__path__ = []  # a package, to Python's import
+            if not hasattr(beside, "__path__"):
+                beside.__path__ = []  # a package, to Python's import
             sys.modules[module.__name__] = beside
             return
         path = _FACADE + module.__name__.removeprefix("torch")

@@ -9,19 +9,19 @@ import (
 // extrema are the two directions of max and min.
 var extrema = []struct {
 	name, word       string
-	over             reduceEmit
+	over, ofAll      reduceEmit
 	along            func(b op.Builder, x op.Val, dim int64) (values, indices op.Val)
 	arg              func(b op.Builder, x op.Val, dim int64) op.Val
 	pair, pairOfBool binaryEmit
 }{
-	{"max", "largest", prim.Amax, prim.MaxDim, prim.ArgMax, prim.Maximum, prim.BitwiseOr},
-	{"min", "smallest", prim.Amin, prim.MinDim, prim.ArgMin, prim.Minimum, prim.BitwiseAnd},
+	{"max", "largest", prim.Amax, prim.MaxOfAll, prim.MaxDim, prim.ArgMax, prim.Maximum, prim.BitwiseOr},
+	{"min", "smallest", prim.Amin, prim.MinOfAll, prim.MinDim, prim.ArgMin, prim.Minimum, prim.BitwiseAnd},
 }
 
 func registerExtremumOps() {
 	for _, m := range extrema {
 		registerAmax(m.name, m.word, m.over)
-		registerMax(m.name, m.word, m.over, m.along)
+		registerMax(m.name, m.word, m.ofAll, m.along)
 		op.Register(op.Def{
 			Sig: m.name + ".other(Tensor self, Tensor other) -> Tensor", Doc: "The elementwise " + m.name + "imum.", Out: true,
 			Samples: samples("T(3,4), T(4)", "I(3;0,5), T(3)"), ErrorSamples: samples("T(3), T(4)"),
@@ -80,7 +80,7 @@ func registerAmax(name, word string, over reduceEmit) {
 	})
 }
 
-func registerMax(name, word string, over reduceEmit, along func(b op.Builder, x op.Val, dim int64) (op.Val, op.Val)) {
+func registerMax(name, word string, ofAll reduceEmit, along func(b op.Builder, x op.Val, dim int64) (op.Val, op.Val)) {
 	op.Register(op.Def{
 		Sig: name + "(Tensor self) -> Tensor", Doc: "The " + word + " element.", Out: true,
 		Samples: samples("T(3,4)", "T()", "I(5;0,9)", "B(3)"), ErrorSamples: samples("T(0)"),
@@ -90,7 +90,7 @@ func registerMax(name, word string, over reduceEmit, along func(b op.Builder, x 
 				fail(ir.ErrRuntime, "%s(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction "+
 					"dim with the 'dim' argument.", name)
 			}
-			return a.Ret(reduceDims(a.B, over, x, all(x), false))
+			return a.Ret(reduceDims(a.B, ofAll, x, all(x), false))
 		},
 	})
 	op.Register(op.Def{

@@ -210,8 +210,9 @@ func registerMedians() {
 				values, order := prim.Sort(b, b.Detach(v), 0, false)
 				m := at(b, values, place(b, values, order, 0), 0, true)
 				if b.NeedsGrad(x) {
-					own := prim.Eq(b, b.Detach(v), prim.Expand(b, m, v.Shape()))
-					m = prim.Reshape(b, prim.Amax(b, prim.Where(b, own, v, op.FloatVal(-inf)), []int64{0}), []int64{1})
+					all, fixed := prim.Expand(b, m, v.Shape()), b.Detach(v)
+					own := prim.BitwiseOr(b, prim.Eq(b, fixed, all), prim.BitwiseAnd(b, prim.IsNaN(b, fixed), prim.IsNaN(b, all)))
+					m = prim.Reshape(b, prim.MaxOfAll(b, prim.Where(b, own, v, op.FloatVal(-inf)), []int64{0}), []int64{1})
 				}
 				return a.Ret(prim.Reshape(b, m, nil))
 			},

@@ -38,9 +38,9 @@ func vectorNorm(b op.Builder, x op.Val, p float64, mask []bool, keepdim bool) op
 	case p == 0:
 		return total(prim.Sum, prim.Cast(b, prim.Ne(b, x, op.FloatVal(0)), x.DType().Real()))
 	case math.IsInf(p, 1):
-		return total(prim.Amax, prim.Abs(b, x))
+		return total(prim.MaxOfAll, prim.Abs(b, x))
 	case math.IsInf(p, -1):
-		return total(prim.Amin, prim.Abs(b, x))
+		return total(prim.MinOfAll, prim.Abs(b, x))
 	}
 	narrow := widen(b, x.DType(), &x) // powers would leave the range of halves
 	if b.NeedsGrad(x) {

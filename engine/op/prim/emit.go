@@ -294,6 +294,16 @@ func Amin(b op.Builder, x op.Val, dims []int64) op.Val {
 	return b.Emit(pExtremum, variant(least, dims), x)
 }
 
+// MaxOfAll is Amax whose gradient NaN share.
+func MaxOfAll(b op.Builder, x op.Val, dims []int64) op.Val {
+	return b.Emit(pExtremum, variant(largestOfAll, dims), x)
+}
+
+// MinOfAll is Amin whose gradient NaN share.
+func MinOfAll(b op.Builder, x op.Val, dims []int64) op.Val {
+	return b.Emit(pExtremum, variant(leastOfAll, dims), x)
+}
+
 // ArgMax is the first index of the maximum along dim, which it removes.
 func ArgMax(b op.Builder, x op.Val, dim int64) op.Val {
 	return b.Emit(pArgExtremum, []int64{largest, dim}, x)

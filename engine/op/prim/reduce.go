@@ -118,17 +118,21 @@ func othersPairwise(b op.Builder, x op.Val, dims []int64) op.Val {
 	return Permute(b, Reshape(b, others, moved.Shape()), inverse)
 }
 
-// The variants of extrema, and of clip: the first attribute.
+// The variants of extrema, and of clip: the first attribute. An extremum of all counts NaN as equal to a result that is
+// NaN: they share its gradient. That of amax and amin is NaN there, for all elements.
 const (
 	largest int64 = iota
 	least
+	largestOfAll
+	leastOfAll
 )
 
 // Larger is the variant of clip that keeps the larger of two.
 const Larger = largest
 
 func registerExtremaOver() {
-	names, args, dims := []string{"amax", "amin"}, []string{"argmax", "argmin"}, []string{"max_dim", "min_dim"}
+	names, args := []string{"amax", "amin", "max_all", "min_all"}, []string{"argmax", "argmin"}
+	dims := []string{"max_dim", "min_dim"}
 	pExtremum = op.RegisterPrim(op.Prim{Name: "extremum", Doc: "maximum or minimum over dims; ties share the gradient",
 		NIn: 1, SaveIn: 1, SaveOut: 1, Variants: names,
 		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
@@ -137,7 +141,11 @@ func registerExtremaOver() {
 		VJP: func(c *op.VJPCall) []op.Val {
 			b, x, dims := c.B, c.In[0], c.Attr[1:]
 			shape := x.Shape()
-			tie := Cast(b, Eq(b, x, spread(b, c.Out[0], dims, shape)), x.DType())
+			own := Eq(b, x, spread(b, c.Out[0], dims, shape))
+			if c.Attr[0] >= largestOfAll {
+				own = BitwiseOr(b, own, IsNaN(b, x)) // one NaN makes the result NaN
+			}
+			tie := Cast(b, own, x.DType())
 			each := Div(b, c.Cot[0], Sum(b, tie, dims))
 			return []op.Val{Mul(b, tie, spread(b, each, dims, shape))}
 		}})

@@ -150,3 +150,61 @@ def test_a_logarithm_of_a_sum_beside_infinity_has_the_gradients_of_the_larger_op
 
     for got, want in zip(gradients(torchlette), gradients(torch), strict=True):
         assert got == pytest.approx(want)
+
+
+NAN = math.nan
+ROWS = {
+    "ties": [[1.0, 3.0, 3.0], [1.0, 2.0, 3.0]],
+    "NaN": [[1.0, NAN, 3.0], [NAN, 0.0, 3.0]],
+    "one NaN": [[NAN, 1.0, 2.0], [2.0, 0.0, 2.0]],
+    "only NaN": [[NAN, NAN, NAN], [NAN, NAN, NAN]],
+    "infinities": [[math.inf, -math.inf, 1.0], [math.inf, -math.inf, 2.0]],
+    "one element": [[2.0]],
+}
+EXTREMA: dict[str, Callable[[Any, Any], Any]] = {
+    "max": lambda lib, x: lib.max(x),
+    "min": lambda lib, x: lib.min(x),
+    "median": lambda lib, x: lib.median(x),
+    "nanmedian": lambda lib, x: lib.nanmedian(x),
+    "amax": lambda lib, x: lib.amax(x),
+    "amin of rows": lambda lib, x: lib.amin(x, 1),
+    "aminmax": lambda lib, x: lib.stack(list(lib.aminmax(x))),
+    "max of rows": lambda lib, x: lib.max(x, 1)[0],
+    "median of rows": lambda lib, x: lib.median(x, 1)[0],
+    "nanmedian of rows": lambda lib, x: lib.nanmedian(x, 1)[0],
+    "norm": lambda lib, x: lib.linalg.vector_norm(x, math.inf),
+    "least norm of rows": lambda lib, x: lib.linalg.vector_norm(x, -math.inf, dim=1),
+}
+
+
+@pytest.mark.parametrize("point", ROWS)
+@pytest.mark.parametrize("name", EXTREMA)
+def test_extrema_share_gradients_among_equal_elements_and_among_nan(device: str, name: str, point: str) -> None:
+    """NaN are equal to a result that is NaN, where PyTorch has them so: without a dim, but not in amax and amin."""
+    import torchlette.torch as ours
+
+    f, data = EXTREMA[name], [ROWS[point], [[2 * v for v in row] for row in ROWS[point]]]
+
+    def run(lib: Any, where: str) -> tuple[Any, Any, Any]:
+        batch = lib.tensor(data, device=where)
+        one = batch[0].clone().requires_grad_()
+        value = f(lib, one)
+        value.sum().backward()
+        batches = lib.func.vmap(lib.func.grad(lambda x: f(lib, x).sum()))(batch)
+        return value.detach(), one.grad, batches
+
+    for mine, theirs in zip(run(ours, device), run(torch, "cpu"), strict=True):
+        np.testing.assert_array_equal(np.array(mine.tolist()), np.array(theirs.tolist()))
+
+
+@pytest.mark.parametrize("name", ["max", "min", "median", "nanmedian"])
+def test_tangents_of_extrema_are_the_transposed_gradients(device: str, name: str) -> None:
+    """PyTorch's tangents at NaN are NaN, which its own gradients are not."""
+    import torchlette.torch as ours
+
+    for point in ROWS.values():
+        x = ours.tensor(point, device=device)
+        t = ours.arange(1.0, x.numel() + 1, device=device).reshape(x.shape)
+        gradient = ours.func.grad(lambda v: EXTREMA[name](ours, v))(x)
+        _, tangent = ours.func.jvp(lambda v: EXTREMA[name](ours, v), (x,), (t,))
+        assert tangent.item() == pytest.approx((gradient * t).sum().item(), rel=1e-6)

@@ -230,7 +230,9 @@ warnings.simplefilter("ignore", FutureWarning)
 import torch
 import functorch
 from functorch import combine_state_for_ensemble, grad, make_functional, make_functional_with_buffers, vmap
-from functorch.experimental import chunk_vmap
+from functorch.experimental import chunk_vmap, control_flow
+from functorch.experimental.control_flow import cond
+from torch._higher_order_ops.while_loop import while_loop
 
 class Tied(torch.nn.Module):
     def __init__(self):
@@ -261,6 +263,8 @@ for call in (lambda: make_functional(net), lambda: combine_state_for_ensemble([]
         call()
     except RuntimeError as error:
         print(str(error).split(":")[0])
+print(cond is torch.cond, control_flow.map(lambda v: v * 2, x).shape == x.shape)
+print([v.item() for v in while_loop(lambda v: v < 5, lambda v: (v + 2,), (torch.tensor(0),))])
 warnings.simplefilter("error", FutureWarning)
 try:
     functorch.hessian(lambda x: x.sum())
@@ -280,5 +284,7 @@ def test_functorch_is_a_package() -> None:
         "[2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0] 3",
         "make_functional(model)",
         "combine_state_for_ensemble",
+        "True True",
+        "[6]",
         "True",
     ]

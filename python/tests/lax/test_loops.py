@@ -401,7 +401,7 @@ def test_pytorchs_names() -> None:
     x = facade.arange(6.0).reshape(2, 3)
     assert facade.cond(x.sum() > 1, lambda v: v + 1, lambda v: v, (x,)).tolist() == (x + 1).tolist()
     last, ys = ops.scan(lambda c, v: (c + v, c * v), facade.zeros(2), x, dim=1, reverse=True)
-    assert (last.tolist(), list(ys.shape)) == ([3.0, 12.0], [3, 2])
+    assert (last.tolist(), list(ys.shape)) == ([3.0, 12.0], [2, 3])
     assert [v.item() for v in ops.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, v * 2), (0, 1.0))] == [3, 8.0]
     assert ops.map(lambda v, k: v * k, x, facade.tensor(2.0)).tolist() == (x * 2).tolist()
     with pytest.raises(RuntimeError, match="Expect operands to be a tuple"):

@@ -7,6 +7,8 @@ have none, but for those in PUBLIC: docs/refused.md refuses their features, and 
 
 from __future__ import annotations
 
+import ast
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -14,6 +16,7 @@ import importlib.util
 import os
 import sys
 import types
+import unittest
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +36,11 @@ FOREIGN = ("_C", "_dynamo", "_dynamo.config", "_dynamo.utils", "_utils", "_induc
 
 class _Kind(type):
     __all__ = ()
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and isinstance(args[0], type) and issubclass(args[0], unittest.TestCase):
+            return args[0]  # a decorator of tests
+        return super().__call__(*args, **kwargs)
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -100,6 +108,8 @@ class Sources(importlib.abc.MetaPathFinder):
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if not name.startswith("torch.testing._"):
             return None
+        if name.endswith(".common_quantization"):  # of what is refused; tests take decorators from it
+            return importlib.machinery.ModuleSpec(name, Missing(), is_package=True)
         file = os.path.join(self.source, *name.split("."))
         if os.path.isdir(file):
             return importlib.util.spec_from_file_location(
@@ -187,6 +197,58 @@ def answer_private(module: types.ModuleType, source: str, everything: bool = Fal
     module.__dict__["__getattr__"] = answer
 
 
+#: Functions of PyTorch's sources that its tests compare with: references of loops, and their helpers.
+REFERENCES = {
+    "_higher_order_ops.scan": ("first_slice_copy", "_fake_scan"),
+    "_higher_order_ops.associative_scan": ("_fake_associative_scan",),
+    "_higher_order_ops.utils": ("_stack_pytree", "_unstack_pytree"),
+}
+
+
+def references(source: str) -> dict[str, Any]:
+    """Return the definitions that ``REFERENCES`` names, from PyTorch's sources."""
+    import torch
+
+    space: dict[str, Any] = {"torch": torch, "pytree": importlib.import_module("torch.utils._pytree")}
+    space |= vars(importlib.import_module("typing"))
+    for module, names in REFERENCES.items():
+        file = os.path.join(source, "torch", *module.split(".")) + ".py"
+        if os.path.exists(file):
+            with open(file) as text:
+                tree = ast.parse(text.read())
+            tree.body = [node for node in tree.body if getattr(node, "name", None) in names]
+            exec(compile(tree, file, "exec"), space)
+    return {name: space[name] for names in REFERENCES.values() for name in names if name in space}
+
+
+def make_fx(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
+    """Stand for the tracer of graphs: what it returns calls the function, and has no graph."""
+
+    def trace(*inputs: Any) -> Any:
+        function(*inputs)
+        return functools.wraps(function)(lambda *inputs: function(*inputs))
+
+    return trace
+
+
+def control_flow(source: str) -> None:
+    """Let PyTorch's tests of loops and branches have their references, and a tracer."""
+    found = {**references(source), "make_fx": make_fx}
+    found["UnsupportedAliasMutationException"] = type("UnsupportedAliasMutationException", (RuntimeError,), {})
+    for name in (
+        "functorch.experimental.control_flow",
+        "torch._higher_order_ops.scan",
+        "torch._higher_order_ops.associative_scan",
+        "torch.fx.experimental.proxy_tensor",
+    ):
+        module = importlib.import_module(name)
+        answer_private(module, source, everything=True)
+        module.__dict__.update(found)
+    torch: Any = importlib.import_module("torch")
+    importlib.import_module("torch._ops").__dict__["ops"] = torch.ops
+    torch.cuda.get_device_capability = lambda *args: (8, 0)  # TORCHLETTE_CUDA=software runs tests of GPUs
+
+
 def backward_only(check: Callable[..., Any]) -> Callable[..., Any]:
     """Let a check of gradients leave out what is refused: tangents and batches of gradients."""
 
@@ -234,6 +296,7 @@ def prepare(source: str) -> None:
         module = importlib.import_module(name)
         module.__dict__["__path__"] = []
         answer_private(module, source, everything=True)
+    control_flow(source)
     importlib.import_module("torch._C").__dict__["__path__"] = []  # submodules have stand-ins too
     importlib.import_module("torch.library").CustomOpDef._opoverload = property(lambda definition: definition)
     for name in ("gradcheck", "gradgradcheck"):

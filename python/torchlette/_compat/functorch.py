@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import importlib
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -35,6 +36,8 @@ __all__ = [
 ]
 
 Tensor = _C.Tensor
+#: The module ``functorch.experimental.control_flow``.
+control_flow = importlib.import_module("torchlette._higher_order_ops")
 
 
 def _deprecated(function: Callable[..., Any], instead: str) -> Callable[..., Any]:

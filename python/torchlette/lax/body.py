@@ -92,7 +92,17 @@ class Body:
             reverse: Whether iterations go from the last element to the first.
             ends: Whether the loop ends where the first carry is false.
         """
-        return _C._loop(self.number, [*carries, *xs], len(carries), len(xs), length, reverse, ends, len(self.types))
+        operands = [_as_real(t) for t in (*carries, *xs)]
+        outs = _C._loop(self.number, operands, len(carries), len(xs), length, reverse, ends, len(self.types))
+        return [
+            _C.view_as_complex(out) if dtype.is_complex else out
+            for out, (_, dtype, _) in zip(outs, self.types, strict=True)
+        ]
+
+
+def _as_real(t: Tensor) -> Tensor:
+    """Return a complex tensor as pairs of numbers, which is what the engine's loops carry."""
+    return _C.view_as_real(t) if t.is_complex() else t
 
 
 def like_elements(xs: Sequence[Tensor]) -> list[Tensor]:
@@ -110,14 +120,17 @@ def trace(what: str, f: Callable[[list[Tensor]], Any], like: Sequence[Tensor], *
         fresh: Whether the results after the first are carries that the body does not read.
     """
     tracked = _C.is_grad_enabled()
-    args = [t.new_empty(t.shape, requires_grad=tracked and t.is_floating_point()) for t in like]
+    args = [_as_real(t.new_empty(t.shape)) for t in like]
+    args = [t.new_empty(t.shape, requires_grad=tracked and t.is_floating_point()) for t in args]
     stand_ins = _C._body_begin(args)
     try:
-        leaves, tree = flatten(what, f(stand_ins))
+        elements = [_C.view_as_complex(s) if t.is_complex() else s for s, t in zip(stand_ins, like, strict=True)]
+        leaves, tree = flatten(what, f(elements))
+        types = [(t.shape, t.dtype, t.device) for t in leaves]
+        leaves = [_as_real(leaf) for leaf in leaves]
     except BaseException:
         _C._body_end(None, 0)
         raise
-    types = [(t.shape, t.dtype, t.device) for t in leaves]
     return Body(_C._body_end(leaves, len(leaves) - 1 if fresh else 0), types, tree)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 from torchlette import _C
@@ -156,7 +155,10 @@ def _mapped_in_batches(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
 
 
 def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
-    """Return ``e0``, ``fn(e0, e1)``, ``fn(fn(e0, e1), e2)``, ... along ``axis``, in log2(n) rounds.
+    """Return ``e0``, ``fn(e0, e1)``, ``fn(fn(e0, e1), e2)``, ... along ``axis``.
+
+    Elements are combined in the order of JAX and PyTorch, in 2 log2(n) rounds and about 2n combinations (G. E.
+    Blelloch, 1990).
 
     Args:
         fn: An associative function of two trees like ``elems`` that works element by element.
@@ -164,5 +166,49 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         reverse: From the last element to the first.
         axis: The dimension.
     """
-    rounds = import_module("torchlette._higher_order_ops").associative_scan
-    return rounds(fn, elems, axis, reverse)
+    if not callable(fn):
+        raise TypeError("lax.associative_scan: fn argument should be callable.")
+    leaves, tree = flatten("associative_scan", elems)
+    if not leaves:
+        raise ValueError("associative_scan: elems has no tensors")
+    if any(leaf.shape[axis] != leaves[0].shape[axis] for leaf in leaves):
+        shapes = [list(leaf.shape) for leaf in leaves]
+        raise ValueError(f"Array inputs to associative_scan must have the same first dimension. (saw: {shapes})")
+    if reverse:
+        leaves = [leaf.flip(axis) for leaf in leaves]
+    axis += leaves[0].dim() if axis < 0 else 0
+
+    def combine(before: list[Tensor], now: list[Tensor]) -> list[Tensor]:
+        combined, found = flatten("associative_scan", fn(tree.build(before), tree.build(now)))
+        if len(combined) != len(leaves):
+            raise TypeError(f"associative_scan: fn must return a tree like its arguments, got {found}, want {tree}")
+        return combined
+
+    leaves = _prefixes(combine, leaves, axis)
+    return tree.build([leaf.flip(axis) for leaf in leaves] if reverse else leaves)
+
+
+def _prefixes(
+    combine: Callable[[list[Tensor], list[Tensor]], list[Tensor]], xs: list[Tensor], dim: int
+) -> list[Tensor]:
+    """Return running results: those of pairs give every second one, and these with single elements the others."""
+    n = xs[0].shape[dim]
+    if n < 2:
+        return xs
+
+    def pick(ts: list[Tensor], begin: int, end: int) -> list[Tensor]:
+        return [t[(*[slice(None)] * dim, slice(begin, end, 2))] for t in ts]
+
+    odd = _prefixes(combine, combine(pick(xs, 0, n - 1), pick(xs, 1, n)), dim)
+    even = [x.narrow(dim, 0, 1) for x in xs]
+    if n > 2:
+        rest = combine([t.narrow(dim, 0, (n - 1) // 2) for t in odd], pick(xs, 2, n))
+        even = [_C.cat([first, others], dim) for first, others in zip(even, rest, strict=True)]
+    return [_interleaved(a, b, dim) for a, b in zip(even, odd, strict=True)]
+
+
+def _interleaved(even: Tensor, odd: Tensor, dim: int) -> Tensor:
+    """Return elements of two tensors in turns; ``even`` may have one more."""
+    n = odd.shape[dim]
+    pairs = _C.stack([even.narrow(dim, 0, n), odd], dim + 1).flatten(dim, dim + 1)
+    return pairs if even.shape[dim] == n else _C.cat([pairs, even.narrow(dim, n, 1)], dim)

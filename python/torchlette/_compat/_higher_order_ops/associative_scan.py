@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torchlette import _C
-from torchlette.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+from torchlette import func, lax
+from torchlette._compat._higher_order_ops.arguments import all_tensors, check_scan, dimension
+from torchlette.utils._pytree import tree_leaves, tree_map
 
 __all__ = ["associative_scan"]
 
@@ -16,28 +17,23 @@ def associative_scan(
 ) -> Any:
     """Return ``x0``, ``combine_fn(x0, x1)``, ``combine_fn(combine_fn(x0, x1), x2)``, ... along ``dim``.
 
-    In log2(n) rounds, each of which combines every element with the one 1, 2, 4, ... places before (W. D. Hillis and G.
-    L. Steele, 1986).
-
     Args:
-        combine_fn: An associative function of two trees like ``xs`` that works element by element.
+        combine_fn: An associative function of two trees like ``xs``.
         xs: A tensor, or a tree of tensors of one size in ``dim``.
         dim: The dimension.
         reverse: From the last element to the first.
-        combine_mode: Accepted for compatibility.
+        combine_mode: "generic" calls ``combine_fn`` with elements, which lack ``dim``, under ``vmap``; "pointwise" with
+            several elements at once, stacked along dim 0.
     """
-    leaves, spec = tree_flatten(xs)
+    leaves = tree_leaves(xs)
     if not leaves:
-        raise ValueError("associative_scan: Expected at least 1 xs leaf")
-    if not callable(combine_fn):
-        raise ValueError(f"associative_scan: Combine_fn must be callable, but got {combine_fn}")
-    if reverse:
-        leaves = [leaf.flip(dim) for leaf in leaves]
-    size, offset = leaves[0].shape[dim], 1
-    while offset < size:
-        before = [leaf.narrow(dim, 0, size - offset) for leaf in leaves]
-        now = [leaf.narrow(dim, offset, size - offset) for leaf in leaves]
-        combined = tree_leaves(combine_fn(tree_unflatten(before, spec), tree_unflatten(now, spec)))
-        leaves = [_C.cat([leaf.narrow(dim, 0, offset), new], dim) for leaf, new in zip(leaves, combined, strict=True)]
-        offset *= 2
-    return tree_unflatten([leaf.flip(dim) for leaf in leaves] if reverse else leaves, spec)
+        raise ValueError("Expected at least 1 xs leaf")
+    if not all_tensors(leaves):
+        raise ValueError("xs leaves must be a Tensor")
+    check_scan(combine_fn, dim, reverse, ValueError)
+    if combine_mode not in ("pointwise", "generic"):
+        raise ValueError(f"Combine_mode must either 'pointwise' or 'generic', but got {combine_mode}")
+    dim = dimension(leaves, dim, ValueError)
+    combine = func.vmap(combine_fn) if combine_mode == "generic" else combine_fn
+    moved = tree_map(lambda x: x.movedim(dim, 0), xs)
+    return tree_map(lambda y: y.movedim(0, dim), lax.associative_scan(combine, moved, reverse))
