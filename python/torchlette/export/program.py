@@ -346,7 +346,8 @@ def _example(inputs: Sequence[InputSpec], scale: int) -> tuple[list[_C.Tensor], 
     tensors = []
     dims: dict[str, Dim] = {}
     for spec in inputs:
-        shape, entry = [], {}
+        shape: list[int] = []
+        entry: dict[int, Any] = {}
         for axis, size in enumerate(spec.shape):
             if isinstance(size, int):
                 shape.append(size)
