@@ -41,6 +41,8 @@ type attentionCandidate struct {
 	AttentionOptions
 	// few: only for launches of fewer workgroups than the device runs at once.
 	few bool
+	// queries, where not 0, is the most queries of a launch that it is for.
+	queries uint64
 }
 
 // attentionTiles lists the tiles of each pass in order of preference.
@@ -62,13 +64,14 @@ type attentionCandidate struct {
 // Loops of one step reach 22 to 25 everywhere. 8x4 scores a thread, in half the threads, reach 21.5, 14.8, 12.1.
 var attentionTiles = [4][]attentionCandidate{
 	launch.AttentionForward: {
-		{AttentionOptions{Rows: 32, Cols: 64, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, true},
-		{chunkedForward, false},
-		{wideAttention, false},
-		{AttentionOptions{Rows: 64, Cols: 48, RowThreads: 16, Lanes: 8, Single: true, Unroll: 2}, false},
-		{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, false},
-		{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 16, Lanes: 8, Single: true, Unroll: 4}, false},
-		{AttentionOptions{Rows: 16, Cols: 16, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, false},
+		{AttentionOptions{Rows: 8, Cols: 64, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, false, 8},
+		{AttentionOptions{Rows: 32, Cols: 64, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, true, 0},
+		{chunkedForward, false, 0},
+		{wideAttention, false, 0},
+		{AttentionOptions{Rows: 64, Cols: 48, RowThreads: 16, Lanes: 8, Single: true, Unroll: 2}, false, 0},
+		{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, false, 0},
+		{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 16, Lanes: 8, Single: true, Unroll: 4}, false, 0},
+		{AttentionOptions{Rows: 16, Cols: 16, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, false, 0},
 	},
 	launch.AttentionGradQ:    gradientTiles,
 	launch.AttentionGradKV:   gradientTiles,
@@ -87,19 +90,19 @@ var (
 )
 
 var gradientTiles = append([]attentionCandidate{
-	{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 8, Lanes: 16, Unroll: 4}, true},
-	{chunkedAttention, false},
-	{wideAttention, false},
+	{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 8, Lanes: 16, Unroll: 4}, true, 0},
+	{chunkedAttention, false, 0},
+	{wideAttention, false, 0},
 }, wholeGradientTiles...)
 
 var wholeGradientTiles = []attentionCandidate{
-	{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 8, Lanes: 16, Unroll: 4}, false},
-	{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 16, Lanes: 8, Unroll: 4}, false},
-	{AttentionOptions{Rows: 32, Cols: 16, RowThreads: 8, Lanes: 16, Single: true, Unroll: 8}, false},
-	{AttentionOptions{Rows: 32, Cols: 16, RowThreads: 16, Lanes: 8, Single: true, Unroll: 8}, false},
-	{AttentionOptions{Rows: 16, Cols: 16, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, false},
-	{AttentionOptions{Rows: 8, Cols: 16, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, false},
-	{AttentionOptions{Rows: 8, Cols: 8, RowThreads: 8, Lanes: 8, Single: true, Unroll: 4}, false},
+	{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 8, Lanes: 16, Unroll: 4}, false, 0},
+	{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 16, Lanes: 8, Unroll: 4}, false, 0},
+	{AttentionOptions{Rows: 32, Cols: 16, RowThreads: 8, Lanes: 16, Single: true, Unroll: 8}, false, 0},
+	{AttentionOptions{Rows: 32, Cols: 16, RowThreads: 16, Lanes: 8, Single: true, Unroll: 8}, false, 0},
+	{AttentionOptions{Rows: 16, Cols: 16, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, false, 0},
+	{AttentionOptions{Rows: 8, Cols: 16, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, false, 0},
+	{AttentionOptions{Rows: 8, Cols: 8, RowThreads: 8, Lanes: 8, Single: true, Unroll: 4}, false, 0},
 }
 
 // rolledAttention is for devices where compiling is slow. smallAttention is for devices with the least workgroup memory
@@ -136,7 +139,7 @@ func chooseAttention(a *launch.Attention, params []uint64, caps Caps, list []att
 	caps = caps.withDefaults()
 	l := a.Layout()
 	if caps.Software {
-		list = []attentionCandidate{{rolledAttention, false}}
+		list = []attentionCandidate{{rolledAttention, false, 0}}
 	}
 	groups := params[l.Batch] * params[l.Heads] * ceil(params[l.Queries], 64)
 	vec := attentionVectors(a, params, &l)
@@ -151,7 +154,8 @@ func chooseAttention(a *launch.Attention, params []uint64, caps Caps, list []att
 			o := fit(c.AttentionOptions)
 			lean := o.Width <= padded(params[l.Width], 32) && o.WidthV <= padded(params[l.WidthV], 32)
 			fits := o.threads() <= caps.MaxThreads && o.sharedBytes(a) <= caps.MaxWorkgroupBytes && o.check(a) == nil
-			if fits && (lean || !strict) && !(c.few && groups >= uint64(caps.Units)) {
+			if fits && (lean || !strict) && !(c.few && groups >= uint64(caps.Units)) &&
+				(c.queries == 0 || params[l.Queries] <= c.queries) {
 				return o
 			}
 		}

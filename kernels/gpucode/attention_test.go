@@ -189,6 +189,8 @@ func TestChooseAttentionFollowsTheMeasurements(t *testing.T) {
 		{launch.AttentionForward, 1, 16, 4096, 128, 64, 64, 16},
 		{launch.AttentionForward, 1, 16, 4096, 256, 64, 64, 16},
 		{launch.AttentionForward, 1, 1, 64, 32, 64, 48, 8},
+		{launch.AttentionForward, 1, 12, 8, 64, 8, 64, 16},
+		{launch.AttentionForward, 1, 12, 9, 64, 32, 64, 16},
 		{launch.AttentionGradQ, 4, 12, 1024, 64, 64, 64, 16},
 		{launch.AttentionGradQ, 1, 12, 512, 64, 32, 32, 16},
 		{launch.AttentionGradKV, 1, 16, 4096, 128, 64, 64, 16},
