@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchlette import _C
+from torchlette._runtime import forward
 from torchlette.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 __all__ = ["Body", "Tree", "check_carry", "flatten", "like_elements", "trace"]
@@ -113,7 +114,8 @@ def trace(what: str, f: Callable[[list[Tensor]], Any], like: Sequence[Tensor], *
     args = [t.new_empty(t.shape, requires_grad=tracked and t.is_floating_point()) for t in like]
     stand_ins = _C._body_begin(args)
     try:
-        leaves, tree = flatten(what, f(stand_ins))
+        with forward.above():
+            leaves, tree = flatten(what, f(stand_ins))
     except BaseException:
         _C._body_end(None, 0)
         raise
