@@ -52,7 +52,7 @@ func (k *hooks) add(t *autograd.Tape, id uint64, v op.Val, kind HookKind) *ir.Er
 	case kind == HookAfter:
 		n.After = append(n.After, id)
 	case kind == HookTensor:
-		n.Hooks = append(n.Hooks, autograd.Hook{Out: autograd.Output(edge), ID: id, Like: v.L()})
+		t.AddHook(edge, id, v.L())
 	case n.Kind != autograd.KindLeaf:
 		return ir.Errorf(ir.ErrRuntime, "post accumulate grad hooks cannot be registered on non-leaf tensors")
 	default:

@@ -223,3 +223,16 @@ func TestTheTangentsOfALoopAreComputedApart(t *testing.T) {
 	assert.Regexp(t, `= loop\{\d+,1,\d+,3,`, text, "the tangent is its only carry")
 	assert.Contains(t, text, "f32[3,2]", "values that are kept")
 }
+
+// Where the body detaches all that has a tangent, no loop of tangents is recorded: it would have no results.
+func TestALoopWhoseResultsHaveNoTangentsRecordsNoOther(t *testing.T) {
+	r := newRig(t)
+	level := r.e.SetMode(ModeForwardLevel, -1)
+	defer r.e.SetMode(ModeForwardLevel, level)
+	x := r.do("_make_dual", r.floats(nil, 0.5, 1), r.floats(nil, 1, 1), int(level))
+	body := func(c []T) []T { return []T{r.do("mul", c[0], r.do("detach", x))} }
+	outs, err := r.loop(body, LoopCall{Length: 3}, []T{r.floats(nil, 1, 2)}, nil, nil)
+	require.Nil(t, err)
+	assert.Nil(t, r.tangent(outs[0], int(level)))
+	assert.Equal(t, []float32{0.125, 2}, r.read(outs[0]))
+}

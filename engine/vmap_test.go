@@ -66,3 +66,29 @@ func TestEveryPrimitiveHasABatchingRule(t *testing.T) {
 		assert.NotEqual(t, op.BatchLoop, p.BatchKind, p.Name)
 	}
 }
+
+// A hook keeps the number of its level: a walk within another level may call it.
+func TestALevelHasNoNumberOfAHook(t *testing.T) {
+	r := newRig(t)
+	var y T
+	r.vmap(2, func(level int) {
+		x := r.grad(r.floats([]int64{2, 3}, 1, 2, 3, 4, 5, 6))
+		y = r.do("mul", r.do("_vmap_in", x, 0, level), 2.0)
+		for range 2 {
+			_, err := r.e.AddHook(uint64(y), HookTensor)
+			require.Nil(t, err)
+		}
+	})
+	numbers := func() (list []int) {
+		r.vmap(3, func(outer int) {
+			r.e.SetMode(ModeVmap, lazy.VmapLeave)
+			r.vmap(2, func(level int) { list = append(list, level) })
+			r.e.SetMode(ModeVmap, lazy.VmapReturn)
+			r.vmap(2, func(inner int) { list = append(list, outer, inner) })
+		})
+		return list
+	}
+	assert.Equal(t, []int{2, 2, 3}, numbers())
+	r.e.Release([]uint64{uint64(y)})
+	assert.Equal(t, []int{1, 1, 2}, numbers())
+}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // nextHook returns the event of n's next hook that has a gradient; more is false after the last hook.
@@ -30,6 +31,34 @@ func (s *Walk) replace(answer op.Val) {
 	}
 	s.hook++
 }
+
+// AddHook adds a tensor hook on a tensor of layout l.
+func (t *Tape) AddHook(edge uint32, id uint64, l *ir.Layout) {
+	n := t.Node(edge)
+	n.Hooks = append(n.Hooks, Hook{Out: Output(edge), ID: id, Like: l})
+	if n.hooked == nil && l.Hidden != nil {
+		n.hooked = l
+		t.countHooks(n, 1)
+	}
+}
+
+// countHooks adds by to the steps with hooks at the levels of vmap that n's hooks have.
+func (t *Tape) countHooks(n *Node, by int) {
+	if n.hooked == nil {
+		return
+	}
+	if t.hooksAt == nil {
+		t.hooksAt = map[int64]int{}
+	}
+	for _, h := range n.hooked.Hidden {
+		if t.hooksAt[h.Level] += by; t.hooksAt[h.Level] == 0 {
+			delete(t.hooksAt, h.Level)
+		}
+	}
+}
+
+// HooksAt reports that a step has a tensor hook at a level of vmap.
+func (t *Tape) HooksAt(level int64) bool { return t.hooksAt[level] > 0 }
 
 // RemoveHook removes hook id from the step. While a walk visits the step, the entry stays with ID 0.
 func (n *Node) RemoveHook(id uint64) {

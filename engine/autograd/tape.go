@@ -47,6 +47,7 @@ type Node struct {
 	In        []Saved
 	Out       []Saved
 	Hooks     []Hook
+	hooked    *ir.Layout // has the levels of vmap of the tensor hooks
 	// Post lists the hooks of a leaf that run after it has accumulated.
 	Post []uint64
 	// Pre lists hooks that get the results' gradients before the step runs, After those that get the gradients on both
@@ -109,6 +110,7 @@ type Tape struct {
 	// OnHookFree notes that hook id is gone, because its step or the saved value that it packed was freed. The
 	// engine sets it; it must not touch the tape, which is in the middle of a release. nil: the tape has no hooks.
 	OnHookFree func(id uint64)
+	hooksAt    map[int64]int // by level of vmap: the steps with tensor hooks at it
 	// From is the source of the steps that are recorded now.
 	From Source
 	// AllowMutation: values saved now may be written to later. The tape then skips the check; values are immutable, so
@@ -305,6 +307,7 @@ func (t *Tape) Release(e uint32) {
 				}
 			}
 		}
+		t.countHooks(n, -1)
 		n.Kind = kindFree
 		n.In, n.Out, n.Hooks, n.Post, n.Retain = n.In[:0], n.Out[:0], n.Hooks[:0], n.Post[:0], n.Retain[:0]
 		n.Pre, n.After = n.Pre[:0], n.After[:0]

@@ -28,6 +28,7 @@ type ThreadModes struct {
 	DeviceSet  bool
 	// vmapLevels are the levels of vmap in progress, outermost first; that of index i is level i+1.
 	vmapLevels []vmapLevel
+	vmapsLeft  []vmapLevel // by VmapLeave
 	// ceiling: tangents of this level and of those above it do not count; 0 for none.
 	ceiling uint32
 }

@@ -25,6 +25,7 @@ type vmapLevel struct {
 	size      int64
 	different bool // each element of the batch draws its own random numbers
 	refuses   bool // a draw is an error
+	skipped   int  // entries without size before it, for numbers that are not free
 }
 
 // Values of Vmap, below the size of the batch times 4.
@@ -33,22 +34,42 @@ const (
 	VmapRefuses
 	VmapDifferent
 	VmapSame
+	VmapLeave  = 1<<2 | VmapEnd // leaves the innermost level until VmapReturn
+	VmapReturn = 2<<2 | VmapEnd
 )
 
-// Vmap begins a level of vmap, or ends the innermost one (VmapEnd); v < 0 only asks. It returns the number of levels
-// before.
+// Vmap begins a level of vmap, or ends the innermost one (VmapEnd); v < 0 only asks. It returns the number of the
+// innermost level before, where a level begins that of the level minus 1.
+//
+// A level whose call has ended has a number that is not free as long as a hook on the tape is of it: the hook may run
+// within the new level, and its gradient has hidden dims of both.
 func (s *Session) Vmap(v int64) (depth int64) {
 	depth = int64(len(s.vmapLevels))
 	switch mode := v & 3; {
 	case v < 0:
 	case mode != VmapEnd:
 		s.vmaps.used = true
+		for s.tape.HooksAt(int64(len(s.vmapLevels) + 1)) {
+			s.vmapLevels = append(s.vmapLevels, vmapLevel{})
+		}
+		skipped := len(s.vmapLevels) - int(depth)
+		depth = int64(len(s.vmapLevels))
 		s.vmapLevels = append(s.vmapLevels, vmapLevel{size: v >> 2, different: mode == VmapDifferent,
-			refuses: mode == VmapRefuses})
+			refuses: mode == VmapRefuses, skipped: skipped})
+	case v == VmapReturn:
+		n := len(s.vmapsLeft) - 1
+		s.vmapLevels, s.vmapsLeft = append(s.vmapLevels, s.vmapsLeft[n]), s.vmapsLeft[:n]
+	case v == VmapLeave:
+		s.vmapLevels, s.vmapsLeft = s.vmapLevels[:depth-1], append(s.vmapsLeft, s.vmapLevels[depth-1])
 	case depth > 0:
-		s.vmapLevels = s.vmapLevels[:depth-1]
+		s.vmapLevels = s.vmapLevels[:int(depth)-1-s.vmapLevels[depth-1].skipped]
 	}
 	return depth
+}
+
+// inProgress reports that h is of a level in progress.
+func (s *Session) inProgress(h ir.HiddenDim) bool {
+	return int(h.Level) <= len(s.vmapLevels) && s.vmapLevels[h.Level-1].size > 0
 }
 
 // Batches reports that rules must run for a call with these operands, since its steps depend on levels of vmap.
@@ -252,7 +273,7 @@ func (s *Session) drawBatch(p *op.Prim, attr []int64, in []op.Val, specs []op.Ou
 	levels []ir.HiddenDim) []op.Val {
 	apart := s.apart()
 	shared := slices.ContainsFunc(levels, func(h ir.HiddenDim) bool {
-		return s.vmaps.replaying || int(h.Level) <= len(s.vmapLevels) && !hasLevel(apart, h)
+		return s.vmaps.replaying || s.inProgress(h) && !hasLevel(apart, h)
 	})
 	defer func(old bool) { s.vmaps.inRule = old }(s.vmaps.inRule)
 	switch {

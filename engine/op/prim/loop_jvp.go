@@ -8,7 +8,8 @@ import (
 )
 
 // loopJVP is the rule of loop in forward mode: one loop computes values and tangents together. Where nothing else uses
-// the values of the loop without tangents, this one's take their place.
+// the values of the loop without tangents, this one's take their place. Where no result has a tangent, no loop is
+// recorded: a loop of tangents alone would have no results.
 func loopJVP(c *op.JVPCall) []op.Val {
 	l, bb := op.LoopOf(c.Attr), c.B.(op.BodyBuilder)
 	avals, results := l.Body().Operands(), len(l.Body().Outcomes())
@@ -17,12 +18,15 @@ func loopJVP(c *op.JVPCall) []op.Val {
 		has[i] = c.Tan[i].IsTensor() && ir.AvalOf(avals[i]).DType.IsFloat()
 	}
 	id, carries, ys := bb.TangentBody(l, has, c.Apart)
+	tangents := make([]op.Val, len(c.Out))
+	if !slices.Contains(carries, true) && !slices.Contains(ys, true) { // the body detaches what has a tangent
+		return tangents
+	}
 	copy(has, carries)
 	got := loopApart(c, l, id, has)
 	if got == nil {
 		got = loopJoint(c, l, id, has)
 	}
-	tangents := make([]op.Val, len(c.Out))
 	alone := !l.Keep && !slices.ContainsFunc(c.Out, func(v op.Val) bool { return v.Tape != 0 })
 	take := func(at, n int, has []bool) {
 		first := got

@@ -260,6 +260,76 @@ def test_a_custom_function_is_mapped_by_its_rule() -> None:
         torchlette.vmap(_Unruled.apply)(x)
 
 
+def _product(lib: Any) -> Any:
+    class Product(lib.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x: Any, y: Any) -> Any:
+            return x.sin() * y
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(*inputs)
+            ctx.save_for_forward(*inputs)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            x, y = ctx.saved_tensors
+            return g * x.cos() * y, g * x.sin()
+
+        @staticmethod
+        def jvp(ctx: Any, dx: Any, dy: Any) -> Any:
+            x, y = ctx.saved_tensors
+            return dx * x.cos() * y + dy * x.sin()
+
+    return Product.apply
+
+
+def _slopes(lib: Any, f: Any, x: Any) -> Any:
+    _, pull = lib.func.vjp(f, x)
+    return lib.vmap(pull)(lib.eye(3))[0]
+
+
+#: Walks back through a ``vmap`` that has ended.
+WALKS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "vjp": lambda lib, f, x: lib.func.vjp(f, x)[1](x)[0],
+    "vmap of a pullback": _slopes,
+    "jacrev": lambda lib, f, x: lib.func.jacrev(f)(x),
+    "jacrev of chunks": lambda lib, f, x: lib.func.jacrev(f, chunk_size=2)(x),
+    "hessian": lambda lib, f, x: lib.func.hessian(lambda v: f(v).sum())(x),
+    "vmap of jacrev": lambda lib, f, x: lib.vmap(lib.func.jacrev(f))(lib.stack([x, x * 2])),
+}
+
+
+@pytest.mark.parametrize("walk", WALKS)
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_custom_function_in_a_vmap_that_has_ended(walk: str, shared: bool) -> None:
+    """Rules run within another ``vmap``, and the gradients of what is equal in the batch are summed."""
+
+    def found(lib: Any) -> Any:
+        apply, y = _product(lib), lib.tensor([0.9, 0.4, -0.2])
+
+        def mapped(v: Any) -> Any:
+            rows = lib.stack([y, y * 0.5]) if shared else lib.stack([v, v * 0.5])
+            return lib.vmap(lambda u: apply(u, v if shared else y))(rows).sum(0)
+
+        return WALKS[walk](lib, mapped, lib.tensor([0.3, -0.7, 1.1]))
+
+    np.testing.assert_allclose(found(facade).tolist(), found(torch).tolist(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_hook_in_a_vmap_that_has_ended() -> None:
+    def f(v: Any) -> Any:
+        y = v.sin()
+        y.register_hook(lambda g: g * v)
+        return y
+
+    x = torchlette.tensor([0.3, -0.7, 1.1])
+    found = torchlette.func.jacrev(torchlette.vmap(f))(x)
+    np.testing.assert_allclose(found.numpy(), np.diag(x.numpy() * np.cos(x.numpy())), rtol=1e-5)
+
+
 def test_a_captured_function_runs_on_a_batch() -> None:
     square = torchlette.jit(lambda a: (a * a).sum())
     x = torchlette.tensor(X[0])

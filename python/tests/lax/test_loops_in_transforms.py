@@ -189,3 +189,29 @@ def test_a_body_differentiates_forward_over_reverse_in_a_batch(op: str) -> None:
         want = facade.stack([g(x) for x in points.unbind()])
         torch.testing.assert_close(torch.from_numpy(lax.map(g, points).numpy()), torch.from_numpy(want.numpy()))
         assert want.abs().max() > 0.1
+
+
+#: Transforms of a loop with a checkpoint in its body, by that loop.
+CHECKPOINTED: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "jvp": lambda f, x, y: facade.func.jvp(f, (x,), (y,))[1],
+    "linearize": lambda f, x, y: facade.func.linearize(f, x)[1](y),
+    "grad": lambda f, x, y: facade.func.grad(lambda v: f(v).sum())(x),
+    "hessian": lambda f, x, y: facade.func.hessian(lambda v: f(v).sum())(x),
+    "grad in the body": lambda f, x, y: lax.map(facade.func.grad(lambda v: f(v).sum()), facade.stack([x, y])),
+}
+
+
+@pytest.mark.parametrize("name", CHECKPOINTED)
+def test_a_checkpoint_in_the_body_of_a_loop(name: str) -> None:
+    def part(a: Any, b: Any) -> Any:
+        return (a * b).sin() * a
+
+    def again(a: Any, b: Any) -> Any:
+        return facade.utils.checkpoint.checkpoint(part, a, b, use_reentrant=False)
+
+    x, y = facade.tensor([0.3, -0.7, 1.1]), facade.tensor([0.9, 0.4, -0.2])
+    got, want = (
+        CHECKPOINTED[name](lambda v, f=f: lax.scan(lambda c, u: (f(c, u), c), v, facade.stack([v, y]))[0], x, y)
+        for f in (again, part)
+    )
+    torch.testing.assert_close(torch.tensor(got.tolist()), torch.tensor(want.tolist()))

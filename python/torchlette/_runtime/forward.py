@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["below", "dual", "level", "levels", "off_tape", "primal", "shown", "tangent", "tangents_of"]
+__all__ = ["above", "below", "dual", "level", "levels", "off_tape", "primal", "shown", "tangent", "tangents_of"]
 
 Tensor = _C.Tensor
 
@@ -23,6 +23,7 @@ class _Open(threading.local):
     def __init__(self) -> None:
         self.stack: list[int] = []
         self.ceiling = 0
+        self.floor = 0
 
 
 _open = _Open()
@@ -32,7 +33,7 @@ shown: list[int] = []
 
 def levels() -> list[int]:
     """Return the numbers of the levels in progress that count, outermost first."""
-    return [n for n in _open.stack if not _open.ceiling or n < _open.ceiling]
+    return [n for n in _open.stack if n > _open.floor and (not _open.ceiling or n < _open.ceiling)]
 
 
 class level:
@@ -72,6 +73,20 @@ class below:
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
         _open.ceiling = self.old
         _C._forward_ceiling(self.old)
+
+
+class above:
+    """A block in which the levels in progress do not count: the body of a loop is recorded without their tangents."""
+
+    __slots__ = ("old",)
+
+    def __enter__(self) -> None:
+        self.old = _open.floor
+        if _open.stack:
+            _open.floor = _open.stack[-1]
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        _open.floor = self.old
 
 
 def dual(value: Tensor, tangent: Tensor, number: int) -> Tensor:

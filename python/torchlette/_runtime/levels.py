@@ -28,6 +28,9 @@ Tensor = _C.Tensor
 #: What random operations do at a level, as the engine numbers it.
 MODES = {"error": 1, "different": 2, "same": 3}
 
+#: Leave the innermost level, and return to it.
+_LEAVE, _RETURN = 1 << 2, 2 << 2
+
 
 class _Levels(threading.local):
     """The levels that a thread has in progress."""
@@ -59,13 +62,13 @@ def level_of(size: int, randomness: str) -> Iterator[int]:
 @contextlib.contextmanager
 def outside() -> Iterator[None]:
     """Leave the innermost level for the block."""
-    level, size, randomness = levels().pop()
-    _C._vmap(0)
+    innermost = levels().pop()
+    _C._vmap(_LEAVE)
     try:
         yield
     finally:
-        _C._vmap(size << 2 | MODES[randomness])
-        levels().append((level, size, randomness))
+        _C._vmap(_RETURN)
+        levels().append(innermost)
 
 
 def is_mapped(t: Tensor, level: int, size: int) -> bool:
@@ -73,10 +76,14 @@ def is_mapped(t: Tensor, level: int, size: int) -> bool:
     return _C._vmap_spread(t, level, size) is t
 
 
-def spread(t: Tensor) -> Tensor:
-    """Return ``t`` as a mapped tensor of all levels in progress: its derivatives may differ for each element."""
+def spread(t: Tensor, like: tuple[Any, ...] | None = None) -> Tensor:
+    """Return ``t`` as a mapped tensor of all levels in progress: its derivatives may differ for each element.
+
+    With ``like``, only of those that a tensor of ``like`` has.
+    """
     for level, size, _ in levels():
-        t = _C._vmap_spread(t, level, size)
+        if like is None or any(is_mapped(o, level, size) for o in like if isinstance(o, Tensor)):
+            t = _C._vmap_spread(t, level, size)
     return t
 
 

@@ -23,7 +23,7 @@ from torchlette import _C, autograd
 from torchlette._runtime import forward
 from torchlette._runtime.errors import BackwardGraphFreedError, SavedTensorModifiedError
 from torchlette._runtime.forward import off_tape
-from torchlette._runtime.levels import fits, is_mapped, levels, mapped_by, outside
+from torchlette._runtime.levels import fits, is_mapped, levels, mapped_by, outside, spread
 from torchlette._runtime.nested import each, replaced, tensors_in
 from torchlette.autograd import graph
 from torchlette.autograd.grad_mode import enable_grad, no_grad
@@ -481,6 +481,8 @@ class Function:
             # Writing to a changed input puts it and its views on the tape; its copies stay off the tape.
             needed = [i for i, n in enumerate(ctx.needs_input_grad) if n]
             stems = {i: args[i].clone() if id(args[i]) in dirty else args[i][...] for i in needed}
+            if levels():  # the gradients of an input that is equal in the batch differ in it, and are summed
+                stems = {i: spread(stem, (*args, *outputs)) for i, stem in stems.items()}
             taps = call.tap(stems)
             versioned = {i: (stem, stem._version) for i, stem in stems.items()}
             saved = []

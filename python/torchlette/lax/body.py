@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchlette import _C
+from torchlette._runtime import forward
 from torchlette.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 __all__ = ["Body", "Tree", "check_carry", "flatten", "like_elements", "trace"]
@@ -125,7 +126,8 @@ def trace(what: str, f: Callable[[list[Tensor]], Any], like: Sequence[Tensor], *
     stand_ins = _C._body_begin(args)
     try:
         elements = [_C.view_as_complex(s) if t.is_complex() else s for s, t in zip(stand_ins, like, strict=True)]
-        leaves, tree = flatten(what, f(elements))
+        with forward.above():
+            leaves, tree = flatten(what, f(elements))
         types = [(t.shape, t.dtype, t.device) for t in leaves]
         leaves = [_as_real(leaf) for leaf in leaves]
     except BaseException:

@@ -8,8 +8,10 @@ PyTorch.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import random
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 __all__ = ["Composition", "evaluate", "generate"]
@@ -88,6 +90,154 @@ def _ended(lib: Any, x: Any, y: Any) -> Any:
     return _lax().while_loop(more, step, (lib.tensor(0), x))[1]
 
 
+def _put(lib: Any, x: Any, y: Any) -> Any:
+    z, at = x * y, lib.tensor([2, 0, 2])
+    z.index_put_((at,), (y * x).sin(), accumulate=True)
+    z[lib.tensor([1])] = x[2] * 0.5
+    return z
+
+
+def _viewed(lib: Any, x: Any, y: Any) -> Any:
+    """Views of a view are written in place, and another view is read."""
+    z = lib.stack([x * y, x - y])
+    row = z.t()[1:]
+    row[:, 0].mul_(x[0])
+    z[1].copy_(z[0] + x)
+    row.add_((x * x)[1:, None])
+    return z.sum(0)
+
+
+def _rows(lib: Any, x: Any, y: Any) -> Any:
+    rows = lib.stack([x * y, y, x.sin()])
+    return rows.amin(1) * rows.max(0).values + rows.min(1).values
+
+
+def _largest(lib: Any, x: Any, y: Any) -> Any:
+    values, at = (x * y + x).topk(2)
+    return lib.cat([values, y.gather(0, at)[:1]])
+
+
+def _positive(lib: Any, x: Any) -> Any:
+    """Return a symmetric matrix with positive eigenvalues."""
+    return x[:, None] * x[None] + 2 * lib.eye(SIZE, dtype=x.dtype)
+
+
+def _convolution(lib: Any, x: Any, y: Any) -> Any:
+    weight = lib.stack([y, x * y]).reshape(2, 1, SIZE)
+    return lib.nn.functional.conv1d(x.reshape(1, 1, SIZE), weight, x[:2], padding=1)[0].prod(0)
+
+
+def _attention(lib: Any, x: Any, y: Any) -> Any:
+    q, k = lib.stack([x, y, x * y])[None], lib.stack([y, x])[None]
+    if lib.__name__ == "torch":  # PyTorch's has no forward mode on the CPU
+        return (lib.softmax(q @ k.mT / SIZE**0.5, -1) @ k * 0.5)[0].sum(0)
+    return lib.nn.functional.scaled_dot_product_attention(q, k, k * 0.5)[0].sum(0)
+
+
+def _spectrum(lib: Any, x: Any, y: Any) -> Any:
+    """A convolution of the vectors as rings, and parts of complex numbers."""
+    product = lib.fft.rfft(x) * lib.fft.rfft(y)
+    return lib.fft.irfft(product, n=SIZE) + lib.cat([product.real, product.imag[1:]])
+
+
+def _loop_of_branches(lib: Any, x: Any, y: Any) -> Any:
+    if lib.__name__ == "torch":
+        step = lambda c, t: (lib.where(c.sum() > t[0], c * t, (c + y).sin()), c * x)  # noqa: E731
+    else:
+        cond = _lax().cond
+        step = lambda c, t: (cond(c.sum() > t[0], lambda: c * t, lambda: (c + y).sin()), c * x)  # noqa: E731
+    last, ys = _scan(lib, step, x, lib.stack([y, x, x * y]))
+    return last + ys.sum(0)
+
+
+def _nested_loops(lib: Any, x: Any, y: Any) -> Any:
+    def outer(c: Any, t: Any) -> tuple[Any, Any]:
+        last, ys = _scan(lib, lambda d, u: ((d * u + t).sin(), d * x), c, lib.stack([t, y]))
+        return last, ys.sum(0)
+
+    last, ys = _scan(lib, outer, x, lib.stack([x * y, y]), reverse=True)
+    return last * ys[1] + ys[0]
+
+
+def _switch(lib: Any, x: Any, y: Any) -> Any:
+    branches: list[Callable[[], Any]] = [lambda: x * y, lambda: x.cos() * y[0], lambda: y.sin()]
+    which = (x.sum() > 0).long() + (y[0] > 0.3).long()
+    if lib.__name__ != "torch":
+        return _lax().switch(which, branches)
+    one, two, three = (f() for f in branches)
+    return lib.where(which == 0, one, lib.where(which == 1, two, three))
+
+
+def _running(lib: Any, x: Any, y: Any) -> Any:
+    """Values of a linear recurrence."""
+
+    def joined(a: Any, b: Any) -> Any:
+        return a[0] * b[0], a[1] * b[0] + b[1]
+
+    if lib.__name__ != "torch":
+        return _lax().associative_scan(joined, (x, y))[1]
+    found = [y[0]]
+    for n in range(1, SIZE):
+        found.append(found[-1] * x[n] + y[n])
+    return lib.stack(found)
+
+
+def _again(lib: Any, x: Any, y: Any) -> Any:
+    """A checkpoint. PyTorch has none in its transforms."""
+
+    def f(a: Any, b: Any) -> Any:
+        return (a * b).sin() * a
+
+    if lib.__name__ == "torch":
+        return f(x, y)
+    return lib.utils.checkpoint.checkpoint(f, x, y, use_reentrant=False)
+
+
+def _custom(lib: Any, x: Any, y: Any) -> Any:
+    """A function with its own rules. PyTorch computes it by ordinary operators."""
+    if lib.__name__ == "torch":
+        return (x * y).sin() * y
+    return _function().apply(x, y)
+
+
+@functools.cache
+def _function() -> Any:
+    from torchlette.autograd.function import Function
+
+    class Product(Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x: Any, y: Any) -> Any:
+            return (x * y).sin() * y
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(*inputs)
+            ctx.save_for_forward(*inputs)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            x, y = ctx.saved_tensors
+            slope = (x * y).cos() * y
+            return grad * slope * y, grad * (slope * x + (x * y).sin())
+
+        @staticmethod
+        def jvp(ctx: Any, dx: Any, dy: Any) -> Any:
+            x, y = ctx.saved_tensors
+            slope = (x * y).cos() * y
+            found = 0 if dx is None else dx * slope * y
+            return found if dy is None else found + dy * (slope * x + (x * y).sin())
+
+    return Product
+
+
+def _compiled(lib: Any, x: Any, y: Any) -> Any:
+    if lib.__name__ == "torch":
+        return (x * y).tanh() + y
+    return import_module("torchlette").jit(lambda a: (a * y).tanh() + y)(x)
+
+
 #: Functions of two vectors that give a vector.
 STEPS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "sin": lambda lib, x, y: x.sin() + y,
@@ -118,6 +268,31 @@ STEPS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "loop back": _loop_back,
     "loop with detached values": _loop_detached,
     "branch": _branch,
+    "put": _put,
+    "viewed": _viewed,
+    "rows": _rows,
+    "largest": _largest,
+    "einsum": lambda lib, x, y: lib.einsum("i,j,jk->k", x, y, lib.outer(y, x)),
+    "convolution": _convolution,
+    "attention": _attention,
+    "clamped": lambda lib, x, y: x.clamp(-0.41, 0.63) * y + x.clamp(min=y - 0.3),
+    "masked": lambda lib, x, y: (x * y).masked_fill(x > y, 0.5) * x[0],
+    "logsumexp": lambda lib, x, y: lib.stack([x * y, y]).logsumexp(0) + lib.logaddexp(x, y),
+    "length": lambda lib, x, y: x / lib.linalg.vector_norm(x + y),
+    "gelu": lambda lib, x, y: lib.nn.functional.gelu(x * y) + lib.nn.functional.silu(x),
+    "softplus": lambda lib, x, y: lib.nn.functional.softplus(x) * lib.nn.functional.leaky_relu(y, 0.2),
+    "padded": lambda lib, x, y: lib.nn.functional.pad(x * y, (1, 1)).unfold(0, 3, 1).prod(1) + x.roll(1),
+    "solved": lambda lib, x, y: lib.linalg.solve(_positive(lib, x), y * x),
+    "cholesky": lambda lib, x, y: lib.linalg.cholesky(_positive(lib, x)) @ y,
+    "determinant": lambda lib, x, y: lib.linalg.slogdet(_positive(lib, x))[1] * lib.linalg.inv(_positive(lib, y))[0],
+    "spectrum": _spectrum,
+    "loop of branches": _loop_of_branches,
+    "nested loops": _nested_loops,
+    "switch": _switch,
+    "running": _running,
+    "again": _again,
+    "custom": _custom,
+    "compiled": _compiled,
 }
 
 #: More such functions, for compositions of transforms in forward mode alone.
@@ -221,10 +396,13 @@ def generate(seed: int, depth: int = 4) -> Composition:
     names = [*STEPS, *FORWARD_STEPS] if forward else list(STEPS)
     levels: list[Level] = []
     for _ in range(rng.randint(1, depth)):
-        steps = [(rng.choice(names), rng.randint(0, 99), rng.randint(0, 99)) for _ in range(rng.randint(1, 3))]
         # The function that linearize gives is no function of the point to the transforms around it.
         chosen = FORWARD if forward else [t for t in TRANSFORMS if not levels or t != "linearize"]
-        levels.append(Level(rng.choice(chosen), rng.random() < 0.7, steps))
+        transform = rng.choice(chosen)
+        if transform in ("loop", "map"):  # their bodies refuse functions with rules in Python
+            names = [n for n in names if n != "custom"]
+        steps = [(rng.choice(names), rng.randint(0, 99), rng.randint(0, 99)) for _ in range(rng.randint(1, 3))]
+        levels.append(Level(transform, rng.random() < 0.7, steps))
     return Composition(levels)
 
 

@@ -119,6 +119,7 @@ class _Call:
     def first(self, tensors: Sequence[Tensor]) -> None:
         """Run the function; store the shapes and dtypes of its results."""
         self.outputs, self.results = self._run(tensors)
+        self.state.ran()
         self.like = [(tuple(r.shape), r.dtype) for r in self.results]
 
     def again(self, tensors: Sequence[Tensor]) -> list[Tensor]:

@@ -59,6 +59,11 @@ class State:
         self.device = _C.get_default_device()
         self.rng = _random.saved_state() if preserve_rng_state else None
 
+    def ran(self) -> None:
+        """Note whether the first run has drawn random numbers. Without draws the second run needs no state."""
+        if self.rng == _random.saved_state():
+            self.rng = None
+
     @contextlib.contextmanager
     def restored(self) -> Iterator[None]:
         """Context of the second run, with the fence against writes to older tensors."""
@@ -196,6 +201,7 @@ class Frame:
         """Run the function and return its result."""
         with packing_into(self._pack), self._logged(0), self.contexts[0]:
             result = self.fn(*args, **kwargs)
+        self.state.ran()
         self.complete = True
         return result
 
