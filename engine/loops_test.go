@@ -236,3 +236,23 @@ func TestALoopWhoseResultsHaveNoTangentsRecordsNoOther(t *testing.T) {
 	assert.Nil(t, r.tangent(outs[0], int(level)))
 	assert.Equal(t, []float32{0.125, 2}, r.read(outs[0]))
 }
+
+// A derived body computes what a level around its loop may need: the tangents of a solution need its matrix's, although
+// the body that they are derived from has no gradient by the matrix.
+func TestADerivedBodyServesFurtherLevels(t *testing.T) {
+	r := newRig(t)
+	x, one := r.floats([]int64{1, 1}, 2), r.floats([]int64{1, 1}, 1)
+	r.forward(func(outer int) {
+		z := r.do("_make_dual", x, one, outer)
+		r.forward(func(inner int) {
+			q := r.do("_make_dual", z, one, inner)
+			outs, err := r.loop(func(c []T) []T { return []T{r.do("add", c[0], r.do("linalg_inv", q))} },
+				LoopCall{Length: 1}, []T{r.floats([]int64{1, 1}, 0)}, nil, nil)
+			require.Nil(t, err)
+			slope, err := r.call(ModeFunctional, "_tangent", outs[0], inner)
+			require.Nil(t, err)
+			assert.Equal(t, []float32{-0.25}, r.read(slope[0]))
+			assert.Equal(t, []float32{0.25}, r.tangent(slope[0], outer), "2 / x^3")
+		})
+	})
+}

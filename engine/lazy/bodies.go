@@ -220,7 +220,8 @@ func (s *Session) aside(operands []ir.AvalID, f func(m Mark, in []op.Val)) {
 		s.Modes, s.vmaps, s.emitter.pendingBytes, s.tape.Packing = modes, vmaps, bytes, packing
 		s.trace, s.tape.From = trace, from
 	}()
-	s.vmaps.inRule, s.taping, s.tape.Packing, s.trace, s.tape.From = true, true, false, &Trace{Mark: m}, autograd.Source{}
+	s.vmaps.inRule, s.taping, s.tape.Packing, s.tape.From = true, true, false, autograd.Source{}
+	s.trace = &Trace{Mark: m, derived: true}
 	s.Inference, s.ceiling = false, 0
 	in := make([]op.Val, len(operands))
 	for i, id := range operands {

@@ -443,7 +443,7 @@ func (k *capture) result(v *op.Val) {
 // histories marks the operands through which gradients flow, and keeps the history of values from outside.
 func (k *capture) histories(results []op.Val, stores []*Effect) {
 	k.p.History = make([]bool, len(k.p.Edges))
-	seen := map[uint32]bool{}
+	seen := map[visit]bool{}
 	for i := range results {
 		r := k.p.Results[i].Value
 		if r.IsInput() && k.readsPoint(results[i].Tape) {
@@ -482,6 +482,9 @@ func (k *capture) written(edge uint32) {
 
 // inBody reports that a loop's body is captured.
 func (k *capture) inBody() bool { return k.s.trace != nil && k.s.trace.body }
+
+// derived reports that a body that is derived from another one is captured.
+func (k *capture) derived() bool { return k.s.trace != nil && k.s.trace.derived }
 
 // hooked refuses hooks, and retained gradients, of a step that the function recorded: a call runs no Python code.
 func (k *capture) hooked(n *autograd.Node) {

@@ -9,9 +9,16 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
+// visit is a step on the tape and the node of the program that has its value. A checkpoint computes the values of a step
+// more than once.
+type visit struct {
+	step uint32
+	node int
+}
+
 // history walks the tape from the edge of a value, which is that of r. It reports whether gradients that reach the
 // value go on. at is the number of the operand that reads r, -1 for none.
-func (k *capture) history(r program.Ref, edge uint32, at int, seen map[uint32]bool) bool {
+func (k *capture) history(r program.Ref, edge uint32, at int, seen map[visit]bool) bool {
 	var chain []*autograd.Node
 	for edge != 0 {
 		n := k.s.tape.Node(edge)
@@ -25,8 +32,8 @@ func (k *capture) history(r program.Ref, edge uint32, at int, seen map[uint32]bo
 		return false
 	}
 	n := k.s.tape.Node(edge)
-	if k.inBody() && n.Kind == autograd.KindLeaf && n.Seq > k.m.step && !k.argumentLeaf(r, edge) {
-		return false // the point of a transform in the body, whose value may have a history that ends there
+	if (k.inBody() || k.derived()) && n.Kind == autograd.KindLeaf && n.Seq > k.m.step && !k.argumentLeaf(r, edge) {
+		return false // the point of a transform or a rule in the body, whose value may have a history that ends there
 	}
 	if r.IsInput() {
 		k.inputHistory(r, edge, at)
@@ -43,13 +50,14 @@ func (k *capture) history(r program.Ref, edge uint32, at int, seen map[uint32]bo
 	if n.Kind == autograd.KindLeaf && k.s.trace != nil && !k.inBody() && n.Seq > k.m.step {
 		panic(ir.Errorf(ir.ErrNotImplemented, "the captured function returns a leaf that it made, or what depends on one"))
 	}
-	if n.Kind == autograd.KindLeaf || seen[edge>>autograd.EdgeBits] {
+	v := visit{edge >> autograd.EdgeBits, i}
+	if n.Kind == autograd.KindLeaf || seen[v] {
 		return true
 	}
 	if uint16(n.Prim) != k.p.Nodes[i].Op {
 		panic(ir.Errorf(ir.ErrInternal, "BUG: capture: %s has the history of another primitive", k.p.Prim(i).Name))
 	}
-	seen[edge>>autograd.EdgeBits] = true
+	seen[v] = true
 	operands, j := k.p.OperandsOf(i), 0
 	for _, in := range n.In {
 		if in.Val.Kind == op.None {

@@ -18,7 +18,9 @@ type Trace struct {
 	outer  *Trace         // the one that it interrupts: a loop's body is traced in a function that is captured
 	levels []ir.HiddenDim // of vmap, of a loop's body: the placeholders are whole batches
 	body   bool           // of a loop
-	floor  uint32         // of a loop's body: the levels of forward mode up to this number are around the loop
+	// derived: of a body that is derived from another one, for any loop that needs it.
+	derived bool
+	floor   uint32 // of a loop's body: the levels of forward mode up to this number are around the loop
 	operandNotes
 }
 

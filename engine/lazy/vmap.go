@@ -34,8 +34,8 @@ const (
 	VmapRefuses
 	VmapDifferent
 	VmapSame
-	VmapLeave  = 1<<2 | VmapEnd // leaves the innermost level until VmapReturn
-	VmapReturn = 2<<2 | VmapEnd
+	VmapLeave  = 1 << 2 // a VmapEnd that leaves the innermost level until VmapReturn
+	VmapReturn = 2 << 2
 )
 
 // Vmap begins a level of vmap, or ends the innermost one (VmapEnd); v < 0 only asks. It returns the number of the

@@ -157,3 +157,71 @@ def test_a_program_shows_the_bodies_of_its_loops() -> None:
     assert "  %0 = " in bodies[0]
     assert "sin" in bodies[0]
     assert "cos" in bodies[1]
+
+
+def symmetric(q: Any) -> Any:
+    return q[:, None] * q[None] + 2 * facade.eye(3, dtype=q.dtype)
+
+
+#: Operators that compute less where nothing differentiates by their operand.
+CLOSED: dict[str, Callable[[Any], Any]] = {
+    "solve": lambda q: facade.linalg.solve(symmetric(q), q),
+    "inverse": lambda q: facade.linalg.inv(symmetric(q)),
+    "factors": lambda q: facade.linalg.lu_solve(*facade.linalg.lu_factor(symmetric(q)), q[:, None]),
+    "logarithm of a determinant": lambda q: facade.linalg.slogdet(symmetric(q))[1],
+    "pseudo-inverse": lambda q: facade.linalg.pinv(symmetric(q)),
+    "exponential": lambda q: facade.linalg.matrix_exp(symmetric(q)),
+    "product with a zero": lambda q: (q * facade.tensor([0.0, 1, 1], dtype=q.dtype)).prod(),
+    "running product with a zero": lambda q: (q * facade.tensor([1.0, 0, 1], dtype=q.dtype)).cumprod(0),
+    "largest": lambda q: facade.linalg.vector_norm(q, float("inf")) * q,
+    "norm of 3": lambda q: facade.linalg.vector_norm(q, 3) * q,
+    "sorted": lambda q: q.sort().values * q,
+    "top": lambda q: q.topk(2).values * q[:2],
+    "median": lambda q: q.median() * q,
+    "distances": lambda q: facade.cdist(symmetric(q), symmetric(q * q), p=float("inf")),
+    "renormalized": lambda q: facade.renorm(symmetric(q), 2, 0, 1.0),
+    "absolute": lambda q: q.abs() * q,
+    "lookup": lambda q: facade.nn.functional.embedding(facade.tensor([0, 2]), symmetric(q), padding_idx=2) ** 2,
+}
+
+
+@pytest.mark.parametrize("op", CLOSED)
+def test_tangents_of_tensors_from_outside_at_two_levels(op: str) -> None:
+    """A body, and a body derived from it, computes what tangents at each level around the loop need."""
+    func, f = facade.func, CLOSED[op]
+    x, y = (facade.tensor(v, dtype=facade.float64) for v in ([0.3, -0.4, 0.7], [0.5, 0.2, -0.1]))
+    loops: list[Callable[[Callable[[], Any]], Any]] = [
+        lambda b: b().sum(),
+        lambda b: lax.cond(x[0] > 0, lambda: b().sum(), lambda: b().sum() * 0),
+        lambda b: lax.scan(lambda c, _: (c + b().sum(), None), facade.zeros_like(x[0]), None, length=1)[0],
+    ]
+
+    def derivatives(g: Callable[[Any], Any]) -> list[Any]:
+        return [
+            func.jvp(g, (x,), (y,))[1],
+            func.jvp(lambda z: func.jvp(g, (z.sin(),), (z,))[1], (x,), (y,))[1],
+            func.jacfwd(lambda z: func.jvp(g, (z,), (z,))[1])(x),
+            func.hessian(g)(x),
+        ]
+
+    want, *found = [derivatives(lambda q, k=k: k(lambda: f(q))) for k in loops]
+    for got in found:
+        for a, b in zip(got, want, strict=True):
+            torch.testing.assert_close(torch.from_numpy(a.numpy()), torch.from_numpy(b.numpy()))
+
+
+@pytest.mark.parametrize("f", [lambda a: a.exp(), lambda a: a.sin() * a], ids=["a result", "an operand"])
+def test_a_body_differentiates_what_a_checkpoint_computes_again(f: Callable[[Any], Any]) -> None:
+    """Each walk through a checkpoint computes its saved values anew: all of them have the history of the first."""
+    func, checkpoint = facade.func, facade.utils.checkpoint.checkpoint
+    x, w = (facade.tensor(v, dtype=facade.float64) for v in ([0.3, -0.4, 0.7], [1.0, 2.0, 3.0]))
+
+    def pulled_twice(v: Any) -> Any:
+        out, pull = func.vjp(lambda q: checkpoint(f, q, use_reentrant=False), v)
+        return pull(w)[0] + pull(out.cos())[0]
+
+    def looped(v: Any) -> Any:
+        return lax.scan(lambda c, _: (pulled_twice(c), None), v, None, length=1)[0]
+
+    got, want = (func.jacrev(g)(x) for g in (looped, pulled_twice))
+    torch.testing.assert_close(torch.from_numpy(got.numpy()), torch.from_numpy(want.numpy()))
