@@ -16,6 +16,9 @@ type visit struct {
 	node int
 }
 
+// anyNode is the node of a visit that may be any.
+const anyNode = -1
+
 // history walks the tape from the edge of a value, which is that of r. It reports whether gradients that reach the
 // value go on. at is the number of the operand that reads r, -1 for none.
 func (k *capture) history(r program.Ref, edge uint32, at int, seen map[visit]bool) bool {
@@ -54,10 +57,15 @@ func (k *capture) history(r program.Ref, edge uint32, at int, seen map[visit]boo
 	if n.Kind == autograd.KindLeaf || seen[v] {
 		return true
 	}
+	step := visit{v.step, anyNode}
 	if uint16(n.Prim) != k.p.Nodes[i].Op {
-		panic(ir.Errorf(ir.ErrInternal, "BUG: capture: %s has the history of another primitive", k.p.Prim(i).Name))
+		if seen[step] { // the node of the step itself was visited
+			return true
+		}
+		panic(ir.Errorf(ir.ErrInternal, "BUG: capture: %s has the history of %s", k.p.Prim(i).Name,
+			op.PrimOf(op.PrimID(n.Prim)).Name))
 	}
-	seen[v] = true
+	seen[v], seen[step] = true, true
 	operands, j := k.p.OperandsOf(i), 0
 	for _, in := range n.In {
 		if in.Val.Kind == op.None {
