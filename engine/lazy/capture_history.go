@@ -9,8 +9,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// visit is a step on the tape and the node of the program that has its value. A checkpoint computes the values of a step
-// more than once.
+// visit is a step on the tape and the node of the program that has its value. A checkpoint computes the values of a
+// step more than once.
 type visit struct {
 	step uint32
 	node int

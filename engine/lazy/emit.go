@@ -49,14 +49,15 @@ func (s *Session) Detach(v op.Val) op.Val {
 	return v
 }
 
-// NeedsGrad implements op.Builder. In the body of a loop it counts what the loop may be asked for later: tangents of the
-// levels around it, and any derivative of a derived body, which is kept for other loops.
+// NeedsGrad implements op.Builder. In the body of a loop it counts what the loop may be asked for later: tangents of
+// the levels around it, and any derivative of a derived body, which is kept for other loops.
 func (s *Session) NeedsGrad(v op.Val) bool {
 	if s.taped(v) || s.tangents.levels != nil && s.IsDual(v) {
 		return true
 	}
 	t := s.trace
-	return t != nil && (t.derived || t.body && s.tangents.levels != nil) && !v.Severed && v.IsTensor() && v.DType().IsFloat()
+	later := t != nil && (t.derived || t.body && s.tangents.levels != nil)
+	return later && !v.Severed && v.IsTensor() && v.DType().IsFloat()
 }
 
 // OnTape implements op.BodyBuilder.
