@@ -54,18 +54,9 @@ func (k *capture) history(r program.Ref, edge uint32, at int, seen map[visit]boo
 		panic(ir.Errorf(ir.ErrNotImplemented, "the captured function returns a leaf that it made, or what depends on one"))
 	}
 	v := visit{edge >> autograd.EdgeBits, i}
-	if n.Kind == autograd.KindLeaf || seen[v] {
+	if n.Kind == autograd.KindLeaf || k.visited(v, n, seen) {
 		return true
 	}
-	step := visit{v.step, anyNode}
-	if uint16(n.Prim) != k.p.Nodes[i].Op {
-		if seen[step] { // the node of the step itself was visited
-			return true
-		}
-		panic(ir.Errorf(ir.ErrInternal, "BUG: capture: %s has the history of %s", k.p.Prim(i).Name,
-			op.PrimOf(op.PrimID(n.Prim)).Name))
-	}
-	seen[v], seen[step] = true, true
 	operands, j := k.p.OperandsOf(i), 0
 	for _, in := range n.In {
 		if in.Val.Kind == op.None {
@@ -78,6 +69,24 @@ func (k *capture) history(r program.Ref, edge uint32, at int, seen map[visit]boo
 		j++
 	}
 	return true
+}
+
+// visited reports that the operands of n need no visit for v, and notes the visit. A node of another primitive has the
+// value of a step whose own node was visited.
+func (k *capture) visited(v visit, n *autograd.Node, seen map[visit]bool) bool {
+	step := visit{v.step, anyNode}
+	if seen[v] {
+		return true
+	}
+	if uint16(n.Prim) != k.p.Nodes[v.node].Op {
+		if !seen[step] {
+			panic(ir.Errorf(ir.ErrInternal, "BUG: capture: %s has the history of %s", k.p.Prim(v.node).Name,
+				op.PrimOf(n.Prim).Name))
+		}
+		return true
+	}
+	seen[v], seen[step] = true, true
+	return false
 }
 
 // argumentLeaf reports that r is an argument and edge its history.
