@@ -38,11 +38,11 @@ const (
 	VmapReturn = 2 << 2
 )
 
-// Vmap begins a level of vmap, or ends the innermost one (VmapEnd); v < 0 only asks. It returns the number of the
-// innermost level before, where a level begins that of the level minus 1.
+// Vmap begins a level of vmap, or ends the innermost one (VmapEnd); v < 0 only asks. A new level has the number that is
+// returned plus 1. Otherwise the result is the number of the innermost level before the call.
 //
-// A level whose call has ended has a number that is not free as long as a hook on the tape is of it: the hook may run
-// within the new level, and its gradient has hidden dims of both.
+// A number stays taken while a hook on the tape belongs to an ended level with that number: the hook may run within a
+// new level, and its gradient then has hidden dims of both.
 func (s *Session) Vmap(v int64) (depth int64) {
 	depth = int64(len(s.vmapLevels))
 	switch mode := v & 3; {

@@ -129,6 +129,19 @@ func TestPassesOfProductsHaveScratchMemory(t *testing.T) {
 	}
 }
 
+// A workgroup reads a part of a line of columns where whole lines would leave most of the device idle, and rows are
+// short.
+func TestFewColumnsAreDividedFurther(t *testing.T) {
+	caps := Caps{Units: 264}
+	for _, tc := range []struct {
+		outer, inner uint64
+		columns      int
+	}{{768, 768, 8}, {768, 65536, line}, {264 * line, 768, line}, {3, 768, 4}} {
+		o := Options{OuterFast: true}
+		require.Equal(t, tc.columns, o.columns(tc.outer, tc.inner, caps), "%v", tc)
+	}
+}
+
 func TestChooseGemmFollowsTheMeasurements(t *testing.T) {
 	caps := Caps{MaxWorkgroupBytes: 49152, MaxThreads: 1024, Units: 264}
 	for _, tc := range []struct {

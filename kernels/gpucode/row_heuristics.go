@@ -111,10 +111,10 @@ func (o *Options) parts(k *loopir.Kernel, outer, inner uint64, columns int, caps
 		return 1
 	}
 	groups, each := outer, uint64(4*o.Workgroup)
-	if o.OuterFast && inner <= sectorRows {
-		return 1
-	}
 	if o.OuterFast {
+		if inner <= sectorRows {
+			return 1
+		}
 		groups, each = ceil(outer, columns), uint64(o.Workgroup/columns)
 	} else if groups > uint64(caps.Units/3) {
 		return 1 // one workgroup of many threads for each row fills the device

@@ -118,8 +118,8 @@ func othersPairwise(b op.Builder, x op.Val, dims []int64) op.Val {
 	return Permute(b, Reshape(b, others, moved.Shape()), inverse)
 }
 
-// The variants of extrema, and of clip: the first attribute. An extremum of all counts NaN as equal to a result that is
-// NaN: they share its gradient. That of amax and amin is NaN there, for all elements.
+// The variants of extrema, and of clip: the first attribute. Where the result is NaN, the NaN of the operand share
+// the gradient of max_all and min_all, and the gradient of amax and amin is NaN for every element.
 const (
 	largest int64 = iota
 	least

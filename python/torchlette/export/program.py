@@ -370,7 +370,7 @@ def _example(inputs: Sequence[InputSpec], scale: int) -> tuple[list[_C.Tensor], 
 
 
 def _sized(size: Any, sizes: Mapping[str, int]) -> int:
-    """Return a size: a number, that of a dim, or the value of an expression of dims."""
+    """Return the number that a size is: itself, the size of a named dim, or the value of "=" and an expression."""
     if not isinstance(size, str):
         return int(size)
     return int(value_of(size[1:], dict(sizes))) if size.startswith("=") else sizes[size]
