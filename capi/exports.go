@@ -121,6 +121,12 @@ func tlgo_read_within(h C.uint64_t, dst unsafe.Pointer, bytes C.size_t, slice C.
 	return sliced(instance().ReadWithin(uint64(h), view[byte](dst, bytes), time.Duration(slice)))
 }
 
+//export tlgo_copy_to_host
+func tlgo_copy_to_host(h C.uint64_t, slice C.int64_t) (st C.int32_t) {
+	defer guard("tl_copy_to_host", 0, &st)
+	return sliced(instance().CopyToHost(uint64(h), time.Duration(slice)))
+}
+
 //export tlgo_interrupt
 func tlgo_interrupt(patience C.int64_t) (st C.int32_t) {
 	defer guard("tl_interrupt", 0, &st)
@@ -185,6 +191,13 @@ func tlgo_numbers(hs *C.uint64_t, values *C.double, n, mode C.int32_t, done *C.i
 	k, err := instance().Numbers(view[uint64](unsafe.Pointer(hs), n), view[float64](unsafe.Pointer(values), n), int(mode))
 	*done = C.int32_t(k)
 	return failed(err)
+}
+
+//export tlgo_writes
+func tlgo_writes(count *C.uint64_t) (st C.int32_t) {
+	defer guard("tl_writes", 0, &st)
+	*count = C.uint64_t(instance().Writes())
+	return 0
 }
 
 //export tlgo_mark_step

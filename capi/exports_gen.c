@@ -73,6 +73,13 @@ int32_t tl_read_within(uint64_t handle, void *dst, size_t bytes, int64_t slice_n
     return tlgo_read_within(handle, dst, bytes, slice_ns);
 }
 
+int32_t tl_copy_to_host(uint64_t handle, int64_t slice_ns) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_copy_to_host(handle, slice_ns);
+}
+
 int32_t tl_interrupt(int64_t patience_ns) {
     if (tl_forked) {
         return tl_refuse_fork();
@@ -129,6 +136,13 @@ int32_t tl_numbers(const uint64_t *handles, double *values, int32_t n, int32_t m
         return tl_refuse_fork();
     }
     return tlgo_numbers((uint64_t *)handles, values, n, mode, done);
+}
+
+int32_t tl_writes(uint64_t *count) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_writes(count);
 }
 
 int32_t tl_mark_step(int64_t slice_ns) {

@@ -307,6 +307,10 @@ TL_API int32_t tl_read(uint64_t handle, void *dst, size_t bytes);
 /* tl_read in time slices. TL_PENDING after slice_ns: call again. A value that is soon computed takes one call. */
 TL_API int32_t tl_read_within(uint64_t handle, void *dst, size_t bytes, int64_t slice_ns);
 
+/* Submits all pending work and a copy of a value to the host, without waiting for them. A tl_read of the value waits
+ * for this copy, and not for work submitted later. TL_PENDING after slice_ns: call again. */
+TL_API int32_t tl_copy_to_host(uint64_t handle, int64_t slice_ns);
+
 /* Stops the work for which the calling thread got TL_PENDING; the next wait computes the rest. It returns when the work
  * has stopped, or after patience_ns. */
 TL_API int32_t tl_interrupt(int64_t patience_ns);
@@ -337,6 +341,9 @@ TL_API int32_t tl_release_export(uint64_t export_id);
 /* Reads one-element tensors (mode 0), writes them (1), or adds values and reads the sums (2), in order; 3 reads also in
  * a capture. It stops at a tensor that is not in host memory; done is the number of those before. */
 TL_API int32_t tl_numbers(const uint64_t *handles, double *values, int32_t n, int32_t mode, int32_t *done);
+
+/* Gives how many writes to tensors have been recorded so far. */
+TL_API int32_t tl_writes(uint64_t *count);
 
 /* Runs all pending work, waits for it, and begins a new step. TL_PENDING after slice_ns: call again. */
 TL_API int32_t tl_mark_step(int64_t slice_ns);

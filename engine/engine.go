@@ -34,6 +34,7 @@ type Engine struct {
 	net         net      // safety net: runs pending work when there is much
 	waiter      waiter   // execution lock, jobs, and a window stopped midway
 	read        readCache
+	copies      hostCopies
 	failures    failures // errors of values, and the calls that report them
 	backward    walks    // backward walks in progress
 	hooks       hooks    // the user's hooks and functions

@@ -28,6 +28,7 @@ type failures struct {
 	faults []*ir.Failure // since the last Flush or MarkStep
 	walks  []walked
 	recent []ranWindow
+	noted  uint64 // how many windows were ever added to recent
 	// pending is the error of a window that ran unasked. The next boundary raises it.
 	pending *ir.Error
 }
@@ -237,6 +238,7 @@ func (f *failures) remember(g *ir.Graph, w *lazy.Window) {
 	}
 	r.sourceLocs = slices.Clone(w.Program.SourceLocs)
 	f.recent = append(f.recent, r)
+	f.noted++
 }
 
 // explain turns a data error found by a kernel into an error at the line that recorded the kernel's node.
@@ -281,6 +283,21 @@ func (e *Engine) takeFault() *ir.Error {
 		x = e.failures.explain(fault)
 	}
 	e.failures.recent = e.failures.recent[:0]
+	return x
+}
+
+// takeKnownFault is takeFault of what reads have brought to the host, without waiting. The windows before number
+// `before` have run without another fault.
+func (e *Engine) takeKnownFault(before uint64) *ir.Error {
+	var x *ir.Error
+	if fault, found := e.runtime.TakeKnownFault(); found {
+		e.stats.faults++
+		x = e.failures.explain(fault)
+	}
+	f := &e.failures
+	if n := len(f.recent) - int(f.noted-before); n > 0 {
+		f.recent = append(f.recent[:0], f.recent[n:]...)
+	}
 	return x
 }
 

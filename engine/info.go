@@ -135,6 +135,12 @@ func (e *Engine) SetRNGState(v [4]uint64) {
 	e.session.SetRNGState(v)
 }
 
+// Writes counts the writes to tensors that were recorded so far.
+func (e *Engine) Writes() (n uint64) {
+	e.alone(func() { n = e.session.LoggedEffects() })
+	return n
+}
+
 // Info returns a JSON document about the engine.
 func (e *Engine) Info(kind string, h uint64) (doc []byte, err *ir.Error) {
 	if strings.HasPrefix(kind, "session_") {
@@ -340,6 +346,7 @@ func RegisterOption(key string, set func(value string) error, get func() string)
 func (e *Engine) Reset() *ir.Error {
 	e.alone(func() {
 		e.runtime.Close()
+		e.copies = hostCopies{}
 		old, memory := e.session, e.runtime
 		e.start()
 		memory.Abandon(e.runtime)

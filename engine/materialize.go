@@ -122,11 +122,11 @@ func (e *Engine) heavy() bool {
 
 // Force computes the value of h. It reports pending when slice has passed; call it again.
 func (e *Engine) Force(h uint64, slice time.Duration) (pending bool, err *ir.Error) {
-	return e.hereOrJob("force", h, slice, e.heavy, func(bool) *ir.Error { return e.prepareRead(h) })
+	return e.hereOrJob("force", h, slice, e.heavy, func(bool) *ir.Error { return e.prepareRead(h, false) })
 }
 
-// prepareRead forces the dense value of h and keeps it in the read cache.
-func (e *Engine) prepareRead(h uint64) *ir.Error {
+// prepareRead forces the dense value of h and keeps it in the read cache. all: the window has all pending effects too.
+func (e *Engine) prepareRead(h uint64, all bool) *ir.Error {
 	if err := e.failures.raise(); err != nil {
 		return err
 	}
@@ -144,13 +144,13 @@ func (e *Engine) prepareRead(h uint64) *ir.Error {
 	}
 	base := hv.Base
 	newest := e.session.Newest(base)
-	v, err := e.forceDense(h)
+	v, err := e.forceDense(h, all)
 	if err == nil {
 		err = e.lostWriteTo(base)
 	}
 	// the user knows of the lost write: the tensor has its former value
 	if err == nil && e.session.Newest(base) != newest {
-		v, err = e.forceDense(h)
+		v, err = e.forceDense(h, false)
 	}
 	if err != nil {
 		return err
@@ -176,13 +176,13 @@ func readable(h *lazy.Handle) *ir.Error {
 		"somewhere inside PyTorch internals, please file a bug report.")
 }
 
-// forceDense computes the value of h, through a dense copy if h is a view.
-func (e *Engine) forceDense(h uint64) (v op.Val, err *ir.Error) {
+// forceDense computes the value of h, through a dense copy if h is a view. all: together with all pending effects.
+func (e *Engine) forceDense(h uint64, all bool) (v op.Val, err *ir.Error) {
 	if v, err = e.session.Resolve(h); err != nil {
 		return v, err
 	}
 	effects := 0
-	if e.session.IsOrdered(v.Base) {
+	if all || e.session.IsOrdered(v.Base) {
 		effects = e.session.PendingEffects()
 	}
 	if l := v.L(); !l.Dense && l.Numel > 0 && e.failures.poison == nil {
@@ -214,7 +214,7 @@ func (e *Engine) ReadWithin(h uint64, dst []byte, slice time.Duration) (pending 
 		if copied = here; here {
 			return e.readNow(h, dst, slice)
 		}
-		return e.prepareRead(h) // dst stays unused: its owner may stop waiting for the job
+		return e.prepareRead(h, false) // dst stays unused: its owner may stop waiting for the job
 	})
 	if !copied && !pending && err == nil {
 		short := func() bool { return false }
@@ -241,16 +241,15 @@ func (e *Engine) readNow(h uint64, dst []byte, slice time.Duration) (err *ir.Err
 	if want := l.Whole().Numel * int64(av.DType.Size()); want != int64(len(dst)) {
 		return ir.Errorf(ir.ErrValue, "read: buffer: got %d bytes, want %d", len(dst), want)
 	}
+	if i := e.copies.find(h, e.graph.Node(b.Value).Seq); i >= 0 {
+		return e.readCopied(i, dst, slice)
+	}
 	if !e.read.holds(h, e.graph.Node(b.Value)) { // otherwise a read of this version continues
-		if err := e.prepareRead(h); err != nil {
+		if err := e.prepareRead(h, false); err != nil {
 			return err
 		}
-		hv, _ = e.session.Handle(h)
 	}
-	value, off := e.session.Newest(hv.Base), hv.Offset
-	if e.read.handle == h {
-		value, off = e.read.value, 0
-	}
+	value, off := e.readPlace(h)
 	n := e.graph.Node(value)
 	if n.Op != ir.OpLeaf {
 		return ir.Errorf(ir.ErrInternal, "BUG: a forced value is not stored")

@@ -41,6 +41,7 @@ func (e *Engine) Release(hs []uint64) {
 // drain releases the queued handles. It runs no work.
 func (e *Engine) drain() {
 	for _, h := range e.releases.take() {
+		e.copies.forget(h)
 		e.session.Release(h)
 	}
 }

@@ -100,7 +100,9 @@ func (d *Device) runTimed(p *program, list []Record) error {
 	if err := d.submit(records, p.words); err != nil {
 		return err
 	}
-	d.faults.dirty = d.faults.dirty || p.checks
+	if p.checks {
+		d.faults.ran++
+	}
 	return d.readMapped(f.resolve, 0, int64(8*n), nil, func(mem []byte) {
 		at := 0
 		for i := range p.steps {

@@ -41,7 +41,9 @@ func (d *Device) Run(prog device.Program, bind *device.Binding) (device.Fence, e
 	p.stale = false
 	d.stats.dispatches += int64(p.timed)
 	d.stats.waves += int64(p.waves)
-	d.faults.dirty = d.faults.dirty || p.checks
+	if p.checks {
+		d.faults.ran++
+	}
 	return device.Fence(d.submitted), err
 }
 

@@ -59,6 +59,9 @@ var exports = []export{
 		doc: "Copies a value to dst, dense row-major."},
 	{name: "tl_read_within", ret: "int32_t", params: "uint64_t handle, void *dst, size_t bytes, int64_t slice_ns",
 		doc: "tl_read in time slices. TL_PENDING after slice_ns: call again. A value that is soon computed takes one call."},
+	{name: "tl_copy_to_host", ret: "int32_t", params: "uint64_t handle, int64_t slice_ns",
+		doc: "Submits all pending work and a copy of a value to the host, without waiting for them. A tl_read of the value " +
+			"waits for this copy, and not for work submitted later. TL_PENDING after slice_ns: call again."},
 	{name: "tl_interrupt", ret: "int32_t", params: "int64_t patience_ns",
 		doc: "Stops the work for which the calling thread got TL_PENDING; the next wait computes the rest. It returns when " +
 			"the work has stopped, or after patience_ns."},
@@ -84,6 +87,8 @@ var exports = []export{
 		params: "const uint64_t *handles, double *values, int32_t n, int32_t mode, int32_t *done",
 		doc: "Reads one-element tensors (mode 0), writes them (1), or adds values and reads the sums (2), in order; 3 " +
 			"reads also in a capture. It stops at a tensor that is not in host memory; done is the number of those before."},
+	{name: "tl_writes", ret: "int32_t", params: "uint64_t *count",
+		doc: "Gives how many writes to tensors have been recorded so far."},
 	{name: "tl_mark_step", ret: "int32_t", params: "int64_t slice_ns",
 		doc: "Runs all pending work, waits for it, and begins a new step. TL_PENDING after slice_ns: call again."},
 	{name: "tl_flush", ret: "int32_t", params: "void",

@@ -586,15 +586,3 @@ func (x *Executor) Wait() error {
 	}
 	return nil
 }
-
-// Read copies elements of a storage to dst. On an asynchronous device it waits at most slice, then returns
-// ErrInterrupted; with slice 0 it waits to the end.
-func (x *Executor) Read(id uint32, d ir.DType, off int64, dst []byte, slice time.Duration) error {
-	s := &x.storages[id]
-	dev := x.Devices[s.Dev].Dev
-	if p, ok := dev.(device.PatientReader); ok && slice > 0 {
-		end := time.Now().Add(slice)
-		return p.ReadUnless(s.Buf, d, off, dst, func() bool { return time.Now().After(end) })
-	}
-	return dev.Read(s.Buf, d, off, dst)
-}

@@ -103,3 +103,19 @@ func (x *Executor) TakeFault() (device.Fault, bool, error) {
 	}
 	return device.Fault{}, false, nil
 }
+
+// TakeKnownFault is TakeFault of runs whose error word has come to the host with a read. It does not wait.
+func (x *Executor) TakeKnownFault() (device.Fault, bool) {
+	if f := x.fault; f != nil {
+		x.fault = nil
+		return *f, true
+	}
+	for _, pl := range x.Devices {
+		if r, ok := pl.Dev.(device.AheadReader); ok {
+			if f, found := r.TakeKnownFault(); found {
+				return f, true
+			}
+		}
+	}
+	return device.Fault{}, false
+}

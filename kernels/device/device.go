@@ -218,6 +218,24 @@ type PatientReader interface {
 	ReadUnless(b Buffer, d ir.DType, off int64, dst []byte, interrupt func() bool) error
 }
 
+// AheadReader is a device that copies elements to the host while it works on.
+type AheadReader interface {
+	// StartRead begins a Device.Read of n elements and returns at once. The read waits for the runs submitted so far, and
+	// not for later ones. A nil PendingRead means that only Device.Read can read so much.
+	StartRead(b Buffer, d ir.DType, off, n int64) (PendingRead, error)
+	// TakeKnownFault is Device.TakeFault of the runs whose error word has come to the host with a read. It does not wait.
+	TakeKnownFault() (Fault, bool)
+}
+
+// PendingRead is a read under way. Finish or Drop ends it.
+type PendingRead interface {
+	// Finish waits and copies the elements to dst, which has room for all of them. Ended with ErrInterrupted when
+	// interrupt, which may be nil and is polled, reports true, it can be called again.
+	Finish(dst []byte, interrupt func() bool) error
+	// Drop gives the elements up.
+	Drop()
+}
+
 // TileFuser is a device that works some neighbouring steps together, tile by tile, so that a value used only among them
 // needs no buffer.
 type TileFuser interface {

@@ -61,6 +61,13 @@ static PyObject *py_flush(PyObject *self, PyObject *ignored) {
     return none_or_raise(status);
 }
 
+static PyObject *py_writes(PyObject *self, PyObject *ignored) {
+    (void)self, (void)ignored;
+    uint64_t count;
+    int32_t status = tl_writes(&count);
+    return status == TL_OK ? PyLong_FromUnsignedLongLong(count) : none_or_raise(status);
+}
+
 static PyObject *py_manual_seed(PyObject *self, PyObject *seed) {
     (void)self;
     PyObject *index = PyNumber_Index(seed);
@@ -180,6 +187,7 @@ static PyObject *py_tidy(PyObject *self, PyObject *args) {
 
 IN_TURN(py_mark_step)
 IN_TURN(py_flush)
+IN_TURN(py_writes)
 IN_TURN(py_realize)
 IN_TURN(py_reset)
 
@@ -187,6 +195,7 @@ PyMethodDef engine_functions[] = {
     {"mark_step", py_mark_step_in_turn, METH_NOARGS,
         "mark_step()\n--\n\nRun everything pending, wait for it, and begin a new step."},
     {"flush", py_flush_in_turn, METH_NOARGS, "flush()\n--\n\nSubmit everything pending without waiting."},
+    {"_writes", py_writes_in_turn, METH_NOARGS, "How many writes to tensors were recorded so far."},
     {"_realize", py_realize_in_turn, METH_O, "Compute the values of a list of tensors and wait."},
     {"_tidy", py_tidy, METH_VARARGS, "Open or close a scope."},
     {"_manual_seed", py_manual_seed, METH_O, "Seed the generator."},

@@ -21,6 +21,7 @@ extern int32_t flush_status;
             : sharing_settled(call))
 #define tl_from_data(...) TL_FLUSHED(tl_from_data(__VA_ARGS__))
 #define tl_from_memory(...) TL_FLUSHED(tl_from_memory(__VA_ARGS__))
+#define tl_writes(...) TL_FLUSHED(tl_writes(__VA_ARGS__))
 #define tl_numbers(...) TL_FLUSHED(tl_numbers(__VA_ARGS__))
 #define tl_meta_of(...) TL_FLUSHED(tl_meta_of(__VA_ARGS__))
 #define tl_dispose(...) TL_FLUSHED(tl_dispose(__VA_ARGS__))

@@ -41,6 +41,22 @@ static int copy_value(uint64_t handle, void *dst, size_t bytes) {
     return check_status(status);
 }
 
+PyObject *tensor_copy_to_host_async(PyObject *self, PyObject *ignored) {
+    (void)ignored;
+    int32_t status;
+    Tensor *t = (Tensor *)self;
+    if (turn_take(t->api) < 0) {
+        return NULL;
+    }
+    if (thread_here() < 0 || drop_flush() < 0) {
+        turn_give();
+        return NULL;
+    }
+    SLICED(status, tl_copy_to_host(t->handle, TL_SLICE_NS));
+    turn_give();
+    return none_or_raise(status);
+}
+
 int tensor_read(Tensor *t, void *dst, size_t bytes) {
     if (turn_take(t->api) < 0) {
         return -1;

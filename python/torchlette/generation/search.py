@@ -12,6 +12,7 @@ from torchlette.generation.beams import beam_search
 from torchlette.generation.choice import Chooser
 from torchlette.generation.models import Decoder, Encoder, Whisper
 from torchlette.generation.options import Options
+from torchlette.generation.steps import Steps
 from torchlette.generation.strings import StopStrings
 from torchlette.generation.text import CachedText, RecomputedText, Text
 
@@ -117,34 +118,42 @@ class _Request:
         return StopStrings(self.options.stop_strings, self.tokenizer, self.ids.shape[0])
 
 
-def _sample(request: _Request) -> Iterator[Tensor]:
-    """Give the next token of each text, int64 [rows, 1], until all are finished."""
+def _sample(request: _Request, alone: bool) -> Iterator[Tensor]:
+    """Give the next token of each text, int64 [rows, 1], until all are finished.
+
+    Args:
+        request: The arguments.
+        alone: Whether no code of the caller runs between tokens.
+    """
     text, options, stops = request.text(), request.options, request.stops()
     choose = request.chooser(text)
-    ends, length = frozenset(options.eos_token_id), request.ids.shape[1]
+    ends, count = frozenset(options.eos_token_id), request.limit - request.ids.shape[1]
     finished = [False] * request.ids.shape[0]
-    tokens = None
-    for made in range(request.limit - length):
-        with no_grad():
-            choose.allow(made)
-            tokens = text.prompt(choose) if tokens is None else text.extend(tokens, choose)
-            _C.mark_step()
+    steps = Steps(text, choose, count, stops is None, alone)
+    try:
+        for made in range(count):
+            tokens = steps.next()
             row = [r[0] for r in tokens.tolist()]
             ended = [done or token in ends for done, token in zip(finished, row, strict=True)]
             if stops is not None:
                 hits = stops.put([None if done else token for done, token in zip(finished, row, strict=True)])
                 ended = [done or hit for done, hit in zip(ended, hits, strict=True)]
                 choose.finished.copy_(_C.tensor(ended, device=tokens.device).unsqueeze(-1))
-        finished = ended
-        yield tokens
-        if all(finished):
-            return
+            finished = ended
+            if all(finished):
+                steps.take_back()
+            with steps.watched(finished):
+                yield tokens
+            if all(finished):
+                return
+    finally:
+        steps.take_back()
 
 
-def _search(request: _Request, assistant: Any) -> Iterator[Tensor]:
-    """Give new tokens as they are known, int64 [rows, n]."""
+def _search(request: _Request, assistant: Any, alone: bool) -> Iterator[Tensor]:
+    """Give new tokens as they are known, int64 [rows, n]; alone: no code of the caller runs between them."""
     if assistant is None:
-        return _sample(request)
+        return _sample(request, alone)
     if request.ids.shape[0] > 1:
         raise ValueError("generate: assistant_model works on one text: batch size and num_return_sequences must be 1")
     if request.cross is not None or isinstance(assistant, Whisper):
@@ -194,7 +203,7 @@ def stream(
         request = _Request(model, input_ids, attention_mask, input_features, tokenizer, options)
     if request.options.num_beams > 1:
         raise ValueError("stream: tokens of beams are known at the end: use generate, or num_beams=1")
-    return _search(request, assistant_model)
+    return _search(request, assistant_model, alone=False)
 
 
 def generate(
@@ -288,7 +297,7 @@ def generate(
         if streamer is not None:
             streamer.put(request.ids.cpu())
         parts = [request.ids]
-        for tokens in _search(request, assistant_model):
+        for tokens in _search(request, assistant_model, alone=streamer is None):
             parts.append(tokens)
             if streamer is not None:
                 streamer.put(tokens.reshape(-1).cpu())

@@ -73,6 +73,15 @@ class CachedText:
         self._shift = self._first[:, -1:] + (1 - self.length)
         self._captured: dict[Choose, Callable[[Tensor], Tensor]] = {}
 
+    @property
+    def device(self) -> _C.device:
+        """Where the texts are."""
+        return self._ids.device
+
+    def written(self) -> int:
+        """Return how often parameters and buffers of the model were written."""
+        return sum(t._version for t in (*self._model.parameters(), *self._model.buffers()))
+
     def prompt(self, choose: Choose) -> Tensor:
         """Return what ``choose`` makes of the logits after the prompts."""
         for at in range(0, self.length, self._chunk):

@@ -1,0 +1,30 @@
+package runtime
+
+import (
+	"time"
+
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+)
+
+// Read copies elements of a storage to dst. On an asynchronous device it waits at most slice, then returns
+// ErrInterrupted; with slice 0 it waits to the end.
+func (x *Executor) Read(id uint32, d ir.DType, off int64, dst []byte, slice time.Duration) error {
+	s := &x.storages[id]
+	dev := x.Devices[s.Dev].Dev
+	if p, ok := dev.(device.PatientReader); ok && slice > 0 {
+		end := time.Now().Add(slice)
+		return p.ReadUnless(s.Buf, d, off, dst, func() bool { return time.Now().After(end) })
+	}
+	return dev.Read(s.Buf, d, off, dst)
+}
+
+// StartRead begins a read of n elements of a storage behind the work submitted so far. It is nil where only Read can
+// read them.
+func (x *Executor) StartRead(id uint32, d ir.DType, off, n int64) (device.PendingRead, error) {
+	s := &x.storages[id]
+	if r, ok := x.Devices[s.Dev].Dev.(device.AheadReader); ok {
+		return r.StartRead(s.Buf, d, off, n)
+	}
+	return nil, nil
+}
