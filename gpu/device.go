@@ -19,7 +19,7 @@ const (
 	// maxInFlight bounds the submissions that Run leaves in flight.
 	maxInFlight = 32
 	// A long program is submitted in parts, so that the device begins while the host encodes the rest: a first part of
-	// firstPart dispatches, then parts of nextParts.
+	// firstPart dispatches, then parts of nextParts. A device that has work under way gets parts of nextParts.
 	firstPart, nextParts = 16, 64
 	// softwareIterations is after how many iterations Mesa's software drivers end a loop in a kernel.
 	softwareIterations = 1<<16 - 1
@@ -362,6 +362,14 @@ func (d *Device) send(records []Record, words []uint32, first int, bind *device.
 		}
 	}
 	return sent + len(records), d.submitPart(records, words)
+}
+
+// firstPart is the number of records of a run's first submission.
+func (d *Device) firstPart() int {
+	if d.Done(device.Fence(d.submitted)) {
+		return d.parts[0]
+	}
+	return d.parts[1]
 }
 
 func (d *Device) submitPart(records []Record, words []uint32) error {

@@ -31,7 +31,7 @@ func (d *Device) Run(prog device.Program, bind *device.Binding) (device.Fence, e
 		err = d.runTimed(p, records)
 	} else {
 		var sent int
-		if sent, err = d.send(records, p.words, d.parts[0], bind); errors.Is(err, device.ErrStopped) {
+		if sent, err = d.send(records, p.words, d.firstPart(), bind); errors.Is(err, device.ErrStopped) {
 			p.stopped(&bind.At, before+sent)
 		}
 	}

@@ -3,6 +3,7 @@ package lower
 import (
 	"slices"
 
+	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
 	"github.com/torchlette/torchlette/kernels/loopir"
@@ -88,7 +89,7 @@ func (p *program) base() {
 }
 
 // lowerScatter stores src, a tensor or a number, at the places of output 0 that the index names; attributes: dim,
-// loopir.StoreMode, and op.Deterministic where it is asked for.
+// loopir.StoreMode, op.InBounds where indices need no check, and op.Deterministic where it is asked for.
 func lowerScatter(p *program) {
 	p.base()
 	i, out := p.in(1).atLeast1D(), p.out(0).atLeast1D()
@@ -117,7 +118,12 @@ func lowerScatter(p *program) {
 	}
 	k := p.kernel("scatter_"+out.dtype.String(), i.shape, nil, 0, args...)
 	k.Map()
-	j := k.InBounds(k.Cast(ir.I64, k.load(i)), k.size(size))
+	j := k.Cast(ir.I64, k.load(i))
+	if slices.Contains(p.n.Attr[2:], op.InBounds) {
+		j = k.Clamped(j, k.size(size))
+	} else {
+		j = k.InBounds(j, k.size(size))
+	}
 	var v int
 	if src != nil {
 		v = k.load(src)

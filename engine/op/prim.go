@@ -217,6 +217,10 @@ type Prim struct {
 // Deterministic is an attribute: the result must not depend on the order of threads.
 const Deterministic int64 = -1
 
+// InBounds is an attribute of a scatter after its others: the caller knows that indices are in range. Kernels clamp
+// them and report nothing, so that a device need not keep its stores in the order of checks.
+const InBounds int64 = -2
+
 var (
 	prims      = []*Prim{nil}
 	primByName = map[string]*Prim{}

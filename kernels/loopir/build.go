@@ -347,9 +347,13 @@ func (b *Builder) Check(cond, elem int) {
 // InBounds checks 0 <= i < size and returns i clamped into that range, which is a safe address unless size is 0; the
 // caller's index space is empty then.
 func (b *Builder) InBounds(i, size int) int {
-	zero := b.I64(0)
-	b.Check(b.And(b.Le(zero, i), b.Lt(i, size)), i)
-	return b.Max(zero, b.Min(i, b.Sub(size, b.I64(1))))
+	b.Check(b.And(b.Le(b.I64(0), i), b.Lt(i, size)), i)
+	return b.Clamped(i, size)
+}
+
+// Clamped returns i clamped into 0 <= i < size.
+func (b *Builder) Clamped(i, size int) int {
+	return b.Max(b.I64(0), b.Min(i, b.Sub(size, b.I64(1))))
 }
 
 // Again emits e over expressions of b, simplified and shared.

@@ -165,17 +165,25 @@ func registerIndexWrites() {
 			return a.Ret(prim.Reshape(a.B, overInts(prim.IndexAdd)(a.B, x, i, src, d), self.Shape()))
 		},
 	})
+	copied := func(scatter func(b op.Builder, x, i, src op.Val, dim int64) op.Val) func(a *op.Args) []op.Val {
+		return func(a *op.Args) []op.Val {
+			self, dim, i, src := a.Val(), a.Int(), a.Val(), a.Val()
+			x, i, src, d := indexWriteArgs("index_copy", a.B, self, i, src, dim)
+			y := scatter(a.B, x, prim.Along(a.B, i, src.Shape(), d), src, d)
+			return a.Ret(prim.Reshape(a.B, y, self.Shape()))
+		}
+	}
 	op.Register(op.Def{
 		Sig: "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
 		Doc: "Slices of source written at indices of a dim.", InPlace: true, Out: true,
 		Samples:      samples("T(5,4), 0, torch.tensor([0, 4, 2]), T(3,4)", "T(2,4), 1, torch.tensor([3]), T(2,1)"),
-		ErrorSamples: samples("T(3,4), 0, I(1;0,3), T(3,4)"),
-		Eval: func(a *op.Args) []op.Val {
-			self, dim, i, src := a.Val(), a.Int(), a.Val(), a.Val()
-			x, i, src, d := indexWriteArgs("index_copy", a.B, self, i, src, dim)
-			y := prim.Scatter(a.B, x, prim.Along(a.B, i, src.Shape(), d), src, d)
-			return a.Ret(prim.Reshape(a.B, y, self.Shape()))
-		},
+		ErrorSamples: samples("T(3,4), 0, I(1;0,3), T(3,4)"), Eval: copied(prim.Scatter),
+	})
+	op.Register(op.Def{
+		Sig: "_unsafe_index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
+		Doc: "index_copy with indices that are known to be in range: kernels do not check them.", InPlace: true,
+		Samples: samples("T(5,4), 0, torch.tensor([0, 4, 2]), T(3,4)", "T(2,4), 1, torch.tensor([3]), T(2,1)"),
+		Eval:    copied(prim.ScatterInBounds),
 	})
 	op.Register(op.Def{
 		Sig: "index_fill(Tensor self, int dim, Tensor index, Operand value) -> Tensor",

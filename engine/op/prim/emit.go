@@ -440,6 +440,11 @@ func Scatter(b op.Builder, x, i, src op.Val, dim int64) op.Val {
 	return b.Emit(pScatter, []int64{dim, ScatterSet}, x, i, src)
 }
 
+// ScatterInBounds is Scatter with indices that are known to be in range.
+func ScatterInBounds(b op.Builder, x, i, src op.Val, dim int64) op.Val {
+	return b.Emit(pScatter, []int64{dim, ScatterSet, op.InBounds}, x, i, src)
+}
+
 // IndexAdd adds the slices of src to the slices of x along dim at the indices of the 1-d i.
 func IndexAdd(b op.Builder, x, i, src op.Val, dim int64) op.Val {
 	return ScatterAdd(b, x, Along(b, i, src.Shape(), dim), src, dim)

@@ -25,7 +25,7 @@ var forms = map[string]string{
 	"to_device":       "x {device} -> y",
 	"gather":          "x, i {dim} -> y",
 	"index_select":    "x, i[n] {dim} -> y",
-	"scatter":         "x, i, src {dim, 0 write or 1 add} -> y",
+	"scatter":         "x, i, src {dim, 0 write or 1 add, -2 if indices are known to be in range} -> y",
 	"scatter_reduce":  "x, i, src {dim, 2 product, 3 maximum or 4 minimum} -> y",
 	"layer_norm": "x, w?, b?, eps {number of dims, has w, has b, about 0} -> y, mean, rstd (statistics in float32; " +
 		"rms_norm is about 0)",
