@@ -24,5 +24,10 @@ func (c attentionCode) options(params []uint64) any {
 }
 
 func (c attentionCode) programs(o any) ([]*gpuir.Program, error) {
-	return one(gpucode.FromAttention(c.a, o.(gpucode.AttentionOptions)))
+	return gpucode.FromAttention(c.a, o.(gpucode.AttentionOptions))
+}
+
+func (c attentionCode) scratch(o any, params []uint64) int64 {
+	options := o.(gpucode.AttentionOptions)
+	return int64(options.ScratchBytes(c.a, params))
 }

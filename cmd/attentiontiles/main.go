@@ -156,13 +156,13 @@ func (p *problem) prepare(a *launch.Attention, tiles []gpucode.AttentionOptions,
 				tiles[0].MaxWorkgroupBytes
 		}
 		t := &entry{options: o, Program: trial.Program{Reps: int(min(100, max(1, 0.01*20e12/flops)))}}
-		proc, err := gpucode.FromAttention(a, o)
+		procs, err := gpucode.FromAttention(a, o)
 		if err != nil {
 			fmt.Printf("%s %s: %v\n", p.name, passNames[a.Pass], err)
 			continue
 		}
 		begun := time.Now()
-		if err := p.Add(&t.Program, proc, params, bufs); err != nil {
+		if err := p.Add(&t.Program, procs[0], params, bufs); err != nil {
 			return nil, err
 		}
 		if s := time.Since(begun); s > 3*time.Second {

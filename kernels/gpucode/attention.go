@@ -10,24 +10,41 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// FromAttention makes the program of one pass of attention with the tiles of o.
-func FromAttention(a *launch.Attention, o AttentionOptions) (*gpuir.Program, error) {
+// FromAttention makes the programs of a with the tiles of o, one for each pass over the device.
+func FromAttention(a *launch.Attention, o AttentionOptions) ([]*gpuir.Program, error) {
 	if err := o.check(a); err != nil {
 		return nil, err
 	}
-	l := a.Layout()
-	p := &gpuir.Program{Name: a.Pass.String() + "_" + a.Type.String(), Params: l.Params, Workgroup: o.threads()}
-	for _, b := range l.Bufs {
-		p.Bufs = append(p.Bufs, gpuir.Buf{Type: b.Type, Access: b.Access, Vec: 1})
+	if o.Parts > 0 {
+		m := queryProgram(a, o, o.threads())
+		m.generateQuery()
+		list := []*gpuir.Program{m.p}
+		if o.Parts > 1 {
+			m := queryProgram(a, o, queryThreads)
+			m.joinQuery()
+			list = append(list, m.p)
+		}
+		return list, checkShared(list[0], o.MaxWorkgroupBytes)
 	}
-	m := &attention{gen: gen{p: p, out: &p.Body}, a: a, t: o, l: l}
-	m.resetValues()
+	m := newAttention(a, o, o.threads())
 	if a.Pass == launch.AttentionGradMask {
 		m.generateMask()
 	} else {
 		m.generate()
 	}
-	return p, checkShared(p, o.MaxWorkgroupBytes)
+	return []*gpuir.Program{m.p}, checkShared(m.p, o.MaxWorkgroupBytes)
+}
+
+// newAttention begins a program of a.
+func newAttention(a *launch.Attention, o AttentionOptions, threads int) *attention {
+	l := a.Layout()
+	p := &gpuir.Program{Name: a.Pass.String() + "_" + a.Type.String(), Params: l.Params, Workgroup: threads}
+	for _, b := range l.Bufs {
+		p.Bufs = append(p.Bufs, gpuir.Buf{Type: b.Type, Access: b.Access, Vec: 1})
+	}
+	m := &attention{gen: gen{p: p, out: &p.Body}, a: a, t: o, l: l}
+	m.resetValues()
+	return m
 }
 
 // attention generates one pass. A workgroup owns Rows rows of one side and walks the other side, the stream, in blocks

@@ -29,7 +29,9 @@ type AttentionOptions struct {
 	// Unroll is the number of steps, of four columns or keys each, in the text of an inner loop. UnrollRows, where not
 	// 0, is that number for the loops over keys.
 	Unroll, UnrollRows int
-	MaxWorkgroupBytes  int
+	// Parts, where not 0: a workgroup works one query, whose keys so many workgroups share. See attention_query.go.
+	Parts             int
+	MaxWorkgroupBytes int
 }
 
 func (o *AttentionOptions) threads() int { return o.RowThreads * o.Lanes }
@@ -137,6 +139,9 @@ func BriefAttention(a *launch.Attention, params []uint64, caps Caps) AttentionOp
 
 func chooseAttention(a *launch.Attention, params []uint64, caps Caps, list []attentionCandidate) AttentionOptions {
 	caps = caps.withDefaults()
+	if o, ok := chooseQuery(a, params, caps); ok {
+		return o
+	}
 	l := a.Layout()
 	if caps.Software {
 		list = []attentionCandidate{{rolledAttention, false, 0}}
@@ -196,6 +201,9 @@ func (o *AttentionOptions) areas() int {
 }
 
 func (o *AttentionOptions) sharedBytes(a *launch.Attention) int {
+	if o.Parts > 0 {
+		return o.queryBytes()
+	}
 	if o.Chunk > 0 {
 		n := 16*o.areaVectors()*o.areas() + 4*o.Rows*(o.Cols+pad)
 		if a.Pass == launch.AttentionForward {
@@ -223,6 +231,8 @@ func (o *AttentionOptions) check(a *launch.Attention) error {
 	switch {
 	case !a.Type.IsFloat() || a.Type == ir.F64:
 		return fmt.Errorf("gpucode: attention: dtype %v is not supported", a.Type)
+	case o.Parts > 0:
+		return o.checkQuery(a)
 	case o.Lanes%4 != 0 || o.RowThreads%2 != 0 || o.Cols%4 != 0 || o.Rows%4 != 0 || o.Rows%o.RowThreads != 0 ||
 		o.Cols%o.Lanes != 0 || o.Width%(4*o.Lanes) != 0 || o.WidthV%(4*o.Lanes) != 0:
 		return fmt.Errorf("gpucode: attention: tile %+v does not divide into threads and vectors", *o)

@@ -1,9 +1,11 @@
 package gpucode
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,14 +19,29 @@ import (
 var attentionPasses = []launch.AttentionPass{launch.AttentionForward, launch.AttentionGradQ, launch.AttentionGradKV,
 	launch.AttentionGradMask}
 
+// attend interprets the passes of a over got, with scratch memory of arbitrary content.
+func attend(t *testing.T, a *launch.Attention, o AttentionOptions, got *kerneltest.AttentionCase) (statements int) {
+	t.Helper()
+	list, err := FromAttention(a, o)
+	require.NoError(t, err)
+	scratch := bytes.Repeat([]byte{0xA5}, int(o.ScratchBytes(a, got.Params)))
+	for _, p := range list {
+		bufs := got.Bufs
+		if len(list) > 1 {
+			bufs = append(slices.Clone(bufs), scratch)
+		}
+		_, err = gpuir.Interpret(p, got.Params, bufs)
+		require.NoError(t, err, "%+v %+v %v", *a, o, got.Params)
+		statements += statementsOf(p.Body)
+	}
+	return statements
+}
+
 func checkAttention(t *testing.T, c *kerneltest.AttentionCase, o AttentionOptions) {
 	t.Helper()
 	want, got := c.Copy(), c.Copy()
 	require.NoError(t, launch.InterpretAttention(c.Attention, want.Params, want.Bufs))
-	p, err := FromAttention(c.Attention, o)
-	require.NoError(t, err)
-	_, err = gpuir.Interpret(p, got.Params, got.Bufs)
-	require.NoError(t, err, "%+v %+v %v", *c.Attention, o, c.Params)
+	attend(t, c.Attention, o, got)
 	k := &loopir.Kernel{Bufs: c.Attention.Layout().Bufs}
 	require.NoError(t, kerneltest.Close(k, got.Bufs, want.Bufs, 1e-4, 1e-4), "%+v %+v %v", *c.Attention, o, c.Params)
 }
@@ -84,6 +101,57 @@ func TestRandomAttentionAsChosen(t *testing.T) {
 	}
 	for _, n := range []int{vecs, exact, masks, causal, drops, sums} {
 		require.Greater(t, n, 10)
+	}
+}
+
+// A workgroup works a single query over a part of the keys: in one pass, or in two with parts of a few keys, of which
+// the last may be empty.
+func TestSingleQueriesAttendInParts(t *testing.T) {
+	masks, causal, several := map[ir.DType]bool{}, 0, 0
+	for seed := range uint64(60) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		n := kerneltest.AttentionSize{Batch: 1 + r.Int64N(2), Heads: 2, Group: 1 + r.Int64N(2), Queries: 1 + r.Int64N(4),
+			Keys: 1 + r.Int64N(90), Width: 1 + r.Int64N(20), WidthV: 1 + r.Int64N(20), Aligned: r.IntN(2) == 0}
+		if n.Aligned {
+			n.Width, n.WidthV = 4*(1+r.Int64N(5)), 4*(1+r.Int64N(5))
+		}
+		c := kerneltest.RandomAttention(r, []ir.DType{ir.F32, ir.F16}[r.IntN(2)], launch.AttentionForward, n)
+		if c.Attention.Dropout {
+			continue
+		}
+		o, ok := chooseQuery(c.Attention, c.Params, Caps{}.withDefaults())
+		require.True(t, ok)
+		o.Cols, o.Lanes, o.Parts, o.Unroll = 32, 32, []int{1, 2, 5}[r.IntN(3)], 1+r.IntN(4)
+		checkAttention(t, c, o)
+		masks[c.Attention.Mask] = true
+		if c.Attention.Causal {
+			causal++
+		}
+		if o.Parts > 1 {
+			several++
+		}
+	}
+	require.Len(t, masks, 4)
+	require.Greater(t, min(causal, several), 5)
+}
+
+// Few workgroups share long keys; one has short ones, and launches that fill the device are not divided.
+func TestKeysOfSingleQueriesAreDivided(t *testing.T) {
+	for _, tc := range []struct {
+		batch, heads, queries, keys uint64
+		parts                       int
+	}{{1, 12, 1, 256, 1}, {1, 12, 1, 1023, 1}, {1, 12, 1, 1024, 2}, {1, 12, 1, 4096, 8}, {1, 12, 1, 1 << 20, 16},
+		{64, 12, 1, 4096, 1}, {1, 12, 4, 4096, 4}, {1, 12, 5, 4096, 0}} {
+		a := &launch.Attention{Type: ir.F32}
+		l := a.Layout()
+		params := make([]uint64, len(l.Params))
+		for p, v := range map[int]uint64{l.Batch: tc.batch, l.Heads: tc.heads, l.KeyHeads: tc.heads, l.Queries: tc.queries,
+			l.Keys: tc.keys, l.Width: 64, l.WidthV: 64} {
+			params[p] = v
+		}
+		o := ChooseAttention(a, params, Caps{MaxWorkgroupBytes: 48 << 10, MaxThreads: 1024, Units: 264})
+		require.Equal(t, tc.parts, o.Parts, "%+v", tc)
+		require.Equal(t, tc.parts > 1, o.ScratchBytes(a, params) > 0, "%+v", tc)
 	}
 }
 
@@ -167,9 +235,9 @@ func TestAttentionRespectsWorkgroupMemory(t *testing.T) {
 			for _, caps := range []Caps{{}, {MaxWorkgroupBytes: 32 << 10}, {MaxWorkgroupBytes: 48 << 10},
 				{MaxWorkgroupBytes: 48 << 10, Units: 1}, {Software: true}} {
 				o := ChooseAttention(c.Attention, c.Params, caps)
-				p, err := FromAttention(c.Attention, o)
+				list, err := FromAttention(c.Attention, o)
 				require.NoError(t, err)
-				require.Equal(t, o.sharedBytes(c.Attention), p.SharedBytes())
+				require.Equal(t, o.sharedBytes(c.Attention), list[0].SharedBytes())
 			}
 		}
 	}
@@ -223,12 +291,9 @@ func TestBriefAttentionHasTheBitsOfTheChosenTile(t *testing.T) {
 		var texts [2]int
 		for i, choose := range []func(*launch.Attention, []uint64, Caps) AttentionOptions{ChooseAttention, BriefAttention} {
 			o := choose(c.Attention, c.Params, caps)
-			p, err := FromAttention(c.Attention, o)
-			require.NoError(t, err)
 			got := c.Copy()
-			_, err = gpuir.Interpret(p, got.Params, got.Bufs)
-			require.NoError(t, err)
-			bits[i], texts[i] = got.Bufs, statementsOf(p.Body)
+			texts[i] = attend(t, c.Attention, o, got)
+			bits[i] = got.Bufs
 		}
 		require.Equal(t, bits[0], bits[1], "%+v %+v", *c.Attention, n)
 		require.LessOrEqual(t, texts[1], texts[0])

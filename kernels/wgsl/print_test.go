@@ -217,7 +217,7 @@ func goldenAttention(t *testing.T) {
 		copy(params, []uint64{1, 2, 2, 9, 9, 8, 8})
 		p, err := gpucode.FromAttention(a, gpucode.ChooseAttention(a, params, gpucode.Caps{Software: true}))
 		require.NoError(t, err)
-		golden(t, name, p, Options{})
+		golden(t, name, p[0], Options{})
 	}
 }
 
