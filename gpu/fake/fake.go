@@ -94,6 +94,7 @@ type buffer struct {
 	mem    []byte
 	usage  gpu.Usage
 	mapped bool
+	ready  uint64 // the submission after which it is mapped
 }
 
 type pipeline struct{ shader gpu.Shader }
@@ -480,14 +481,14 @@ func (c *context) MapStart(h gpu.Handle, mode gpu.Usage, bytes int64) error {
 	case b.mapped || b.usage&mode == 0 || bytes > int64(len(b.mem)):
 		return fail(gpu.Validation, "map of a buffer of usage %#x", b.usage)
 	}
-	b.mapped = true
+	b.mapped, b.ready = true, c.submitted
 	return nil
 }
 
 func (c *context) MapDone(h gpu.Handle) (bool, error) {
-	get[*buffer](c, h)
+	b := get[*buffer](c, h)
 	done, err := c.Completed()
-	return done == c.submitted, err
+	return done >= b.ready, err
 }
 
 func (c *context) Mapped(h gpu.Handle, _ gpu.Usage, bytes int64) []byte {

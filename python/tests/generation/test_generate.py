@@ -118,7 +118,7 @@ def test_draws_with_a_draft_model_have_the_models_distribution() -> None:
     drawn = [tl.generate(model, prompt, assistant_model=draft, **options)[0, 11:13].tolist() for _ in range(count)]
     first = max((d[0] for d in drawn), key=[d[0] for d in drawn].count)
     after = [d[1] for d in drawn if d[0] == first]
-    text = tl.cat([prompt, tl.tensor([[first]])], 1)
+    text = tl.cat([prompt, tl.tensor([[first]], device=prompt.device)], 1)
     expected = tl.softmax(filtered(model(text)[:, -1], Options(top_k=3, temperature=2.0)), -1)[0].tolist()
     for token, p in enumerate(expected):
         assert abs(after.count(token) / len(after) - p) < 4.5 * (p * (1 - p) / len(after)) ** 0.5 + 1e-9
