@@ -79,7 +79,7 @@ func (p *program) prologue(g *launch.Gemm, e *epilogue, d ir.DType, rows, depth 
 		o.x[1+j] = vectors[j]
 	}
 	y := RowsOf(norm.Prim, norm.Attr).body(o)[0]
-	g.Prologue, e.rows = finish(o.k.Cast(d, y)), o.k.params
+	g.Type, g.Prologue, e.rows = d, finish(o.k.Cast(d, y)), o.k.params
 	if err := g.CheckPrologue(); err != nil {
 		panic("BUG: lower: " + err.Error())
 	}

@@ -1,6 +1,8 @@
 package gpucode
 
 import (
+	"slices"
+
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/gpuir"
 	"github.com/torchlette/torchlette/kernels/loopir"
@@ -79,7 +81,26 @@ func (g *gen) heldSlots(rowStart *gpuir.Node) []*slot {
 		}
 		g.held = append(g.held, g.open(rowStart, j, here))
 	}
+	if g.o.Ahead {
+		g.loadAhead()
+	}
 	return g.held
+}
+
+// loadAhead loads what stages read of held rows, but for what all rows share.
+func (g *gen) loadAhead() {
+	own := func(a loopir.Access) bool {
+		return a.Linear || slices.ContainsFunc(a.Stride[:g.k.Outer], func(s int) bool { return s != loopir.Broadcast })
+	}
+	for _, sl := range g.held {
+		g.at(sl, func() {
+			for i, e := range g.k.Exprs {
+				if e.Op == loopir.OpLoad && g.isInner[i] && own(g.k.Access[e.Imm]) {
+					g.expr(i)
+				}
+			}
+		})
+	}
 }
 
 // stride visits this lane's inner indices from `from`, which is the same for all lanes, up to `to`: Unroll at a time,
