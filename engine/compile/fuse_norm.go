@@ -8,6 +8,7 @@ import (
 	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/engine/program"
 	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
 )
 
 // Bounds of a norm that products compute: how many of them read it, and the elements of a row. Each column of a product
@@ -163,8 +164,9 @@ func (b *Builder) grouped(t *touches, v int) bool {
 }
 
 // keepsOperands reports that what norm v reads is as it is until node last has run: no node after v, and not last itself,
-// writes it.
+// writes it. Memory does not grow: one temporary may live longer, in return for the norm.
 func (b *Builder) keepsOperands(t *touches, v, last int) bool {
+	longer := 0
 	for _, e := range b.Program.OperandsOf(v) {
 		if e.Value == 0 {
 			continue
@@ -175,11 +177,17 @@ func (b *Builder) keepsOperands(t *touches, v, last int) bool {
 		if !e.Value.IsNode() {
 			continue
 		}
-		if taker, given := b.donations.at(e.Value.Index()); given && taker <= last {
+		x := e.Value.Index()
+		if taker, given := b.donations.at(x); given && taker <= last {
 			return false
 		}
+		if b.uses.last[x] < last && !b.live(x) && !b.slots.has(x) {
+			if longer++; device.SizeClass(b.bytes(b.aval(x))) > device.SizeClass(b.bytes(b.aval(v))) {
+				return false
+			}
+		}
 	}
-	return true
+	return longer <= 1
 }
 
 // lowerNorm adds the norm of product i to the node that is being lowered.

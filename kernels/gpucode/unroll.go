@@ -87,15 +87,24 @@ func (g *gen) heldSlots(rowStart *gpuir.Node) []*slot {
 	return g.held
 }
 
-// loadAhead loads what stages read of held rows, but for what all rows share.
+// loadAhead loads what stages over the inner space read of held rows, but for what all rows share.
 func (g *gen) loadAhead() {
 	own := func(a loopir.Access) bool {
 		return a.Linear || slices.ContainsFunc(a.Stride[:g.k.Outer], func(s int) bool { return s != loopir.Broadcast })
 	}
+	early := make([]bool, len(g.k.Exprs))
+	for s := range g.k.Stages {
+		if st := &g.k.Stages[s]; st.OverInner {
+			for i, used := range g.k.Uses(st) {
+				e := g.k.Exprs[i]
+				early[i] = early[i] || used && g.isInner[i] && e.Op == loopir.OpLoad && own(g.k.Access[e.Imm])
+			}
+		}
+	}
 	for _, sl := range g.held {
 		g.at(sl, func() {
-			for i, e := range g.k.Exprs {
-				if e.Op == loopir.OpLoad && g.isInner[i] && own(g.k.Access[e.Imm]) {
+			for i, load := range early {
+				if load {
 					g.expr(i)
 				}
 			}
