@@ -123,3 +123,14 @@ func TestTilesRefuseNorms(t *testing.T) {
 		[]uint64{4, 64, 64, 64, 1, 0, 64, 1, 0, 64, 0}, Caps{})
 	require.False(t, ok)
 }
+
+func TestANormOfHalvesIsRounded(t *testing.T) {
+	c := kerneltest.GemmNormOfHalves()
+	want := c.Copy()
+	require.NoError(t, launch.InterpretGemm(c.Gemm, want.Params, want.Bufs))
+	p, err := FromGemm(c.Gemm, ChooseGemm(c.Gemm, c.Params, Caps{}))
+	require.NoError(t, err)
+	_, err = run(p, c.Params, c.Bufs)
+	require.NoError(t, err)
+	require.NoError(t, kerneltest.Close(asKernel(c.Gemm), c.Bufs, want.Bufs, 0, 0))
+}

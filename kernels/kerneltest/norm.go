@@ -52,3 +52,18 @@ func RandomGemmNorm(r *rand.Rand, t ir.DType, m, n, k int64, aligned bool) *Gemm
 	c.Bufs = gen.bufs
 	return c
 }
+
+// GemmNormOfHalves is a product of float16 of one element: the difference of two elements of a norm, which are 0.6665
+// and 0.6655 over the root of 3. It shows whether they are rounded.
+func GemmNormOfHalves() *GemmCase {
+	halves := func(v ...float64) []byte {
+		b := make([]byte, 2*len(v))
+		for i, x := range v {
+			loopir.StoreBits(ir.F16, b, int64(i), ir.EncodeFloat(ir.F32, x))
+		}
+		return b
+	}
+	return &GemmCase{Gemm: &launch.Gemm{Type: ir.F16, AUnit: 'k', BUnit: 'k', Prologue: Norm(ir.F16, false, true, false)},
+		Params: []uint64{1, 1, 2, 2, 1, 0, 1, 1, 0, 2, ir.EncodeFloat(ir.F32, 2)},
+		Bufs:   [][]byte{halves(1, 1), halves(1, -1), make([]byte, 2), halves(0.6665, 0.6655)}}
+}

@@ -1,6 +1,7 @@
 package launch_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -48,14 +49,16 @@ func TestReferenceOfNormalizedProducts(t *testing.T) {
 	}
 }
 
-// An element is rounded between the norm and the product, as a store would.
+// An element is rounded between the norm and the product, as a store would: the difference of two of them shows it.
 func TestANormOfHalvesIsRounded(t *testing.T) {
-	g := launch.Gemm{Type: ir.F16, Prologue: kerneltest.Norm(ir.F16, false, true, false)}
-	params := []uint64{1, 1, 1, 1, 1, 0, 1, 1, 0, 1, ir.EncodeFloat(ir.F32, 3)}
-	bufs := [][]byte{of(ir.F16, 1), of(ir.F16, 2048), make([]byte, 2), of(ir.F16, 2.0/3)}
-	require.NoError(t, launch.InterpretGemm(&g, params, bufs))
-	rounded := values(ir.F16, of(ir.F16, values(ir.F16, of(ir.F16, 2.0/3))[0]/2))[0]
-	assert.Equal(t, []float64{2048 * rounded}, values(ir.F16, bufs[2]))
+	c := kerneltest.GemmNormOfHalves()
+	require.NoError(t, launch.InterpretGemm(c.Gemm, c.Params, c.Bufs))
+	y := func(w float64) float64 {
+		return values(ir.F16, of(ir.F16, values(ir.F16, of(ir.F16, w))[0]/math.Sqrt(3)))[0]
+	}
+	want := y(0.6665) - y(0.6655)
+	assert.NotZero(t, want)
+	assert.Equal(t, []float64{want}, values(ir.F16, c.Bufs[2]))
 }
 
 func TestProloguesOfOtherFormsAreRefused(t *testing.T) {
