@@ -11,17 +11,20 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// Bounds of a norm that products compute: how many of them read it, and the elements of a row. Each column of a product
-// works the row anew: a longer one costs more than a launch, and its product would take several passes.
+// Bounds of a norm that products compute: how many of them read it, the elements of a row, and those that a product
+// rounds to halves. Each column of a product works the row anew. Of a longer row that costs more than a launch, and the
+// product would take several passes. Reading a float32 weight takes longer than an element of the norm; a half is read
+// in half the time, and its rounding is twenty instructions.
 const (
 	maxNormReaders = 4
 	maxNormRow     = 8192
+	maxNormHalves  = 8 << 20
 )
 
 var layerNormOp = uint16(prim.Known.LayerNorm)
 
-// fuseNorms lets products of few rows normalize the rows that they multiply, where nothing else reads the norm. What the
-// norm reads is then read at the products' places. Nothing may write it before, and it lives until then.
+// fuseNorms lets products of few rows normalize the rows that they multiply, where nothing else reads the norm. What
+// the norm reads is then read at the products' places. Nothing may write it before, and it lives until then.
 //
 // A loop's body has no such products: its steps may share a workgroup, and its inputs have offsets of their own.
 func (b *Builder) fuseNorms() error {
@@ -130,10 +133,17 @@ func (b *Builder) normalizes(i, v int) bool {
 	if shape := b.aval(v).Shape(); b.depth(i) != ir.Numel(shape[len(shape)-int(p.Attrs(v)[0]):]) {
 		return false
 	}
-	if _, ok := b.normView(i, v); !ok {
+	if _, ok := b.normView(i, v); !ok ||
+		b.aval(v).DType.Size() < 4 && b.aval(i).Layout.Numel*b.depth(i) > maxNormHalves {
 		return false
 	}
-	bindings := len(edges) + 1 // with the result
+	return b.bindsNorm(i, v)
+}
+
+// bindsNorm reports that the kernel of product i can bind what norm v reads.
+func (b *Builder) bindsNorm(i, v int) bool {
+	p := b.Program
+	bindings := len(p.OperandsOf(i)) + 1 // with the result
 	for _, e := range p.OperandsOf(v)[1:] {
 		if e.Value != 0 {
 			bindings++
@@ -163,8 +173,8 @@ func (b *Builder) grouped(t *touches, v int) bool {
 		b.aval(m).Layout.Numel == b.aval(v).Layout.Numel
 }
 
-// keepsOperands reports that what norm v reads is as it is until node last has run: no node after v, and not last itself,
-// writes it. Memory does not grow: one temporary may live longer, in return for the norm.
+// keepsOperands reports that what norm v reads is as it is until node last has run: no node after v, and not last
+// itself, writes it. Memory does not grow: one temporary may live longer, in return for the norm.
 func (b *Builder) keepsOperands(t *touches, v, last int) bool {
 	longer := 0
 	for _, e := range b.Program.OperandsOf(v) {

@@ -1,6 +1,7 @@
 package compile_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -180,8 +181,8 @@ store %1 over $0 base 0 last exclusive
 `, 0, 5},
 }
 
-// Products normalize the rows that they multiply where the rules say, and the bits are those without the pass. The CPU's
-// do not.
+// Products normalize the rows that they multiply where the rules say, and the bits are those without the pass. The
+// CPU's do not.
 func TestProductsOfFewRowsNormalize(t *testing.T) {
 	c, err := cpu.New(cpu.Options{Threads: 1})
 	require.NoError(t, err)
@@ -214,4 +215,19 @@ func TestNormsKeepTheLimitsOfADevice(t *testing.T) {
 	assert.Zero(t, later.Fusible)
 	assert.Equal(t, run(t, d, first), run(t, d, later))
 	assert.Equal(t, []int{0}, later.Prologue(2))
+}
+
+// A product rounds only so many elements of a norm to halves.
+func TestLargeProductsOfHalvesLeaveTheirNorm(t *testing.T) {
+	for dtype, most := range map[string]int{"f16": 2048, "bf16": 2048, "f32": 1 << 20} {
+		for _, columns := range []int{2048, 2049} {
+			text := fmt.Sprintf(`input $0 : T[1,4096]
+input $1 : T[4096,%[1]d]
+%%0 = layer_norm{1,0,0,0} $0 0.5 : T[1,4096]
+%%1 = matmul{0} %%0 $1 : T[1,%[1]d] live
+`, columns)
+			p := program.MustParse(strings.ReplaceAll(text, "T", dtype))
+			assert.Equal(t, columns <= most, normsOf(build(t, reference.New(), p)) == 1, "%s: %d columns", dtype, columns)
+		}
+	}
 }

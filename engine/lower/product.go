@@ -64,8 +64,9 @@ func lowerMatmul(p *program) {
 // prologue lets a product work the rows of its first operand first, as the node's norm does.
 func (p *program) prologue(g *launch.Gemm, e *epilogue, d ir.DType, rows, depth int64) {
 	norm := p.n.Norm
-	o := &operands{in: norm.In, types: make([]ir.DType, len(norm.In)), x: make([]int, len(norm.In)), out: d, attr: norm.Attr,
-		s: normalized(1, []int64{rows, depth}), outs: 1}
+	n := len(norm.In)
+	o := &operands{in: norm.In, types: make([]ir.DType, n), x: make([]int, n), out: d, attr: norm.Attr, outs: 1,
+		s: normalized(1, []int64{rows, depth})}
 	var types []ir.DType
 	for j, i := range norm.In {
 		if o.types[j] = p.n.In[i].DType; j > 0 && !p.n.In[i].Scalar {

@@ -107,9 +107,9 @@ func ofEpilogue(b *loopir.Builder, g *launch.Gemm, l *launch.GemmLayout, bufs []
 	return operands, scalars
 }
 
-// ofPrologue is an element of A after the prologue, whose stages it begins. vector has the strides of an operand with an
-// element for each k. Threads that share a column fold the row for themselves: no column waits for another one, and the
-// row comes from the cache.
+// ofPrologue is an element of A after the prologue, whose stages it begins. vector has the strides of an operand with
+// an element for each k. Threads that share a column fold the row for themselves: no column waits for another one, and
+// the row comes from the cache.
 func ofPrologue(b *loopir.Builder, g *launch.Gemm, l *launch.GemmLayout, a int, vector []int) int {
 	values, params := []int{a}, []int(nil)
 	for _, v := range l.BufVectors {

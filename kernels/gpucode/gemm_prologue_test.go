@@ -26,8 +26,8 @@ func checkNorm(t *testing.T, c *kerneltest.GemmCase, o GemmOptions) {
 	case ir.BF16:
 		tolerance = 0.15
 	}
-	require.NoError(t, kerneltest.Close(asKernel(c.Gemm), got.Bufs, want.Bufs, tolerance, tolerance), "%+v %+v %v", *c.Gemm,
-		o, c.Params)
+	require.NoError(t, kerneltest.Close(asKernel(c.Gemm), got.Bufs, want.Bufs, tolerance, tolerance), "%+v %+v %v",
+		*c.Gemm, o, c.Params)
 }
 
 // Rows of all layouts, in loops and held in registers, by vectors and not, in one pass and in several.

@@ -54,8 +54,8 @@ type Options struct {
 	// Hold is the number of inner indices, or vectors of four, that a lane keeps in registers from stage to stage: all
 	// that it has. With 0, stages loop over the row, Unroll indices at a time.
 	Hold, Unroll int
-	// Ahead: lanes that hold a row load all of it before the first stage, so that no load waits until a value is folded. What
-	// all rows share comes from the cache, and is loaded where it is used.
+	// Ahead: lanes that hold a row load all of it before the first stage, so that no load waits until a value is folded.
+	// What all rows share comes from the cache, and is loaded where it is used.
 	Ahead bool
 	// Full: the row is Hold*Lanes inner indices long, not less.
 	Full bool

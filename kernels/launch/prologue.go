@@ -49,16 +49,24 @@ func (g *Gemm) CheckPrologue() error {
 			return fmt.Errorf("gemm: prologue %s: buffer %d is no row of A, vector or result", k.Name, n)
 		}
 	}
+	for n, s := range k.Stages[:last] {
+		if s.Prefix || len(s.Stores) > 0 {
+			return fmt.Errorf("gemm: prologue %s stores, or shows sums, in stage %d", k.Name, n)
+		}
+	}
+	if s := &k.Stages[last]; s.Prefix || !s.OverInner || len(s.Accs) > 0 || len(s.Stores) != 1 || s.Stores[0].Access < 0 ||
+		s.Stores[0].Guard >= 0 {
+		return fmt.Errorf("gemm: prologue %s does not store each element once, at last", k.Name)
+	}
+	return rowsOnly(k)
+}
+
+// rowsOnly reports a prologue that reads or writes other elements than those of a row and of vectors.
+func rowsOnly(k *loopir.Kernel) error {
 	for _, a := range k.Access {
 		rows := a.Buf == 0 || a.Buf == len(k.Bufs)-1
 		if a.Offset >= 0 || a.Linear != rows || !rows && (a.Stride[0] != loopir.Broadcast || a.Stride[1] != loopir.Unit) {
 			return fmt.Errorf("gemm: prologue %s reads or writes other elements than those of a row", k.Name)
-		}
-	}
-	for n, s := range k.Stages {
-		if stores := n == last; s.Prefix || stores != (len(s.Stores) == 1) || len(s.Stores) > 1 ||
-			stores && (!s.OverInner || len(s.Accs) > 0 || s.Stores[0].Access < 0 || s.Stores[0].Guard >= 0) {
-			return fmt.Errorf("gemm: prologue %s does not store each element once, at last", k.Name)
 		}
 	}
 	for _, e := range k.Exprs {

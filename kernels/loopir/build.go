@@ -358,9 +358,9 @@ func (b *Builder) Again(e Expr) int { return b.emit(e) }
 // Exprs returns the expressions so far.
 func (b *Builder) Exprs() []Expr { return b.k.Exprs }
 
-// Inline adds the expressions of k to b, with the values bufs in place of what k loads, by buffer, and params in place of
-// its parameters after the sizes. It begins k's stages but for the last one, whose stored values it returns; of a map
-// it begins none. b has no accumulators where k has some.
+// Inline adds the expressions of k to b, with the values bufs in place of what k loads, by buffer, and params in place
+// of its parameters after the sizes. It begins k's stages but for the last one, whose stored values it returns; of a
+// map it begins none. b has no accumulators where k has some.
 func (k *Kernel) Inline(b *Builder, bufs, params []int) (stored []int) {
 	num := make([]int, len(k.Exprs))
 	ref := func(n int) int {
