@@ -148,6 +148,9 @@ func (e *Engine) explainPlan(p *compile.Plan, from *program.Program, took [][]ti
 			if nodes := e.fusedNodes(p.Epilogue(st.Event), p, from); nodes != nil {
 				k["epilogue"] = nodes
 			}
+			if nodes := e.fusedNodes(p.Prologue(st.Event), p, from); nodes != nil {
+				k["prologue"] = nodes
+			}
 			switch {
 			case timed > 0 && j < len(took[i]):
 				k["microseconds"] = float64(took[i][j].Nanoseconds()) / 1e3 / float64(timed)

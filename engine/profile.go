@@ -47,6 +47,8 @@ type profileEvent struct {
 	Members []fusedNode `json:"members,omitempty"`
 	// Epilogue lists the operations that a product or a convolution applies to its result; nil for others.
 	Epilogue []fusedNode `json:"epilogue,omitempty"`
+	// Prologue lists the norm that a product computes; nil for others.
+	Prologue []fusedNode `json:"prologue,omitempty"`
 }
 
 // enter changes the scope.
@@ -137,6 +139,7 @@ func (e *Engine) noteTimings(w *lazy.Window, plan *compile.Plan) {
 				ev.Op = joined(ev.Members)
 			}
 			ev.Epilogue = e.fusedNodes(plan.Epilogue(t.Event), plan, &w.Program)
+			ev.Prologue = e.fusedNodes(plan.Prologue(t.Event), plan, &w.Program)
 			q := p.place(w.Program.SourceLoc(i))
 			ev.SourceLoc, ev.Scope, ev.Backward = e.SourceLocString(q.sourceLoc), p.scopeOf(q), q.backward
 		}

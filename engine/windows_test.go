@@ -165,7 +165,7 @@ func TestLookingAtAPlanLeavesItAsItIs(t *testing.T) {
 		got := info[watchedPlans](r, "watched").Plans
 		last := got[len(got)-1]
 		assert.Len(t, last.Kernels, want)
-		groups := last.Passes[6]
+		groups := last.Passes[7]
 		require.Equal(t, "fuse", groups.Name)
 		assert.Equal(t, want == 1, len(groups.Notes) > 0, "the passes are those of the plan that ran")
 	}

@@ -140,7 +140,8 @@ func (d *Device) describe() {
 		Async: true, F32Atomics: f.F32Atomics, Subgroups: f.Subgroups, Timestamps: f.Timestamps, Immediates: f.Immediates,
 		GemmDims: []ir.DType{ir.F32, ir.F16, ir.BF16}, Wide: true, CostlyKernels: true,
 		GemmSums: gpucode.LeastSums, GemmOperands: gemmOperands(l.MaxStorageBuffers),
-		F16: f.F16, I64: f.I64, Features: f.Names, Limits: limitMap(l),
+		GemmPrologues: gpucode.MostPrologues,
+		F16:           f.F16, I64: f.I64, Features: f.Names, Limits: limitMap(l),
 	}
 	if !f.I64 { // also where the probe found 64-bit integers wrong
 		d.caps.Features = slices.DeleteFunc(slices.Clone(f.Names), func(n string) bool { return n == "shader-int64" })

@@ -119,7 +119,7 @@ func (b *Builder) fuse() error {
 
 // hasKernel reports that node i has a kernel of its own, as far as passes before have decided.
 func (b *Builder) hasKernel(i int) bool {
-	return b.Program.Nodes[i].IsPrim() && !b.folded.has(i) && !b.summed.has(i) && !b.elided[i]
+	return b.Program.Nodes[i].IsPrim() && !b.folded.has(i) && !b.summed.has(i) && !b.normed.has(i) && !b.elided[i]
 }
 
 func (b *Builder) noteFused(i int) string {

@@ -31,7 +31,10 @@ var (
 
 // epilogue lists the nodes that a node applies to its result before it stores, and the nodes whose values it stores:
 // the first of these in the buffer of its result. The node itself may be one of them.
-type epilogue struct{ folds, kept []int }
+type epilogue struct {
+	folds, kept []int
+	bindings    int // of what the folds read and store beside the node's result
+}
 
 // fuseEpilogues lets a product or a convolution apply elementwise nodes to its result. It stores every value that
 // something else needs, its result included. The pass also lets the cotangent of a normalized value be added to the
@@ -160,6 +163,7 @@ func (b *Builder) considerMap(g *mapGrowing) {
 		g.operands()+further > g.caps.GemmOperands {
 		return
 	}
+	e.bindings = g.operands() + further
 	if g.best = e; further == 0 {
 		g.plain = e
 	}

@@ -82,7 +82,7 @@ func (b *Builder) temp(dev ir.DeviceID, bytes int64, dies int) int {
 // lowerNodes lowers every node that is not fused into another one.
 func (b *Builder) lowerNodes() error {
 	for i := range b.Program.Nodes {
-		if !b.Program.Nodes[i].IsPrim() || b.folded.has(i) || b.summed.has(i) {
+		if !b.Program.Nodes[i].IsPrim() || b.folded.has(i) || b.summed.has(i) || b.normed.has(i) {
 			continue // assigned with its main node, or computed by another node
 		}
 		b.lowering.at = i
@@ -173,10 +173,16 @@ func (b *Builder) lower(i int, outs []int) error {
 			ln.In = append(ln.In, lower.Operand{Scalar: true, DType: dts[j]})
 			continue
 		}
-		ln.In = append(ln.In, lower.Operand{DType: g.Aval(e.Value).DType, Layout: ir.LayoutOf(e.Layout),
-			Buf: b.local(b.slotOf(e.Value))})
+		in, value := lower.Operand{DType: g.Aval(e.Value).DType, Layout: ir.LayoutOf(e.Layout)}, e.Value
+		if v, ok := b.norms[i]; ok && j == 0 {
+			in.Layout, _ = b.normView(i, v)
+			value = g.OperandsOf(v)[0].Value
+		}
+		in.Buf = b.local(b.slotOf(value))
+		ln.In = append(ln.In, in)
 	}
 	b.lowerFolds(i)
+	b.lowerNorm(i)
 	for k, j := range outs {
 		if j == unheld {
 			av := b.unheldAval(i, k)
@@ -377,6 +383,9 @@ func (b *Builder) operandNumbers(i int) {
 		}
 		w.offs = append(w.offs, -1)
 		w.scs = append(w.scs, int(n.Scalar)+len(w.scs))
+	}
+	if v, ok := b.norms[i]; ok {
+		w.offs[0] = int(b.Program.Nodes[v].Edge)
 	}
 	w.offs, w.scs = append(w.offs, w.foldOffs...), append(w.scs, w.foldScs...)
 }

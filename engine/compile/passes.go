@@ -53,12 +53,17 @@ var passes = []pass{
 		requires: []string{"inplace", "fuse_epilogue"},
 		reason:   "a sum that is added to a gradient in place is made there, not beside a product",
 	}, {
-		name: "fuse", run: (*Builder).fuse, note: (*Builder).noteFused, optional: true,
+		name: "fuse_norm", run: (*Builder).fuseNorms, note: (*Builder).noteNorm, optional: true,
 		requires: []string{"uses", "inplace", "donate", "write_through", "fuse_epilogue", "fuse_bias_grad"},
+		reason: "a product reads what its norm reads later than recorded, so which buffers are written must be decided, " +
+			"and so must what else the product binds",
+	}, {
+		name: "fuse", run: (*Builder).fuse, note: (*Builder).noteFused, optional: true,
+		requires: []string{"uses", "inplace", "donate", "write_through", "fuse_epilogue", "fuse_bias_grad", "fuse_norm"},
 		reason:   "a group moves reads to its last member, so which buffers are written, and by whom, must be decided",
 	}, {
 		name: "lower", run: (*Builder).lowerNodes, note: (*Builder).noteSteps,
-		requires: []string{"uses", "write_through", "fuse_epilogue", "fuse_bias_grad", "fuse"},
+		requires: []string{"uses", "write_through", "fuse_epilogue", "fuse_bias_grad", "fuse_norm", "fuse"},
 		reason:   "which node makes which values, and where, must be decided",
 	}, {
 		name: "tiles", run: (*Builder).findTiles, note: (*Builder).noteTiles, optional: true,
@@ -167,7 +172,9 @@ type Builder struct {
 	epilogues map[int]*epilogue
 	folded    links // fuse_epilogue: by node, the node that applies it
 	sums      map[int]columnSum
-	summed    links // fuse_bias_grad: by node, the product that computes it
+	summed    links       // fuse_bias_grad: by node, the product that computes it
+	norms     map[int]int // fuse_norm: by product, the norm that it computes
+	normed    links       // fuse_norm: by norm, the last product that computes it
 	fused     fuseTable
 	lowering  lowering
 	tiles     *tileTable
@@ -189,6 +196,7 @@ func (b *Builder) Build() (p *Plan, err error) {
 	b.p = &Plan{Program: b.Program.Clone(), Often: b.Often, Overwrites: StepPlace{Segment: math.MaxInt}}
 	b.slots, b.donations = make(links, len(b.Program.Nodes)), make(links, len(b.Program.Nodes))
 	b.folded, b.summed = make(links, len(b.Program.Nodes)), make(links, len(b.Program.Nodes))
+	b.normed = make(links, len(b.Program.Nodes))
 	b.fused.in = make(links, len(b.Program.Nodes))
 	for j := range b.Program.Inputs {
 		av := ir.AvalOf(b.Program.Inputs[j].Aval)

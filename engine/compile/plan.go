@@ -112,6 +112,7 @@ type Plan struct {
 	Next     *Plan
 	fused    map[int][]int // by the last member of a fusion group: its members
 	epilogue map[int][]int // by product or convolution: the nodes that it applies to its result
+	prologue map[int][]int // by product: the node that works the rows of its first operand
 	// Overwrites is the first step that writes a buffer that the plan did not make. Before it, a run can be given up
 	// and begun anew.
 	Overwrites   StepPlace
@@ -155,6 +156,17 @@ func (p *Plan) noteEpilogue(i int, nodes []int) {
 
 // Epilogue lists the nodes that the steps with this event apply to their result.
 func (p *Plan) Epilogue(event uint32) []int { return p.epilogue[int(event)-1] }
+
+// notePrologue keeps the norm that product i computes.
+func (p *Plan) notePrologue(i, norm int) {
+	if p.prologue == nil {
+		p.prologue = map[int][]int{}
+	}
+	p.prologue[i] = []int{norm}
+}
+
+// Prologue lists the nodes that the steps with this event apply to their first operand.
+func (p *Plan) Prologue(event uint32) []int { return p.prologue[int(event)-1] }
 
 // Cache finds plans by program. It evicts the least recently used.
 type Cache struct {

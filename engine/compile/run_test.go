@@ -118,6 +118,11 @@ input $1 : f32[3,4]
 %0 = matmul{0,0} $0[2,3](1,2) $1 : f32[2,4] live
 %1 = sum{0} $1 : f32[4] live
 `, func(p *compile.Plan) bool { return p.Kernels == 1 }},
+	{"fuse_norm", `input $0 : f32[2,4]
+input $1 : f32[4,3]
+%0 = layer_norm{1,0,0,0} $0 1.0 : f32[2,4]
+%1 = matmul{0} %0 $1 : f32[2,3] live
+`, func(p *compile.Plan) bool { return p.Kernels == 1 }},
 	{"lower", `input $0 : f32[4]
 %0 = mul $0 2.0 : f32[4] live
 `, func(p *compile.Plan) bool { return len(p.Segments) == 1 && len(p.Segments[0].Steps) == 1 }},

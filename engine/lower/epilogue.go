@@ -9,12 +9,14 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// epilogue is what is added to a product, the buffers and parameters of its map, and where the sums of an operand go. A
-// nil field is absent.
+// epilogue is what is added to a product, the buffers and parameters of its map, and where the sums of an operand go.
+// vectors and rows are the buffers and parameters of its prologue. A nil field is absent.
 type epilogue struct {
 	bias, sums        *arg
 	operands, results []int
 	views, scalars    []device.Param
+	vectors           []int
+	rows              []device.Param
 }
 
 // elementMap is the folds of a node as a map that a product applies to its result. A nil map does nothing.

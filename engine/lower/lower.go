@@ -50,6 +50,10 @@ type Node struct {
 	// does: that of the first output, which has the product's dtype, and those of the outputs after it.
 	Folds []Fold
 	Kept  []int
+	// Norm works the rows of a product's first operand, before it multiplies them: a primitive of Rows with one value for
+	// each element. In numbers the node's operands; the first is number 0, and other tensors are dense, with an element
+	// for each one of a row. nil: none.
+	Norm *Fold
 	// Sums: the last output is the sums of operand 'a' or 'b' of a product along its depth; see launch.Gemm.
 	Sums byte
 	// GemmDims: the device multiplies along several dims in the first output's dtype. InOrder is device.Caps.InOrder.

@@ -56,13 +56,18 @@ func (n *Node) appendKey(k []byte) []byte {
 			put(int64(x.Layout.ID), int64(x.Buf), truth(x.Whole))
 		}
 	}
-	for i := range n.Folds {
-		f := &n.Folds[i]
-		put(int64(f.Prim.ID), int64(f.DType), int64(len(f.Attr)))
+	fold := func(f *Fold) {
+		put(int64(f.Prim.ID), int64(f.DType), int64(len(f.Attr)), int64(len(f.In)))
 		put(f.Attr...)
 		for _, x := range f.In {
 			put(int64(x))
 		}
+	}
+	for i := range n.Folds {
+		fold(&n.Folds[i])
+	}
+	if put(truth(n.Norm != nil)); n.Norm != nil {
+		fold(n.Norm)
 	}
 	for _, v := range n.Kept {
 		put(int64(v))

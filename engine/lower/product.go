@@ -50,12 +50,40 @@ func lowerMatmul(p *program) {
 	if n.Attr[0] != 0 {
 		e.bias = p.in(2)
 	}
+	if n.Norm != nil {
+		p.prologue(&g, &e, a.dtype, m, depth)
+	}
 	if n.Sums != 0 {
 		g.Sums, e.sums = n.Sums, p.out(len(n.Out)-1)
 	}
 	p.product(g, a.dtype, batch, [3]int64{m, cols, depth}, matrix{a.buf, sa, am, ak, a.offset}, matrix{b.buf, sb, bk, bn,
 		b.offset}, e, matrix{c.buf, sc, cm, cn, c.offset})
 	later.after(p, c)
+}
+
+// prologue lets a product work the rows of its first operand first, as the node's norm does.
+func (p *program) prologue(g *launch.Gemm, e *epilogue, d ir.DType, rows, depth int64) {
+	norm := p.n.Norm
+	n := len(norm.In)
+	o := &operands{in: norm.In, types: make([]ir.DType, n), x: make([]int, n), out: d, attr: norm.Attr, outs: 1,
+		s: normalized(1, []int64{rows, depth})}
+	var types []ir.DType
+	for j, i := range norm.In {
+		if o.types[j] = p.n.In[i].DType; j > 0 && !p.n.In[i].Scalar {
+			types, e.vectors = append(types, o.types[j]), append(e.vectors, p.n.In[i].Buf)
+		}
+	}
+	b, x, vectors, finish := launch.NewPrologue(d, types...)
+	o.k = &kernel{Builder: b, p: p}
+	o.x[0] = x
+	for j := range vectors {
+		o.x[1+j] = vectors[j]
+	}
+	y := RowsOf(norm.Prim, norm.Attr).body(o)[0]
+	g.Type, g.Prologue, e.rows = d, finish(o.k.Cast(d, y)), o.k.params
+	if err := g.CheckPrologue(); err != nil {
+		panic("BUG: lower: " + err.Error())
+	}
 }
 
 // matrix is an operand of a product: strides of its batch dims, rows and columns.
@@ -130,10 +158,11 @@ func (p *program) productOver(g launch.Gemm, d ir.DType, batch []int64, size [3]
 	if e.sums != nil {
 		bufs = append(bufs, e.sums.buf)
 	}
+	bufs = append(bufs, e.vectors...)
 	if g.CStrided {
 		params = append(params, c.strides()...)
 	}
-	params = slices.Concat(params, rest, e.views, e.scalars)
+	params = slices.Concat(params, rest, e.views, e.scalars, e.rows)
 	p.res.Launches = append(p.res.Launches, device.Step{Op: &g, Bufs: bufs, Params: params})
 }
 

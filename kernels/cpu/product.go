@@ -42,6 +42,9 @@ func (d *Device) gemm(p *program, g *launch.Gemm, s *device.Step) (*C.tl_gemm, e
 	if g.Sums != 0 {
 		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with sums of an operand is not supported")
 	}
+	if g.Prologue != nil {
+		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with a prologue is not supported")
+	}
 	if g.Type == ir.Bool || g.Batch > 3 {
 		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with %d batch dims is not supported", g.Type, g.Batch)
 	}

@@ -55,6 +55,8 @@ type Caps struct {
 	GemmPads bool
 	// GemmOperands is the most tensors that the epilogue of a product reads.
 	GemmOperands int
+	// GemmPrologues is the most rows, of all matrices of a batch, of products with launch.Gemm.Prologue; 0: none.
+	GemmPrologues int64
 	// Wide: the device has thousands of lanes, so launches cost more than index arithmetic, and tiles of products are
 	// large.
 	Wide bool

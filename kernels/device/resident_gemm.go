@@ -21,7 +21,7 @@ type gemmRun struct {
 }
 
 func (f *flattener) gemm(g *launch.Gemm, bufs []int, params []uint64) {
-	if g.Sums != 0 {
+	if g.Sums != 0 || g.Prologue != nil {
 		refuse("the body has a product in a form that is not scalar")
 	}
 	if e := g.Epilogue; e != nil && slices.ContainsFunc(e.Exprs, func(x loopir.Expr) bool {

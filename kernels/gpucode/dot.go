@@ -6,7 +6,7 @@ import (
 )
 
 // dotKernel is g as a row program: outer dims are batch, m and n; the inner dim is k. Parameters and buffers are
-// numbered as those of g.
+// numbered as those of g. The stages of a prologue come first.
 func dotKernel(g *launch.Gemm) *loopir.Kernel {
 	l := g.Layout()
 	d := g.Batch
@@ -62,6 +62,11 @@ func dotKernel(g *launch.Gemm) *loopir.Kernel {
 		results = append(results, b.Buf(l.Bufs[r].Type, loopir.Write))
 	}
 	operands, scalars := ofEpilogue(b, g, &l, operands, ofC)
+	if g.Prologue != nil {
+		vector := strides(0)
+		vector[d+2] = loopir.Unit
+		x = ofPrologue(b, g, &l, x, vector)
+	}
 	b.Each()
 	sum := b.Dot(x, y)
 	b.Map()
@@ -100,6 +105,26 @@ func ofEpilogue(b *loopir.Builder, g *launch.Gemm, l *launch.GemmLayout, bufs []
 		scalars = append(scalars, b.Param(b.Scalar(l.Params[p].Type)))
 	}
 	return operands, scalars
+}
+
+// ofPrologue is an element of A after the prologue, whose stages it begins. vector has the strides of an operand with
+// an element for each k. Threads that share a column fold the row for themselves: no column waits for another one, and
+// the row comes from the cache.
+func ofPrologue(b *loopir.Builder, g *launch.Gemm, l *launch.GemmLayout, a int, vector []int) int {
+	values, params := []int{a}, []int(nil)
+	for _, v := range l.BufVectors {
+		values = append(values, b.Load(b.Access(b.Buf(l.Bufs[v].Type, loopir.Read), -1, vector...)))
+	}
+	for _, p := range l.RowParams {
+		n := 0
+		if l.Params[p].Kind == loopir.Size {
+			n = b.Size()
+		} else {
+			n = b.Scalar(l.Params[p].Type)
+		}
+		params = append(params, b.Param(n))
+	}
+	return b.Narrow(g.Type, g.Prologue.Inline(b, values, params)[0])
 }
 
 // viewOf loads operand o of the epilogue, which is read by strides. It adds the operand's parameters.

@@ -104,6 +104,10 @@ var rolled = GemmOptions{BM: 32, BN: 32, BK: 8, WM: 16, WN: 32, TM: 4, TN: 4, Ro
 // dotLimit is the largest M or N for which row reductions beat tiles.
 const dotLimit = 4
 
+// MostPrologues is the most rows of products with a prologue: those worked as row reductions. Each of their columns
+// works the row anew.
+const MostPrologues = dotLimit
+
 // ChooseGemm picks the tile and the parts of K with the least estimated time for g launched with params.
 func ChooseGemm(g *launch.Gemm, params []uint64, caps Caps) GemmOptions {
 	caps = caps.withDefaults()
@@ -245,18 +249,19 @@ func Align(g *launch.Gemm, o *GemmOptions, params []uint64) {
 func ceil(n uint64, per int) uint64 { return (n + uint64(per) - 1) / uint64(per) }
 
 func chooseDot(g *launch.Gemm, params []uint64, l *launch.GemmLayout, caps Caps) GemmOptions {
-	k := dotKernel(g.Plain()) // the epilogue must not change the order of additions
+	k := dotKernel(g.Plain()) // neither epilogue nor prologue change the order of additions
 	row := Choose(k, params[:len(k.Params)], caps)
 	// The larger operand decides which threads are neighbours.
 	row.OuterFast = g.BUnit == 'n'
 	if params[l.N] == 1 {
 		row.OuterFast = g.AUnit == 'm'
 	}
-	if row.OuterFast {
+	if row.OuterFast || g.Prologue != nil && !vecForm(dotKernel(g)) {
 		row.Vec = 1
 	}
 	row.Hold, row.Full = 0, false
 	row.chooseRow(k, params, caps)
+	row.Ahead = g.Prologue != nil && row.Hold > 0
 	return GemmOptions{Dot: true, Row: row, MaxWorkgroupBytes: caps.MaxWorkgroupBytes}
 }
 
@@ -317,6 +322,8 @@ func (o *GemmOptions) check(g *launch.Gemm) error {
 	}
 	t := o.threads()
 	switch {
+	case g.Prologue != nil:
+		return fmt.Errorf("gpucode: gemm: tiles do not work the rows of A first")
 	case g.Sums != 0 && (g.Batch > 0 || g.KDims > 0 || g.Sums != 'a' && g.Sums != 'b'):
 		return fmt.Errorf("gpucode: gemm: no sums of operand %q with %d batch dims and %d dims of K", g.Sums, g.Batch,
 			g.KDims)

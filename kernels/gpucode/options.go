@@ -54,6 +54,9 @@ type Options struct {
 	// Hold is the number of inner indices, or vectors of four, that a lane keeps in registers from stage to stage: all
 	// that it has. With 0, stages loop over the row, Unroll indices at a time.
 	Hold, Unroll int
+	// Ahead: lanes that hold a row load all of it before the first stage, so that no load waits until a value is folded.
+	// What all rows share comes from the cache, and is loaded where it is used.
+	Ahead bool
 	// Full: the row is Hold*Lanes inner indices long, not less.
 	Full bool
 	// Prologue: loops over rows begin with the elements before the first full cache line.
@@ -159,6 +162,8 @@ func (o Options) check(k *loopir.Kernel) error {
 		return fmt.Errorf("gpucode: kernel %s: a thread cannot work on %d vectors", k.Name, o.VecPerThread)
 	case k.Inner > 0 && (!pow2(o.Lanes) || o.Lanes > o.Workgroup):
 		return fmt.Errorf("gpucode: %d lanes, want a power of two of at most %d", o.Lanes, o.Workgroup)
+	case o.Ahead && o.Hold == 0:
+		return fmt.Errorf("gpucode: kernel %s: only held rows are loaded ahead", k.Name)
 	case k.Inner > 0 && o.Hold > 0 && (o.Parts > 1 || hasPrefix(k) || ordered(k)), o.Unroll > 1 && hasPrefix(k),
 		o.Parts > 1 && !splits(k):
 		return fmt.Errorf("gpucode: kernel %s: cannot be held in registers, unrolled or split with options %+v", k.Name, o)

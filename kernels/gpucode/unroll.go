@@ -1,6 +1,8 @@
 package gpucode
 
 import (
+	"slices"
+
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/gpuir"
 	"github.com/torchlette/torchlette/kernels/loopir"
@@ -79,7 +81,35 @@ func (g *gen) heldSlots(rowStart *gpuir.Node) []*slot {
 		}
 		g.held = append(g.held, g.open(rowStart, j, here))
 	}
+	if g.o.Ahead {
+		g.loadAhead()
+	}
 	return g.held
+}
+
+// loadAhead loads what stages over the inner space read of held rows, but for what all rows share.
+func (g *gen) loadAhead() {
+	own := func(a loopir.Access) bool {
+		return a.Linear || slices.ContainsFunc(a.Stride[:g.k.Outer], func(s int) bool { return s != loopir.Broadcast })
+	}
+	early := make([]bool, len(g.k.Exprs))
+	for s := range g.k.Stages {
+		if st := &g.k.Stages[s]; st.OverInner {
+			for i, used := range g.k.Uses(st) {
+				e := g.k.Exprs[i]
+				early[i] = early[i] || used && g.isInner[i] && e.Op == loopir.OpLoad && own(g.k.Access[e.Imm])
+			}
+		}
+	}
+	for _, sl := range g.held {
+		g.at(sl, func() {
+			for i, load := range early {
+				if load {
+					g.expr(i)
+				}
+			}
+		})
+	}
 }
 
 // stride visits this lane's inner indices from `from`, which is the same for all lanes, up to `to`: Unroll at a time,

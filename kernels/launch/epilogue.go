@@ -101,14 +101,14 @@ func scalars(list []loopir.Param) bool {
 	return !slices.ContainsFunc(list, func(p loopir.Param) bool { return p.Kind != loopir.Scalar })
 }
 
-// Plain is g without an epilogue. Choices that decide the order of additions are made for it, so that an epilogue
-// changes no bit.
+// Plain is g without an epilogue and a prologue. Choices that decide the order of additions are made for it, so that an
+// epilogue changes no bit.
 func (g *Gemm) Plain() *Gemm {
-	if g.Epilogue == nil {
+	if g.Epilogue == nil && g.Prologue == nil {
 		return g
 	}
 	p := *g
-	p.Epilogue, p.Views, p.RowDims = nil, "", 0
+	p.Epilogue, p.Views, p.RowDims, p.Prologue = nil, "", 0, nil
 	return &p
 }
 

@@ -20,7 +20,7 @@ import (
 // A's strides and B's strides over them, the sizes of N's dims, and B's strides over those; the k and n strides before
 // are not used. With CDims, C's strides over N's dims replace its n stride. Then come the sizes of the RowDims, and for
 // each operand of the epilogue with a view its strides over these, its n stride and its offset. The epilogue's scalars
-// come last.
+// come next, and the prologue's parameters last.
 //
 // With Padded, B's windows reach over the border of a picture, where elements are zeros. Dim d of N and dim d of K walk
 // dim d of the picture: its index is Step n + Gap k - Front, with an element from 0 to below Size. Size, Step, Gap and
@@ -28,7 +28,8 @@ import (
 // of the picture's first one.
 //
 // Sums are those of A over k, a dense vector of M, or of B over k, one of N; only without batch dims. Buffers: A, B,
-// [bias], [operands of the epilogue], C, [further results of the epilogue], [sums]. Gemm.Layout numbers all of these.
+// [bias], [operands of the epilogue], C, [further results of the epilogue], [sums], [vectors of the prologue].
+// Gemm.Layout numbers all of these.
 // Strides that the text takes as 1 stay parameters.
 type Gemm struct {
 	Type  ir.DType // of all operands; F16 accumulates in F32
@@ -43,6 +44,10 @@ type Gemm struct {
 	// Linear without offset; one stage that stores C first and then each further result; its parameters from 1 on are
 	// scalars. Where C is dense it may depend on the element's number. See Gemm.CheckEpilogue.
 	Epilogue *loopir.Kernel
+	// Prologue works the rows of A, each of K elements; the product multiplies what it stores, rounded to Type. nil: none.
+	// It is the kernel that would run before the product. Its form is that of [NewPrologue]; see Gemm.CheckPrologue. It
+	// excludes KDims and Sums, and a device has it for products of device.Caps.GemmPrologues rows at most.
+	Prologue *loopir.Kernel
 	// Views has a letter for each operand of the epilogue: 'c' where it is laid out as C, else it is read by strides, and
 	// the letter says what its elements depend on: 'n' on the column, 'm' on the row, 'x' on both. "" stands for all 'c'.
 	// Strides are over columns and over RowDims dims, up to MaxRowDims, that make up the number of a row of all matrices
@@ -98,6 +103,8 @@ type GemmLayout struct {
 	RowSize             []int
 	Views               []View // by operand; zero for one that is laid out as C
 	Scalars             []int  // of the epilogue: its parameters from 1 on
+	BufVectors          []int  // of the prologue: its buffers after A
+	RowParams           []int  // of the prologue: its parameters from 2 on
 	Bufs                []loopir.Buf
 }
 
@@ -178,6 +185,9 @@ func (g *Gemm) Layout() GemmLayout {
 			l.Params[len(l.Params)-1].Type = p.Type
 		}
 	}
+	if g.Prologue != nil {
+		g.layOutPrologue(&l)
+	}
 	return l
 }
 
@@ -213,6 +223,10 @@ func InterpretGemm(g *Gemm, params []uint64, bufs [][]byte) error {
 	}
 	if err := sumOperand(g, &l, params, bufs); err != nil {
 		return fmt.Errorf("gemm: sums: %w", err)
+	}
+	params, bufs, err := g.workRows(&l, params, bufs)
+	if err != nil {
+		return err
 	}
 	sizes := make([]uint64, len(l.Batch))
 	for i, p := range l.Batch {

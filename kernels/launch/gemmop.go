@@ -22,6 +22,9 @@ func (g *Gemm) Key() string {
 	if g.Epilogue != nil {
 		key += g.Views + strconv.Itoa(g.RowDims) + loopir.Key(g.Epilogue)
 	}
+	if g.Prologue != nil {
+		key += " after " + loopir.Key(g.Prologue)
+	}
 	return key
 }
 

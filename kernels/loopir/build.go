@@ -362,8 +362,9 @@ func (b *Builder) Again(e Expr) int { return b.emit(e) }
 // Exprs returns the expressions so far.
 func (b *Builder) Exprs() []Expr { return b.k.Exprs }
 
-// Inline appends the expressions of a map to b, with these values of its buffers and of its parameters from 1 on, and
-// returns the values that the map stores.
+// Inline adds the expressions of k to b, with the values bufs in place of what k loads, by buffer, and params in place
+// of its parameters after the sizes. It begins k's stages but for the last one, whose stored values it returns; of a
+// map it begins none. b has no accumulators where k has some.
 func (k *Kernel) Inline(b *Builder, bufs, params []int) (stored []int) {
 	num := make([]int, len(k.Exprs))
 	ref := func(n int) int {
@@ -372,19 +373,36 @@ func (k *Kernel) Inline(b *Builder, bufs, params []int) (stored []int) {
 		}
 		return num[n]
 	}
+	next := 0 // stage
+	begin := func() {
+		begun := Stage{OverInner: k.Stages[next].OverInner, Prefix: k.Stages[next].Prefix}
+		for _, a := range k.Stages[next].Accs {
+			a.Val, a.Idx = ref(a.Val), ref(a.Idx)
+			begun.Accs, b.accs = append(begun.Accs, a), append(b.accs, a)
+		}
+		b.k.Stages = append(b.k.Stages, begun)
+		next++
+	}
 	for i, e := range k.Exprs {
 		switch e.Op {
 		case OpLoad:
 			num[i] = bufs[k.Access[e.Imm].Buf]
 			continue
 		case OpParam:
-			num[i] = params[e.Imm-1]
+			num[i] = params[int(e.Imm)-k.Outer-k.Inner]
 			continue
+		case OpAcc, OpAccIdx:
+			for len(b.accs) <= int(e.Imm) {
+				begin()
+			}
 		}
 		e.A, e.B, e.C = ref(e.A), ref(e.B), ref(e.C)
 		num[i] = b.emit(e)
 	}
-	for _, s := range k.Stages[0].Stores {
+	for next < len(k.Stages)-1 {
+		begin()
+	}
+	for _, s := range k.Stages[next].Stores {
 		stored = append(stored, num[s.Val])
 	}
 	return stored

@@ -293,6 +293,37 @@ func (s *suite) gemmSums(t *testing.T) {
 	}
 }
 
+// gemmPrologues checks products that normalize the rows of A first, as many as the device takes.
+func (s *suite) gemmPrologues(t *testing.T) {
+	if s.d.Caps().GemmPrologues == 0 {
+		t.Skip("the device's products have no prologue")
+	}
+	r := rand.New(rand.NewPCG(47, 1))
+	for _, c := range []struct {
+		m, n, k, batch       int
+		bt                   bool
+		centre, weight, bias bool
+		g                    launch.Gemm
+	}{
+		{1, 300, 768, 0, false, true, true, true, launch.Gemm{Type: ir.F32, Bias: true}},
+		{1, 40, 768, 0, true, true, true, true, launch.Gemm{Type: ir.F32}},
+		{3, 37, 33, 0, false, false, true, false, launch.Gemm{Type: ir.F32,
+			Epilogue: kerneltest.Epilogue(ir.F32, 3, true)}},
+		{2, 20, 130, 2, true, true, false, false, launch.Gemm{Type: ir.F32, Batch: 1}},
+		{4, 64, 257, 0, false, true, true, true, launch.Gemm{Type: ir.F16, Bias: true}},
+	} {
+		t.Run(fmt.Sprintf("%dx%dx%d_%v", c.m, c.n, c.k, c.g.Type), func(t *testing.T) {
+			g := &c.g
+			g.Prologue, g.AUnit, g.BUnit = kerneltest.Norm(g.Type, c.centre, c.weight, c.bias), 'k', 'n'
+			if c.bt {
+				g.BUnit = 'k'
+			}
+			params := append(gemmParams(g, c.batch, c.m, c.n, c.k, false, c.bt), uint64(c.k), ir.EncodeFloat(ir.F32, 1e-5))
+			s.checkGemm(t, r, g, params, max(c.batch, 1), c.m, c.n, c.k)
+		})
+	}
+}
+
 func (s *suite) checkGemm(t *testing.T, r *rand.Rand, g *launch.Gemm, params []uint64, batch, m, n, k int) {
 	sizes := []int{batch * m * k, batch * k * n}
 	if g.Bias {
@@ -309,13 +340,17 @@ func (s *suite) checkGemm(t *testing.T, r *rand.Rand, g *launch.Gemm, params []u
 	case 'b':
 		sizes = append(sizes, n)
 	}
+	vectors := len(sizes)
+	for range g.Layout().BufVectors {
+		sizes = append(sizes, k)
+	}
 	var host [][]byte
 	var bufs []device.Buffer
 	for i, size := range sizes {
 		b := make([]byte, size*g.Type.Size())
 		for e := range size {
 			v := float64(float32(r.Float64()*2 - 1))
-			if i >= results {
+			if i >= results && i < vectors {
 				v = 77 // must be overwritten
 			}
 			loopir.StoreBits(g.Type, b, int64(e), ir.EncodeFloat(g.Type, v))
@@ -329,7 +364,7 @@ func (s *suite) checkGemm(t *testing.T, r *rand.Rand, g *launch.Gemm, params []u
 	if g.Type == ir.F16 {
 		tol = 4e-3
 	}
-	for i := results; i < len(sizes); i++ {
+	for i := results; i < vectors; i++ {
 		got := s.get(t, bufs[i], g.Type, sizes[i])
 		for e := range sizes[i] {
 			want := ir.DecodeFloat(g.Type, loopir.LoadBits(g.Type, host[i], int64(e)))

@@ -42,6 +42,7 @@ func Run(t *testing.T, open func() device.Device) {
 		{"Functions", (*suite).functions},
 		{"Gemm", (*suite).gemm},
 		{"GemmSums", (*suite).gemmSums},
+		{"GemmPrologues", (*suite).gemmPrologues},
 		{"Attention", (*suite).attention},
 		{"Sort", (*suite).sorts},
 		{"Faults", (*suite).faults},

@@ -119,7 +119,7 @@ def tensorboard_trace_handler(
 
 @dataclass(frozen=True)
 class Member:
-    """One operation of a fusion group or of an epilogue."""
+    """One operation of a fusion group, of an epilogue or of a prologue."""
 
     name: str
     scope: tuple[str, ...]
@@ -157,6 +157,8 @@ class Event:
     members: tuple[Member, ...] = ()
     #: The operations that a product or a convolution applies to its result. Its time is the event's.
     epilogue: tuple[Member, ...] = ()
+    #: The norm that a product computes of the rows of its first operand. Its time is the event's.
+    prologue: tuple[Member, ...] = ()
 
 
 @dataclass
@@ -460,6 +462,7 @@ class profile:
                     e["bytes"],
                     _members(e.get("members", ())),
                     _members(e.get("epilogue", ())),
+                    _members(e.get("prologue", ())),
                 )
             )
 
@@ -503,12 +506,12 @@ class profile:
             if group_by in ("module", "site"):
                 parts = e.members or parts
                 n = len(parts)
-                parts += e.epilogue
+                parts += e.epilogue + e.prologue
             for i, part in enumerate(parts):
                 key = keys[group_by](part), e.device
                 a = found.setdefault(key, Average(*key))
                 a.count += all(keys[group_by](earlier) != key[0] for earlier in parts[:i])
-                if i >= n:  # what an epilogue takes is its product's
+                if i >= n:  # what an epilogue or a prologue takes is its product's
                     continue
                 a.device_time_total += e.duration_ns / 1e3 / n
                 a.flops += e.flops * (i + 1) // n - e.flops * i // n
