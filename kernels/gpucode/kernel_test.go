@@ -113,6 +113,9 @@ func count(seen map[string]int, k *loopir.Kernel, o Options) {
 	shuffled := row && o.Lanes > 1 && o.Subgroup > 1 && !o.OuterFast && o.Lanes <= o.Subgroup*o.Subgroup
 	note("shuffled", shuffled)
 	note("shuffled twice", shuffled && o.Lanes > o.Subgroup)
+	across := row && o.Lanes > 1 && o.OuterFast && o.Subgroup > o.Workgroup/o.Lanes
+	note("shuffled across rows", across)
+	note("shuffled twice across rows", across && o.Workgroup > o.Subgroup)
 }
 
 // transposed is a map over dims that reads one operand along each dim except the last, and adds a dense one.

@@ -92,6 +92,8 @@ func (g *gen) join(accs []accum) {
 	case g.o.Lanes == 1 || len(accs) == 0:
 	case s > 1 && !g.o.OuterFast && g.o.Lanes <= s*s:
 		g.joinSubgroups(accs)
+	case s > 1 && g.o.OuterFast && g.o.Workgroup/g.o.Lanes < s:
+		g.joinColumns(accs)
 	default:
 		g.joinTree(accs)
 	}
@@ -122,7 +124,7 @@ func (g *gen) joinTree(accs []accum) {
 // joinSubgroups joins by shuffles within subgroups, then across them through workgroup memory.
 func (g *gen) joinSubgroups(accs []accum) {
 	s, lanes := g.o.Subgroup, g.o.Lanes
-	g.butterfly(accs, min(lanes, s))
+	g.butterfly(accs, min(lanes, s), 1)
 	if lanes <= s {
 		return
 	}
@@ -141,19 +143,57 @@ func (g *gen) joinSubgroups(accs []accum) {
 			g.assign(accs[i].i, idx)
 		}
 	}
-	g.butterfly(accs, lanes/s)
+	g.butterfly(accs, lanes/s, 1)
 }
 
-// butterfly joins the accumulators of n consecutive threads. Each step joins the same two values in both threads of a
+// joinColumns is joinSubgroups where neighbouring threads have different rows of the kernel, fewer than a subgroup has
+// threads.
+func (g *gen) joinColumns(accs []accum) {
+	s, rows := g.o.Subgroup, g.o.Workgroup/g.o.Lanes
+	per, groups := s/rows, g.o.Workgroup/s // lanes of a row in a subgroup, and subgroups
+	g.butterfly(accs, per, rows)
+	if groups <= 1 {
+		return
+	}
+	vals, idxs := g.arrays(accs, groups*rows)
+	g.barrier()
+	row, inside := g.let(gpuir.NRem(gpuir.NLocal(), gpuir.NInt(rows))), g.let(gpuir.NRem(gpuir.NLocal(), gpuir.NInt(s)))
+	body := g.nested(func() {
+		at := gpuir.NAdd(gpuir.NMul(gpuir.NDiv(gpuir.NLocal(), gpuir.NInt(s)), gpuir.NInt(rows)), row)
+		g.set(accs, vals, idxs, g.let(at))
+	})
+	g.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.NLt(inside, gpuir.NInt(rows)), Body: body})
+	g.barrier()
+	share := min(per, groups) // lanes of a subgroup that have different groups' values
+	lane := gpuir.NRem(gpuir.NDiv(inside, gpuir.NInt(rows)), gpuir.NInt(share))
+	first := g.let(gpuir.NAdd(gpuir.NMul(lane, gpuir.NInt(rows)), row))
+	for n := 0; n < groups; n += share {
+		at := g.let(gpuir.NAdd(first, gpuir.NInt(n*rows)))
+		for i := range accs {
+			v, idx := g.get(&accs[i], vals[i], idxs[i], at)
+			if n > 0 {
+				g.merge(&accs[i], v, idx)
+				continue
+			}
+			g.assign(accs[i].v, v)
+			if idx != nil {
+				g.assign(accs[i].i, idx)
+			}
+		}
+	}
+	g.butterfly(accs, share, rows)
+}
+
+// butterfly joins the accumulators of n threads that are so far apart. Each step joins the same two values in both threads of a
 // pair, so that all end with the same bits.
-func (g *gen) butterfly(accs []accum, n int) {
+func (g *gen) butterfly(accs []accum, n, apart int) {
 	for step := n / 2; step > 0; step /= 2 {
 		for i := range accs {
 			a := &accs[i]
-			v := g.let(gpuir.NShuffle(a.val, step))
+			v := g.let(gpuir.NShuffle(a.val, step*apart))
 			var idx *gpuir.Node
 			if a.i >= 0 {
-				idx = g.let(gpuir.NShuffle(a.idx, step))
+				idx = g.let(gpuir.NShuffle(a.idx, step*apart))
 			}
 			g.merge(a, v, idx)
 		}
