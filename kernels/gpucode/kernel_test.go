@@ -87,7 +87,8 @@ func TestRandomKernelsMatchTheInterpreter(t *testing.T) {
 		}
 	}
 	for _, form := range []string{"vectors", "several vectors", "row vectors", "lanes", "held", "held in part", "unrolled",
-		"peeled", "split", "split in three", "shuffled", "shuffled twice"} {
+		"peeled", "split", "split in three", "shuffled", "shuffled twice", "shuffled across rows",
+		"shuffled twice across rows"} {
 		require.Greater(t, seen[form], 20, form)
 	}
 }
