@@ -215,3 +215,32 @@ def test_a_checkpoint_in_the_body_of_a_loop(name: str) -> None:
         for f in (again, part)
     )
     torch.testing.assert_close(torch.tensor(got.tolist()), torch.tensor(want.tolist()))
+
+
+#: Functions that are piecewise linear.
+PIECEWISE: dict[str, Callable[[Any, Any], Any]] = {
+    "leaky_relu": lambda f, z: f.leaky_relu(z),
+    "hardtanh": lambda f, z: f.hardtanh(z),
+    "threshold": lambda f, z: f.threshold(z, 0.1, 2.0),
+    "softshrink": lambda f, z: f.softshrink(z, 0.1),
+    "avg_pool1d": lambda f, z: f.avg_pool1d(z[None], 2),
+    "two, of which one has a gradient of its own": lambda f, z: f.leaky_relu(z).sum() + (z * z).sum(),
+}
+
+
+@pytest.mark.parametrize("name", PIECEWISE)
+def test_gradients_of_piecewise_linear_functions_in_a_body(name: str) -> None:
+    """Their gradients depend on the point, with derivative 0."""
+
+    def program(mod: Any, x: Any, y: Any) -> list[Any]:
+        def body(c: Any, u: Any) -> tuple[Any, None]:
+            z = c * y + u
+            (slope,) = mod.autograd.grad(PIECEWISE[name](mod.nn.functional, z).sum(), z, create_graph=True)
+            return slope * 2, None
+
+        y.requires_grad_()
+        last = scan(mod, body, x, mod.stack([x, x]))
+        assert last.requires_grad
+        return [last, mod.autograd.grad(last.sum(), y)[0]]
+
+    both(program)
