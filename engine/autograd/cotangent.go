@@ -150,8 +150,8 @@ func edgeVal(g *ir.Graph, e ir.Edge) op.Val {
 	return op.Val{Kind: op.Tensor, Value: e.Value, Layout: e.Layout, Offset: e.Offset, Aval: g.Node(e.Value).Aval}
 }
 
-// flat returns cot. Under CreateGraph it depends on in, with derivative 0. The values of in do not count: where they are
-// not saved, zeros have their history.
+// flat returns cot. Under CreateGraph it depends on in, with derivative 0. The values of in do not count: where they
+// are not saved, zeros have their history.
 func (s *Walk) flat(in *Saved, cot op.Val) op.Val {
 	if !s.o.CreateGraph {
 		return cot
