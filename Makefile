@@ -85,8 +85,8 @@ test-arm64:
 	else echo "no cross compiler or emulator for arm64, or it does not run here: its kernels are not tested"; fi
 
 # Each mechanism switched off must make its test fail.
-test-ablate:
-	ci/ablate/run.sh
+test-ablate: inplace $(VENV)/test-tools
+	PYTHON="$(abspath $(PY))" ci/ablate/run.sh
 
 # A C program that knows nothing but torchlette.h trains a network through the library.
 test-c:

@@ -14,7 +14,6 @@ import importlib.util
 import os
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -23,9 +22,6 @@ from typing import Any
 RIVALS = ("numpy", "jax", "onnxruntime", "compile")
 #: A timed sample repeats its call until it lasts this long.
 SAMPLE_SECONDS = 2e-3
-#: Seconds before a side's turn: after a call OpenBLAS's threads spin for 2^26 cycles and OpenMP's for some
-#: milliseconds, on cores that the next side needs.
-REST_SECONDS = 0.04
 BUSY_LIMIT = 0.5
 
 Call = Callable[[], Any]
@@ -352,13 +348,13 @@ def sample(call: Call) -> tuple[Call, int]:
 
 def compete(sides: Sides, rounds: int, statistic: Callable[[list[float]], float]) -> dict[str, float]:
     """Time all sides in turns; give the statistic of each one's seconds a call."""
-    from measure import seconds
+    from measure import rest, seconds
 
     ready = {who: sample(call) for who, call in sides.items()}
     taken: dict[str, list[float]] = {who: [] for who in sides}
     for _ in range(rounds):
         for who, (call, n) in ready.items():
-            time.sleep(REST_SECONDS)
+            rest()
             taken[who].append(seconds(lambda call=call, n=n: [call() for _ in range(n)], call) / n)
     return {who: statistic(t) for who, t in taken.items()}
 

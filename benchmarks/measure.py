@@ -60,6 +60,11 @@ def _show(x: float, unit: str) -> str:
     return f"{x * 1e9:.3g} ns"
 
 
+#: After a call OpenBLAS's threads spin for 2^26 cycles and OpenMP's for some milliseconds, on cores that the next side
+#: needs.
+REST_SECONDS = 0.04
+
+
 def seconds(f: Callable[[], Any], before: Callable[[], Any] | None = None) -> float:
     """Time one call of ``f`` with the cyclic collector off; ``before`` is called first, after the collector has walked
     through the caches.
@@ -74,6 +79,11 @@ def seconds(f: Callable[[], Any], before: Callable[[], Any] | None = None) -> fl
         return time.perf_counter() - begin
     finally:
         gc.enable()
+
+
+def rest() -> None:
+    """Wait until the threads of the side before sleep."""
+    time.sleep(REST_SECONDS)
 
 
 def race(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import io
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -159,3 +163,31 @@ NETS = {
     "MiniLM 8x64": (minilm, lambda rng: rng.integers(30522, size=(8, 64))),
     "MobileNetV2 1": (mobilenet_v2, image),
 }
+
+
+def our_session(model: Callable[[Any], Any], weights: dict[str, Any], x: Any, threads: int) -> Any:
+    """Return our session of a model with PyTorch's weights."""
+    import torchlette
+    import torchlette.torch as facade
+    from torchlette import export
+
+    with torchlette.device("cpu"):
+        m = model(facade).eval()
+    m.load_state_dict({k: facade.from_numpy(v.numpy()) for k, v in weights.items()})
+    return torchlette.InferenceSession(export.export(m, (facade.from_numpy(x),)), threads=threads)
+
+
+def onnxruntime_session(reference: Any, x: Any, threads: int, profile: str | None = None) -> Any:
+    """Return onnxruntime's session of a module of PyTorch; ``profile`` is where the names of its profiles begin."""
+    import torch
+
+    ort: Any = importlib.import_module("onnxruntime")
+    file = io.BytesIO()
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        torch.onnx.export(reference, (torch.from_numpy(x),), file, dynamo=False, opset_version=17)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    if profile is not None:
+        options.enable_profiling, options.profile_file_prefix = True, profile
+    return ort.InferenceSession(file.getvalue(), options, providers=["CPUExecutionProvider"])

@@ -7,49 +7,17 @@ the text. Both sides run in turns; a time is the least of all rounds, in microse
 from __future__ import annotations
 
 import argparse
-import contextlib
-import importlib
-import io
 import json
 import os
 import tempfile
-import time
-import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from cpu_kernels import REST_SECONDS
-from nets import NETS
-
-import torchlette
-import torchlette.torch as facade
-from torchlette import export
+from measure import rest
+from nets import NETS, onnxruntime_session, our_session
 
 Times = dict[str, float]
-
-
-def ours(model: Any, reference: Any, x: np.ndarray[Any, Any], threads: int) -> Any:
-    """Return our session of a model with the reference's weights."""
-    with torchlette.device("cpu"):
-        m = model(facade).eval()
-    m.load_state_dict({k: facade.from_numpy(v.numpy()) for k, v in reference.state_dict().items()})
-    return torchlette.InferenceSession(export.export(m, (facade.from_numpy(x),)), threads=threads)
-
-
-def onnxruntime(reference: Any, x: np.ndarray[Any, Any], threads: int, folder: str) -> Any:
-    """Return onnxruntime's session, which writes its profile to the folder."""
-    ort: Any = importlib.import_module("onnxruntime")
-    file = io.BytesIO()
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        torch.onnx.export(reference, (torch.from_numpy(x),), file, dynamo=False, opset_version=17)
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.enable_profiling = True
-    options.profile_file_prefix = os.path.join(folder, "profile")
-    return ort.InferenceSession(file.getvalue(), options, providers=["CPUExecutionProvider"])
 
 
 def least(times: Times, name: str, us: float) -> None:
@@ -63,13 +31,14 @@ def measure(name: str, threads: int, rounds: int) -> tuple[Times, Times]:
     x = make(np.random.default_rng(0))
     torch.manual_seed(0)
     reference = model(torch).eval()
-    mine, theirs = ours(model, reference, x, threads), {}
+    mine = our_session(model, reference.state_dict(), x, threads)
     times: Times = {}
+    theirs: Times = {}
     with tempfile.TemporaryDirectory() as folder:
-        rival = onnxruntime(reference, x, threads, folder)
+        rival = onnxruntime_session(reference, x, threads, os.path.join(folder, "profile"))
         feeds = [{s.get_inputs()[0].name: x} for s in (mine, rival)]
         for _ in range(rounds):
-            time.sleep(REST_SECONDS)
+            rest()
             mine.run(None, feeds[0])
             for i, step in enumerate(mine.profile()):
                 least(times, f"{i} {step['kernel']} {step['shape']}", step["time_us"])

@@ -7,13 +7,9 @@ and read and write arrays in place.
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-import io
 import os
 import tempfile
-import time
-import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -24,13 +20,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "2")
 import numpy as np  # noqa: E402
 import qdq  # noqa: E402
 import torch  # noqa: E402
-from cpu_kernels import REST_SECONDS  # noqa: E402
-from measure import Row, main, race  # noqa: E402
-from nets import NETS, layer  # noqa: E402
+from measure import Row, main, race, rest  # noqa: E402
+from nets import NETS, layer, onnxruntime_session, our_session  # noqa: E402
 
 import torchlette  # noqa: E402
-import torchlette.torch as facade  # noqa: E402
-from torchlette import export  # noqa: E402
 
 Model = Callable[[Any], Any]
 
@@ -110,10 +103,7 @@ def shapes() -> Iterable[tuple[str, Model, tuple[int, ...]]]:
 
 def ours(model: Model, weights: dict[str, Any], x: np.ndarray[Any, Any]) -> Callable[[], Any]:
     """Return a run of our session with bound arrays."""
-    with torchlette.device("cpu"):
-        m = model(facade).eval()
-    m.load_state_dict({k: facade.from_numpy(v.numpy()) for k, v in weights.items()})
-    session = torchlette.InferenceSession(export.export(m, (facade.from_numpy(x),)), threads=2)
+    session = our_session(model, weights, x, threads=2)
     binding = session.io_binding()
     binding.bind_input(session.get_inputs()[0].name, x)
     run = session.run_with_iobinding
@@ -123,14 +113,8 @@ def ours(model: Model, weights: dict[str, Any], x: np.ndarray[Any, Any]) -> Call
 
 def onnxruntime(model: Any, x: np.ndarray[Any, Any]) -> Callable[[], Any]:
     """Return a run of onnxruntime's session with bound arrays."""
+    session = onnxruntime_session(model, x, threads=2)
     ort: Any = importlib.import_module("onnxruntime")
-    file = io.BytesIO()
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        torch.onnx.export(model, (torch.from_numpy(x),), file, dynamo=False, opset_version=17)
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 2
-    session = ort.InferenceSession(file.getvalue(), options, providers=["CPUExecutionProvider"])
     binding = session.io_binding()
     binding.bind_cpu_input(session.get_inputs()[0].name, x)
     with torch.no_grad():
@@ -196,11 +180,6 @@ def quantized(names: Iterable[str] = ()) -> Iterable[Row]:
         theirs = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         runs = [lambda s=s, feeds=feeds: s.run(None, feeds) for s in (mine, theirs)]
         yield Row(f"{name}, to onnxruntime", *race(*runs, rounds=15, before=rest))
-
-
-def rest() -> None:
-    """Wait until the rival's threads sleep."""
-    time.sleep(REST_SECONDS)
 
 
 def _repeated(f: Callable[[], Any], calls: int) -> Callable[[], None]:

@@ -428,3 +428,36 @@ func TestRandomFunctionsCapturedAndInlined(t *testing.T) {
 		require.Equal(t, want, got, "%s\n%s", text, c.Program)
 	}
 }
+
+// A captured function that goes back to a state of its own draws the same numbers twice, others in each call.
+func TestACapturedFunctionDrawsAgainFromAStateOfItsOwn(t *testing.T) {
+	r := newRig(t)
+	x := r.floats(nil, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1)
+	drop := func(a T) T { return r.do("dropout", a, 0.5, true) }
+	id, err := r.captureFunction(func(a ...T) T {
+		state := r.e.RNGState()
+		first := drop(a[0])
+		after := r.e.RNGState()
+		r.e.SetRNGState(state)
+		again := drop(a[0])
+		r.e.SetRNGState(after)
+		return r.do("add", r.do("sub", first, again), r.do("mul", drop(a[0]), 2.0))
+	}, x)
+	require.Nil(t, err)
+	var calls [][]float32
+	for range 2 {
+		out, ok := r.callCaptured(id, x)
+		require.True(t, ok)
+		calls = append(calls, r.read(out))
+	}
+	for _, v := range calls[0] {
+		assert.Contains(t, []float32{0, 4}, v)
+	}
+	assert.NotEqual(t, calls[0], calls[1])
+	r.e.ForgetCaptured(id)
+
+	older := r.e.RNGState()
+	_, err = r.captureFunction(func(a ...T) T { r.e.SetRNGState(older); return drop(a[0]) }, x)
+	require.NotNil(t, err)
+	assert.Contains(t, err.Msg, "seeded inside")
+}

@@ -104,3 +104,38 @@ func TestABodyKeepsTheTangentsOfWhatABatchingRuleComputes(t *testing.T) {
 	assert.InDeltaSlice(t, want, r.read(outs[1]), 1e-5)
 	assert.NotZero(t, want[0])
 }
+
+// The gradient through leaky_relu depends on its operand, with derivative 0, in loops and captured functions too.
+func TestAPiecewiseLinearFunctionHasASecondGradientOfZero(t *testing.T) {
+	r := newRig(t)
+	w, one := r.grad(r.floats(nil, 1, -2)), r.floats([]int64{}, 1)
+	slope := func(scale T) T {
+		y := r.do("mul", w, scale)
+		return r.do("mul", r.gradBy(r.do("sum", r.do("leaky_relu", y, 0.5)), y), 3.0)
+	}
+	id, err := r.captureFunction(func(a ...T) T { return slope(a[0]) }, one)
+	require.Nil(t, err)
+	for range 2 {
+		out, ok := r.callCaptured(id, one)
+		require.True(t, ok)
+		assert.Equal(t, []float32{3, 1.5}, r.read(out))
+		assert.Equal(t, []float32{0, 0}, r.read(r.gradBy(r.do("sum", out), w)))
+	}
+	r.e.ForgetCaptured(id)
+	outs, err := r.loop(func(in []T) []T { return []T{r.do("add", in[0], slope(one))} }, LoopCall{Length: 2},
+		[]T{r.floats(nil, 0, 0)}, nil, nil)
+	require.Nil(t, err)
+	assert.Equal(t, []float32{6, 3}, r.read(outs[0]))
+	assert.Equal(t, []float32{0, 0}, r.read(r.gradBy(r.do("sum", outs[0]), w)))
+}
+
+// A walk in a captured function through such a function that was called before is refused: the program has no value
+// with its history.
+func TestASecondGradientThroughAnOlderStepIsRefused(t *testing.T) {
+	r := newRig(t)
+	x := r.grad(r.floats(nil, 1, -2))
+	y := r.do("sum", r.do("leaky_relu", r.do("mul", x, 2.0), 0.5))
+	_, err := r.captureFunction(func(a ...T) T { return r.do("mul", r.gradBy(y, x), a[0]) }, r.floats([]int64{}, 1))
+	require.NotNil(t, err)
+	assert.Contains(t, err.Msg, "record it in the function")
+}

@@ -75,6 +75,30 @@ def _captured_free(id: builtins.int, /) -> None: ...
 def _signature(tensors: list[Tensor], /) -> bytes | None: ...
 def _holds(tables: list[tuple[Any, tuple[Any, ...]]], values: list[Any], /) -> builtins.bool: ...
 def _lengths(containers: list[Any], /) -> bytes: ...
+def _watched(
+    *,
+    entries: list[tuple[Any, tuple[Any, ...]]],
+    values: list[Any],
+    containers: list[Any],
+    lengths: bytes,
+    cells: list[Any],
+    leaves: list[Tensor],
+    lists: list[list[Any]],
+    read: list[Any],
+    constants: list[tuple[Any, tuple[Any, ...]]],
+    found: list[Any],
+) -> tuple[Any, ...]: ...
+def _last_call(
+    *,
+    watched: tuple[Any, ...],
+    layouts: bytes,
+    number: builtins.int,
+    results: builtins.int,
+    single: builtins.bool,
+    torch: builtins.bool,
+    mark: Any,
+    program: Any,
+) -> tuple[Any, ...]: ...
 def _unchanged(watched: tuple[Any, ...], /) -> builtins.bool: ...
 def _captured_again(last: tuple[Any, ...], args: tuple[Any, ...], /) -> Tensor | list[Tensor] | None: ...
 def _suspend_captured(delta: builtins.int, /) -> None: ...

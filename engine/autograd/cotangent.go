@@ -150,12 +150,17 @@ func edgeVal(g *ir.Graph, e ir.Edge) op.Val {
 	return op.Val{Kind: op.Tensor, Value: e.Value, Layout: e.Layout, Offset: e.Offset, Aval: g.Node(e.Value).Aval}
 }
 
-// flat returns cot. Under CreateGraph it depends on in, with derivative 0; the values of in are not read.
-func (s *Walk) flat(in, cot op.Val) op.Val {
+// flat returns cot. Under CreateGraph it depends on in, with derivative 0. The values of in do not count: where they
+// are not saved, zeros have their history.
+func (s *Walk) flat(in *Saved, cot op.Val) op.Val {
 	if !s.o.CreateGraph {
 		return cot
 	}
+	if in.Held {
+		never := prim.Fill(s.b, op.IntVal(0), ir.Bool, cot.Device(), cot.Shape())
+		return prim.Add(s.b, cot, prim.Where(s.b, never, in.Val, op.IntVal(0)))
+	}
 	zeros := prim.Zeros(s.b, cot.DType(), cot.Device(), cot.Shape())
-	zeros.Tape = in.Tape
+	zeros.Tape = in.Val.Tape
 	return prim.Add(s.b, cot, prim.Sign(s.b, zeros))
 }

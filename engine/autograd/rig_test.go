@@ -102,7 +102,7 @@ func (r *rig) View(v op.Val, l *ir.Layout, offset int64, step op.ViewOp) op.Val 
 	out.Layout, out.Offset, out.Tape = l.ID, offset, 0
 	if v.Tape != 0 && r.taping {
 		r.loc++
-		out.Tape = r.own(Edge(r.tape.RecordView(step, r.loc, v, out), 0))
+		out.Tape = r.own(Edge(r.tape.RecordView(step, r.loc, v, out, false), 0))
 	}
 	return out
 }

@@ -217,12 +217,15 @@ func (t *Tape) Record(p *op.Prim, attr, sourceLoc uint32, in, out []op.Val) uint
 	return id
 }
 
-// RecordView records a view step from in to out, with one reference.
-func (t *Tape) RecordView(step op.ViewOp, sourceLoc uint32, in, out op.Val) uint32 {
+// RecordView records a view step from in to out, with one reference. It saves the value of in where held says so.
+func (t *Tape) RecordView(step op.ViewOp, sourceLoc uint32, in, out op.Val, held bool) uint32 {
 	id, n := t.alloc(KindView, sourceLoc)
 	n.View = step
 	n.View.Dims = append([]int64(nil), step.Dims...)
-	n.In = append(n.In, t.save(in, false))
+	if held {
+		in.Base = 0 // later writes to the tensor do not matter: the walk reads shape and history
+	}
+	n.In = append(n.In, t.save(in, held))
 	n.Out = append(n.Out, t.save(out, false))
 	t.nodes[in.Tape>>EdgeBits].Refs++
 	return id

@@ -552,7 +552,7 @@ func (s *Walk) gather(n *Node) error {
 func (s *Walk) undo(n *Node) op.Val {
 	in, out := n.In[0].Val, n.Out[0].Val
 	if n.View.Kind == op.ViewFlat {
-		return s.flat(in, n.cot[0])
+		return s.flat(&n.In[0], n.cot[0])
 	}
 	key := append(s.b.Key(ruleView|uint64(n.View.Kind)), uint64(in.Layout)<<32|uint64(out.Layout), uint64(in.Offset),
 		uint64(out.Offset))

@@ -102,7 +102,7 @@ func (s *Session) Capture(m Mark, args, results []op.Val) (c *Captured, err *ir.
 	if s.graph.Realized() != m.realized || s.effects.first > m.token {
 		return nil, ir.Errorf(ir.ErrRuntime, "capture: a value was computed inside of the function: its inputs are gone")
 	}
-	if s.draws.seeded != m.draws.seeded {
+	if s.draws.seeded != m.draws.seeded || s.trace != nil && s.trace.drawn > s.draws.offset {
 		return nil, ir.Errorf(ir.ErrRuntime, "capture: the random generator was seeded inside of the function")
 	}
 	for i := range args {

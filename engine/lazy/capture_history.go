@@ -5,6 +5,7 @@ import (
 
 	"github.com/torchlette/torchlette/engine/autograd"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/engine/program"
 	"github.com/torchlette/torchlette/ir"
 )
@@ -15,9 +16,6 @@ type visit struct {
 	step uint32
 	node int
 }
-
-// anyNode is the node of a visit that may be any.
-const anyNode = -1
 
 // history walks the tape from the edge of a value, which is that of r. It reports whether gradients that reach the
 // value go on. at is the number of the operand that reads r, -1 for none.
@@ -54,9 +52,11 @@ func (k *capture) history(r program.Ref, edge uint32, at int, seen map[visit]boo
 		panic(ir.Errorf(ir.ErrNotImplemented, "the captured function returns a leaf that it made, or what depends on one"))
 	}
 	v := visit{edge >> autograd.EdgeBits, i}
-	if n.Kind == autograd.KindLeaf || k.visited(v, n, seen) {
+	if n.Kind == autograd.KindLeaf || seen[v] {
 		return true
 	}
+	k.ofStep(n, i)
+	seen[v] = true
 	operands, j := k.p.OperandsOf(i), 0
 	for _, in := range n.In {
 		if in.Val.Kind == op.None {
@@ -71,22 +71,18 @@ func (k *capture) history(r program.Ref, edge uint32, at int, seen map[visit]boo
 	return true
 }
 
-// visited reports that the operands of n need no visit for v, and notes the visit. A node of another primitive has the
-// value of a step whose own node was visited.
-func (k *capture) visited(v visit, n *autograd.Node, seen map[visit]bool) bool {
-	step := visit{v.step, anyNode}
-	if seen[v] {
-		return true
+// ofStep refuses a node that is not of the primitive of step n, whose history it has. Zeros have the history of another
+// value where a walk went through a step from before the mark: see autograd's ViewFlat.
+func (k *capture) ofStep(n *autograd.Node, node int) {
+	switch is := k.p.Nodes[node].Op; {
+	case is == uint16(n.Prim):
+	case is == uint16(prim.Known.Fill) && n.Seq <= k.m.step:
+		panic(ir.Errorf(ir.ErrNotImplemented, "the captured function computes the gradient of a gradient through %s, "+
+			"which was recorded before: record it in the function", op.PrimOf(n.Prim).Name))
+	default:
+		panic(ir.Errorf(ir.ErrInternal, "BUG: capture: %s has the history of %s", k.p.Prim(node).Name,
+			op.PrimOf(n.Prim).Name))
 	}
-	if uint16(n.Prim) != k.p.Nodes[v.node].Op {
-		if !seen[step] {
-			panic(ir.Errorf(ir.ErrInternal, "BUG: capture: %s has the history of %s", k.p.Prim(v.node).Name,
-				op.PrimOf(n.Prim).Name))
-		}
-		return true
-	}
-	seen[v], seen[step] = true, true
-	return false
 }
 
 // argumentLeaf reports that r is an argument and edge its history.

@@ -28,10 +28,22 @@ func (s *Session) DrawMany(n int64) (seed, drawOffset op.Val) {
 // Seed restarts the generator with a seed.
 func (s *Session) Seed(seed uint64) { s.draws = draws{seed: seed, seeded: s.draws.seeded + 1} }
 
-// RNGState returns the state for SetRNGState.
-func (s *Session) RNGState() [4]uint64 { return [4]uint64{s.draws.seed, s.draws.offset, 0, 0} }
+// RNGState returns the state for SetRNGState: seed, offset, and the number of the trace in progress.
+func (s *Session) RNGState() [4]uint64 {
+	v := [4]uint64{s.draws.seed, s.draws.offset}
+	if s.trace != nil {
+		v[2] = s.trace.number
+	}
+	return v
+}
 
-// SetRNGState restores the generator's state.
+// SetRNGState restores the generator's state. A traced function may go back to a state of its own, as the second run of
+// a checkpoint does: its draws have offsets after the function's first one, so a program can repeat them.
 func (s *Session) SetRNGState(v [4]uint64) {
+	if t := s.trace; t != nil && t.number != 0 && v[2] == t.number && v[0] == s.draws.seed {
+		t.drawn = max(t.drawn, s.draws.offset)
+		s.draws.offset = v[1]
+		return
+	}
 	s.draws = draws{seed: v[0], offset: v[1], seeded: s.draws.seeded + 1}
 }

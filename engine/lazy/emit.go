@@ -232,7 +232,8 @@ func (s *Session) viewPlain(v op.Val, l *ir.Layout, offset int64, step op.ViewOp
 		out.Tape = 0
 		return out
 	}
-	n := s.tape.RecordView(step, s.SourceLoc, v, out)
+	// A program has no zeros with the history of another value, so a walk within a trace needs the value itself.
+	n := s.tape.RecordView(step, s.SourceLoc, v, out, step.Kind == op.ViewFlat && s.trace != nil)
 	out.Tape = autograd.Edge(n, 0)
 	s.held.edges = append(s.held.edges, out.Tape)
 	return out

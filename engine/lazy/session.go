@@ -43,6 +43,7 @@ type Session struct {
 	fence     Fence  // nil: every write is allowed
 	regions   uint32 // number of the last compiled region
 	trace     *Trace // of the function that is captured, nil for none
+	traces    uint64 // begun so far
 	derived   derivedBodies
 	// Residency says what keeps a loop from running on a device other than the CPU; see op.BodyBuilder.
 	Residency func(l *op.Loop, dev ir.DeviceID) string

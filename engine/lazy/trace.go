@@ -21,6 +21,8 @@ type Trace struct {
 	// derived: of a body that is derived from another one, for any loop that needs it.
 	derived bool
 	floor   uint32 // of a loop's body: the levels of forward mode up to this number are around the loop
+	number  uint64 // of this trace, from 1; 0 of a derived body
+	drawn   uint64 // the furthest offset of a draw before the function went back to an earlier state
 	operandNotes
 }
 
@@ -41,7 +43,8 @@ type CapturedGrad struct {
 
 // BeginTrace starts a trace. Each argument has a placeholder with its dtype, device, shape and need of a gradient.
 func (s *Session) BeginTrace(args []op.Val, body bool) (*Trace, *ir.Error) {
-	t := &Trace{Mark: s.Mark(), outer: s.trace, body: body}
+	s.traces++
+	t := &Trace{Mark: s.Mark(), outer: s.trace, body: body, number: s.traces}
 	switch {
 	case body:
 		t.levels, t.floor = s.levels(), s.tangents.opened

@@ -46,7 +46,7 @@ func (s *Session) tapeOf(h *Handle) uint32 {
 		out.Layout, out.Offset = ir.LayoutOf(h.Layout).Whole().ID, h.Offset
 		from := s.tape.From
 		s.tape.From = autograd.Source{} // the step belongs to no call
-		n := s.tape.RecordView(op.ViewOp{Kind: op.ViewStrided}, s.SourceLoc, root, out)
+		n := s.tape.RecordView(op.ViewOp{Kind: op.ViewStrided}, s.SourceLoc, root, out, false)
 		s.tape.From = from
 		edge = autograd.Edge(n, 0)
 	} else {

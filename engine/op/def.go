@@ -196,6 +196,8 @@ type Def struct {
 	ScalarOverload bool
 	// Overwrites: the in-place result does not depend on self, whose gradient is zero.
 	Overwrites bool
+	// Expands: operands are expanded to self's shape before it is written, so those of other sizes may be part of it.
+	Expands bool
 	// Stores, of an operator with InPlaceOnly: result i is stored through tensor input Stores[i]; nil means {0}. Absent
 	// inputs have no result.
 	Stores []int

@@ -1,6 +1,10 @@
 package op
 
-import "github.com/torchlette/torchlette/ir"
+import (
+	"slices"
+
+	"github.com/torchlette/torchlette/ir"
+)
 
 // The rules for writing a result into an existing tensor, with PyTorch's errors, for in-place operators and out=.
 
@@ -18,6 +22,14 @@ func (d *Def) CheckInPlace(v *Val, in []Val, t int) *ir.Error {
 	if !d.InPlaceOnly {
 		if err := d.CheckCast(v.DType(), self.DType()); err != nil {
 			return err
+		}
+	}
+	if d.Expands {
+		in = slices.Clone(in)
+		for i := range in {
+			if in[i].IsTensor() && in[i].L().Numel != self.L().Numel {
+				in[i] = Val{}
+			}
 		}
 	}
 	return CheckOverlap(self, in, t)

@@ -66,19 +66,25 @@ type attentionCandidate struct {
 // Loops of one step reach 22 to 25 everywhere. 8x4 scores a thread, in half the threads, reach 21.5, 14.8, 12.1.
 var attentionTiles = [4][]attentionCandidate{
 	launch.AttentionForward: {
-		{AttentionOptions{Rows: 8, Cols: 64, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, false, 8},
-		{AttentionOptions{Rows: 32, Cols: 64, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, true, 0},
-		{chunkedForward, false, 0},
-		{wideAttention, false, 0},
-		{AttentionOptions{Rows: 64, Cols: 48, RowThreads: 16, Lanes: 8, Single: true, Unroll: 2}, false, 0},
-		{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, false, 0},
-		{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 16, Lanes: 8, Single: true, Unroll: 4}, false, 0},
-		{AttentionOptions{Rows: 16, Cols: 16, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, false, 0},
+		{AttentionOptions: fewRowsAttention, queries: 8},
+		{AttentionOptions: fewGroupsAttention, few: true},
+		{AttentionOptions: chunkedForward},
+		{AttentionOptions: wideAttention},
+		{AttentionOptions: AttentionOptions{Rows: 64, Cols: 48, RowThreads: 16, Lanes: 8, Single: true, Unroll: 2}},
+		{AttentionOptions: AttentionOptions{Rows: 32, Cols: 32, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}},
+		{AttentionOptions: AttentionOptions{Rows: 32, Cols: 32, RowThreads: 16, Lanes: 8, Single: true, Unroll: 4}},
+		{AttentionOptions: AttentionOptions{Rows: 16, Cols: 16, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}},
 	},
 	launch.AttentionGradQ:    gradientTiles,
 	launch.AttentionGradKV:   gradientTiles,
 	launch.AttentionGradMask: wholeGradientTiles,
 }
+
+// fewRowsAttention has a row for each thread of a column of them, fewGroupsAttention half the rows of the tiles below.
+var (
+	fewRowsAttention   = AttentionOptions{Rows: 8, Cols: 64, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}
+	fewGroupsAttention = AttentionOptions{Rows: 32, Cols: 64, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}
+)
 
 // chunkedAttention holds 4x4 scores a thread. So does wideAttention, for heads so wide that two areas of chunks do not
 // fit.
@@ -92,19 +98,19 @@ var (
 )
 
 var gradientTiles = append([]attentionCandidate{
-	{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 8, Lanes: 16, Unroll: 4}, true, 0},
-	{chunkedAttention, false, 0},
-	{wideAttention, false, 0},
+	{AttentionOptions: AttentionOptions{Rows: 32, Cols: 32, RowThreads: 8, Lanes: 16, Unroll: 4}, few: true},
+	{AttentionOptions: chunkedAttention},
+	{AttentionOptions: wideAttention},
 }, wholeGradientTiles...)
 
 var wholeGradientTiles = []attentionCandidate{
-	{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 8, Lanes: 16, Unroll: 4}, false, 0},
-	{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 16, Lanes: 8, Unroll: 4}, false, 0},
-	{AttentionOptions{Rows: 32, Cols: 16, RowThreads: 8, Lanes: 16, Single: true, Unroll: 8}, false, 0},
-	{AttentionOptions{Rows: 32, Cols: 16, RowThreads: 16, Lanes: 8, Single: true, Unroll: 8}, false, 0},
-	{AttentionOptions{Rows: 16, Cols: 16, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, false, 0},
-	{AttentionOptions{Rows: 8, Cols: 16, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, false, 0},
-	{AttentionOptions{Rows: 8, Cols: 8, RowThreads: 8, Lanes: 8, Single: true, Unroll: 4}, false, 0},
+	{AttentionOptions: AttentionOptions{Rows: 32, Cols: 32, RowThreads: 8, Lanes: 16, Unroll: 4}},
+	{AttentionOptions: AttentionOptions{Rows: 32, Cols: 32, RowThreads: 16, Lanes: 8, Unroll: 4}},
+	{AttentionOptions: AttentionOptions{Rows: 32, Cols: 16, RowThreads: 8, Lanes: 16, Single: true, Unroll: 8}},
+	{AttentionOptions: AttentionOptions{Rows: 32, Cols: 16, RowThreads: 16, Lanes: 8, Single: true, Unroll: 8}},
+	{AttentionOptions: AttentionOptions{Rows: 16, Cols: 16, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}},
+	{AttentionOptions: AttentionOptions{Rows: 8, Cols: 16, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}},
+	{AttentionOptions: AttentionOptions{Rows: 8, Cols: 8, RowThreads: 8, Lanes: 8, Single: true, Unroll: 4}},
 }
 
 // rolledAttention is for devices where compiling is slow. smallAttention is for devices with the least workgroup memory
@@ -144,7 +150,7 @@ func chooseAttention(a *launch.Attention, params []uint64, caps Caps, list []att
 	}
 	l := a.Layout()
 	if caps.Software {
-		list = []attentionCandidate{{rolledAttention, false, 0}}
+		list = []attentionCandidate{{AttentionOptions: rolledAttention}}
 	}
 	groups := params[l.Batch] * params[l.Heads] * ceil(params[l.Queries], 64)
 	vec := attentionVectors(a, params, &l)

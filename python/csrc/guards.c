@@ -13,14 +13,69 @@
 #include <dlfcn.h>
 #endif
 
-/* The parts of _Family.watched, and of _Function.last (python/torchlette/_runtime/captured.py). */
-enum { ENTRIES, VALUES, CONTAINERS, LENGTHS, CELLS, LEAVES, LISTS, READ, CONSTANTS, FOUND, WATCHED };
-enum { WATCHED_BY, LAYOUTS, NUMBER, RESULTS, SINGLE, TORCH, MARK, PROGRAM, LAST };
+/* The parts of what a function reaches, and of what is known of its last call. Python gives them by name. */
+#define WATCHED_PARTS(X) \
+    X(ENTRIES, "entries") \
+    X(VALUES, "values") \
+    X(CONTAINERS, "containers") \
+    X(LENGTHS, "lengths") \
+    X(CELLS, "cells") \
+    X(LEAVES, "leaves") \
+    X(LISTS, "lists") \
+    X(READ, "read") \
+    X(CONSTANTS, "constants") \
+    X(FOUND, "found")
+#define LAST_PARTS(X) \
+    X(WATCHED_BY, "watched") \
+    X(LAYOUTS, "layouts") \
+    X(NUMBER, "number") \
+    X(RESULTS, "results") \
+    X(SINGLE, "single") \
+    X(TORCH, "torch") \
+    X(MARK, "mark") \
+    X(PROGRAM, "program")
+#define AS_NUMBER(number, name) number,
+#define AS_NAME(number, name) name,
+
+enum { WATCHED_PARTS(AS_NUMBER) WATCHED };
+enum { LAST_PARTS(AS_NUMBER) LAST };
 enum { FEW = 16 };
 
 /* How many reasons there are that captured calls look at more than their last one: a capture or a backward pass in
  * progress, in any thread, and a stance. */
 static int suspended;
+
+/* A tuple of arguments that are given by these names, in their order. */
+static PyObject *parts_by_name(const char *function, const char *const *names, Py_ssize_t n, PyObject *args,
+    PyObject *kwargs) {
+    if (PyTuple_Size(args) != 0 || kwargs == NULL || PyDict_Size(kwargs) != n) {
+        return raise_text(TL_TYPE, "%s(): expected %d arguments by name", function, (int)n);
+    }
+    PyObject *parts = PyTuple_New(n);
+    for (Py_ssize_t i = 0; parts != NULL && i < n; i++) {
+        PyObject *part = PyDict_GetItemString(kwargs, names[i]);
+        if (part == NULL) {
+            Py_DECREF(parts);
+            return raise_text(TL_TYPE, "%s(): expected the argument %s", function, names[i]);
+        }
+        PyTuple_SetItem(parts, i, Py_NewRef(part));
+    }
+    return parts;
+}
+
+/* _watched(*, entries, values, ...): what a function reaches, for _unchanged. */
+static PyObject *py_watched(PyObject *self, PyObject *args, PyObject *kwargs) {
+    (void)self;
+    static const char *const names[] = {WATCHED_PARTS(AS_NAME)};
+    return parts_by_name("_watched", names, WATCHED, args, kwargs);
+}
+
+/* _last_call(*, watched, layouts, ...): what is known of a call, for _captured_again. */
+static PyObject *py_last_call(PyObject *self, PyObject *args, PyObject *kwargs) {
+    (void)self;
+    static const char *const names[] = {LAST_PARTS(AS_NAME)};
+    return parts_by_name("_last_call", names, LAST, args, kwargs);
+}
 
 /* Whether table[name] is value; names is a tuple, and the values begin at *at of a list. */
 static bool holds_entries(PyObject *table, PyObject *names, PyObject *values, Py_ssize_t *at) {
@@ -325,6 +380,8 @@ static PyObject *py_suspend_captured(PyObject *self, PyObject *delta) {
 PyMethodDef guard_functions[] = {
     {"_holds", py_holds, METH_VARARGS, "Whether entries of tables are these objects."},
     {"_lengths", py_lengths, METH_O, "How many items each of a list of containers has."},
+    {"_watched", WITH_KEYWORDS(py_watched), KEYWORDS, "What a captured function reaches, for _unchanged."},
+    {"_last_call", WITH_KEYWORDS(py_last_call), KEYWORDS, "What is known of a call, for _captured_again."},
     {"_unchanged", py_unchanged, METH_O, "Whether what a captured function reaches is unchanged."},
     {"_signature", py_signature, METH_O, "What a captured function depends on of a list of tensors, and the modes."},
     {"_captured_again", WITH_KEYWORDS(py_captured_again), METH_FASTCALL,

@@ -47,7 +47,7 @@ func registerCompareOps() {
 	})
 	op.Register(op.Def{
 		Sig: "masked_fill(Tensor self, Tensor mask, Operand value) -> Tensor",
-		Doc: "value where the mask holds, self elsewhere.", InPlace: true,
+		Doc: "value where the mask holds, self elsewhere.", InPlace: true, Expands: true,
 		Samples: samples("T(3,4), B(3,4), 2.5", "T(3,4), B(4), -1", "I(3;0,5), B(3), 1.5", "T(3), B(3), torch.ones(())",
 			"T(3,4), B(3,1), float('-inf')"),
 		ErrorSamples: samples("T(3,4), B(3), 1.0", "T(3), I(3;0,2), 1.0", "T(3), B(3), T(3)"),

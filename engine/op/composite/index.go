@@ -149,7 +149,7 @@ func registerIndexOps() {
 	op.Register(op.Def{
 		Sig: "_setitem_(Tensor self, Operand value) -> Tensor", Doc: "Assignment to an indexed view: value is broadcast, " +
 			"its leading dims of size 1 dropped.",
-		Where: op.Hidden, InPlaceOnly: true, Overwrites: true,
+		Where: op.Hidden, InPlaceOnly: true, Overwrites: true, Expands: true,
 		Samples: samples("T(3,4), 2.5", "T(3,4), T(4)", "T(3,4), T(1,1,4)", "I(3;0,5), 1.5"),
 		Eval: func(a *op.Args) []op.Val {
 			x, v, b := a.Val(), a.Val(), a.B

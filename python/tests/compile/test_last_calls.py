@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import torchlette as tl
-from torchlette import nn
+from torchlette import _C, nn
 from torchlette._runtime import captured
 
 SCALE = 2.0
@@ -198,3 +198,19 @@ def test_an_engine_that_was_reset_runs_the_function() -> None:
     tl.reset()
     assert f(tl.ones(2)).tolist() == [2, 2]
     assert runs.count == 3
+
+
+def test_what_is_known_of_a_call_is_given_by_name() -> None:
+    """The extension alone has the order: a part of another name is an error."""
+    known: dict[str, Any] = {name: [] for name in "entries values containers lengths cells leaves lists read".split()}
+    known |= {"lengths": b"", "constants": [], "found": []}
+    assert _C._unchanged(_C._watched(**known))
+    assert not _C._unchanged(_C._watched(**{**known, "read": [1]}))
+    del known["found"]
+    for other in ({}, {"seen": []}, {"found": [], "seen": []}):
+        with pytest.raises(TypeError, match="_watched"):
+            _C._watched(**known, **other)
+    with pytest.raises(TypeError, match="_watched"):
+        _C._watched([], **known)  # type: ignore[misc]
+    with pytest.raises(TypeError, match="_last_call"):
+        _C._last_call(watched=(), layouts=b"")  # type: ignore[call-arg]

@@ -237,6 +237,7 @@ SIZES = {
         [(5,), (9,), (20,)],
     ),
     "multiple": (lambda s, x: x[1:].view(-1, 3).sum(0), [{0: 3 * n + 1}], [(10,), (19,)]),
+    "far_apart": (lambda s, x: x[1:].view(-1, 64).sum(0), [{0: 64 * n + 1}], [(129,), (257,)]),
     "with_its_base": (lambda s, x, y: x.view(2, -1) + y, [{0: 2 * n}, {0: n}], [(6, 3), (10, 5)]),
     "two_multiples": (lambda s, x, y: torch.cat([x, x]) * y, [{0: 2 * n}, {0: 4 * n}], [(6, 12), (10, 20)]),
 }
@@ -248,9 +249,13 @@ def test_sizes_choose_branches_and_are_functions_of_others(case, tmp_path):
     args = tuple(R(size) for size in sizes[0])
     program = torch.export.export(Net(function), args, dynamic_shapes=(tuple(dims),))
     module = loaded(program, tmp_path).module()
+    session = torchlette.InferenceSession(tmp_path / "m.pt2", device="cpu")  # its program is recorded at some sizes
+    names = [i.name for i in session.get_inputs()]
     for shape in sizes:
         args = tuple(R(size) for size in shape)
         check(program.module()(*args), module(*ours(args)))
+        (found,) = session.run(None, {name: a.numpy() for name, a in zip(names, args, strict=True)})
+        torch.testing.assert_close(torch.from_numpy(found), program.module()(*args))
 
 
 def test_sizes_that_break_their_function_are_refused(tmp_path):

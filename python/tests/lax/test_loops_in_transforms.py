@@ -215,3 +215,88 @@ def test_a_checkpoint_in_the_body_of_a_loop(name: str) -> None:
         for f in (again, part)
     )
     torch.testing.assert_close(torch.tensor(got.tolist()), torch.tensor(want.tolist()))
+
+
+#: Functions that are piecewise linear.
+PIECEWISE: dict[str, Callable[[Any, Any], Any]] = {
+    "leaky_relu": lambda f, z: f.leaky_relu(z),
+    "hardtanh": lambda f, z: f.hardtanh(z),
+    "threshold": lambda f, z: f.threshold(z, 0.1, 2.0),
+    "softshrink": lambda f, z: f.softshrink(z, 0.1),
+    "avg_pool1d": lambda f, z: f.avg_pool1d(z[None], 2),
+    "two, of which one has a gradient of its own": lambda f, z: f.leaky_relu(z).sum() + (z * z).sum(),
+}
+
+
+@pytest.mark.parametrize("name", PIECEWISE)
+def test_gradients_of_piecewise_linear_functions_in_a_body(name: str) -> None:
+    """Their gradients depend on the point, with derivative 0."""
+
+    def program(mod: Any, x: Any, y: Any) -> list[Any]:
+        def body(c: Any, u: Any) -> tuple[Any, None]:
+            z = c * y + u
+            (slope,) = mod.autograd.grad(PIECEWISE[name](mod.nn.functional, z).sum(), z, create_graph=True)
+            return slope * 2, None
+
+        y.requires_grad_()
+        last = scan(mod, body, x, mod.stack([x, x]))
+        assert last.requires_grad
+        return [last, mod.autograd.grad(last.sum(), y)[0]]
+
+    both(program)
+
+
+@pytest.mark.parametrize("place", ["loop", "jit"])
+def test_a_checkpoint_that_draws_beside_a_backward_walk(place: str) -> None:
+    """The second run draws the numbers of the first, in each iteration and each call; later draws go on behind them."""
+
+    def part(a: Any, b: Any) -> Any:
+        return facade.nn.functional.dropout((a * b).sin(), 0.5) * a + facade.rand(3)
+
+    def step(c: Any, u: Any) -> tuple[Any, Any]:
+        z = c * u
+        y = facade.utils.checkpoint.checkpoint(part, z, u, use_reentrant=False)
+        (slope,) = facade.autograd.grad(y.sum(), z, create_graph=True)
+        return y + slope, slope * facade.rand(3)
+
+    def python_loop(f: Callable[[Any, Any], tuple[Any, Any]], c: Any, xs: Any) -> tuple[Any, Any]:
+        ys = []
+        for u in xs.unbind():
+            c, y = f(c, u)
+            ys.append(y)
+        return c, facade.stack(ys)
+
+    def results(loop: Callable[..., Any], f: Callable[[Any, Any], tuple[Any, Any]]) -> list[Any]:
+        w = facade.tensor(CAPTURED, requires_grad=True)
+        facade.manual_seed(3)
+        c, ys = loop(f, facade.tensor(POINT), facade.stack([w, w * 2, w * 3, w]))
+        (grad,) = facade.autograd.grad(c.sum() + ys.sum(), w, create_graph=True)
+        (second,) = facade.autograd.grad(grad.sum(), w)
+        return [c.tolist(), ys.tolist(), grad.tolist(), second.tolist(), facade.rand(2).tolist()]
+
+    made = torchlette.jit(step)
+    got = results(lax.scan, step) if place == "loop" else results(python_loop, made)
+    want = results(python_loop, step)
+    assert len({tuple(y) for y in want[1]}) == 4, "each iteration draws its own numbers"
+    for a, b in zip(got, want, strict=True):
+        torch.testing.assert_close(torch.tensor(a), torch.tensor(b))
+
+
+def test_a_state_from_outside_makes_a_body_no_program() -> None:
+    """Its numbers would be the same in each iteration only by chance."""
+    state = facade.get_rng_state()
+
+    def body(c: Any, _: Any) -> tuple[Any, None]:
+        facade.set_rng_state(state)
+        return c + facade.rand(3), None
+
+    with pytest.raises(RuntimeError):
+        lax.scan(body, facade.zeros(3), length=2)
+    with pytest.raises(RuntimeError, match="seeded"):
+        lax.scan(lambda c, _: (_again(c), None), facade.zeros(3), length=2)
+
+
+def _again(c: Any) -> Any:
+    """Draw numbers, and leave the generator where it was."""
+    with facade.random.fork_rng():
+        return c + facade.rand(3)

@@ -126,6 +126,8 @@ def _errors() -> dict[str, Any]:
         "map over numbers": lambda lib: operator(lib, "map")(pair, (one(lib), 1.0)),
         "map over nothing": lambda lib: operator(lib, "map")(pair, lib.ones(0, 2)),
         "map over other sizes": lambda lib: operator(lib, "map")(pair, (lib.ones(2), lib.ones(3))),
+        "map over a tensor without dims": lambda lib: operator(lib, "map")(abs, lib.tensor(1.0)),
+        "map over one without dims": lambda lib: operator(lib, "map")(pair, (lib.ones(2), lib.tensor(1.0))),
         "cond of a word": lambda lib: operator(lib, "cond")("yes", one, one, ()),
         "cond of a vector": lambda lib: operator(lib, "cond")(lib.ones(3) > 0, one, one, ()),
         "cond of no function": lambda lib: operator(lib, "cond")(lib.tensor(True), 3, one, ()),
@@ -148,7 +150,42 @@ def test_errors_are_those_of_pytorch(case: str) -> None:
         call(ours)
     kinds = (RuntimeError, ValueError, TypeError, IndexError)
     assert [isinstance(got.value, k) for k in kinds] == [isinstance(want.value, k) for k in kinds], str(got.value)
+    if "without dims" in case:  # PyTorch's message is "tuple index out of range"
+        return
     assert str(got.value).partition("\n")[0][:30] == str(want.value).partition("\n")[0][:30]
+
+
+def _types() -> dict[str, Any]:
+    def loop(lib: Any, body: Any) -> Any:
+        return operator(lib, "while_loop")(lambda i, x: i < 3, body, (lib.tensor(0), lib.ones(2)))
+
+    def scan(lib: Any, step: Any) -> Any:
+        return operator(lib, "scan")(step, lib.zeros(2), lib.ones(3, 2))
+
+    def branch(lib: Any, other: Any) -> Any:
+        return operator(lib, "cond")(lib.tensor(True), lambda x: x.sin(), other, (lib.ones(2),))
+
+    return {
+        "scan: dtype": lambda lib: scan(lib, lambda c, x: (c.double(), x)),
+        "scan: shape": lambda lib: scan(lib, lambda c, x: (lib.cat([c, c]), x)),
+        "scan: structure": lambda lib: scan(lib, lambda c, x: ((c, c), x)),
+        "scan: no pair": lambda lib: scan(lib, lambda c, x: c),
+        "while_loop: dtype": lambda lib: loop(lib, lambda i, x: (i + 1, x.double())),
+        "while_loop: structure": lambda lib: loop(lib, lambda i, x: (i + 1,)),
+        "cond: structure": lambda lib: branch(lib, lambda x: (x, x)),
+        "associative_scan: dtype": lambda lib: operator(lib, "associative_scan")(
+            lambda a, b: (a + b).double(), lib.ones(4), 0
+        ),
+    }
+
+
+@pytest.mark.parametrize("case", _types())
+def test_a_body_of_other_types_is_an_error_of_pytorchs_class(case: str) -> None:
+    call = _types()[case]
+    with pytest.raises(torch._dynamo.exc.UncapturedHigherOrderOpError):
+        call(torch)
+    with pytest.raises(ours._dynamo.exc.UncapturedHigherOrderOpError, match="equal types|structure|pair|of the types"):
+        call(ours)
 
 
 def test_paths_of_pytorchs_modules() -> None:

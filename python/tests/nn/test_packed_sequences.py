@@ -64,3 +64,27 @@ def test_packed_sequences_under_another_default_device() -> None:
         x = tl.ones(2, dtype=tl.float64, device="cpu", requires_grad=True)
         assert tl.autograd.gradcheck(tl.sin, (x,))
         assert tl.autograd.gradgradcheck(tl.sin, (x,))
+
+
+@pytest.mark.parametrize("name", "double float half long int short char byte cpu".split())
+def test_casts_of_a_packed_sequence(name):
+    found = []
+    for lib in (torch, torchlette.torch):
+        rnn = lib.nn.utils.rnn
+        packed = getattr(rnn.pack_padded_sequence(lib.ones(3, 2) * 2, [3, 2]), name)()
+        assert isinstance(packed, rnn.PackedSequence)
+        found.append((str(packed.data.dtype), packed.data.tolist(), packed.batch_sizes.tolist()))
+    assert found[0] == found[1]
+
+
+def test_padding_what_is_no_sequence_is_an_error():
+    for lib in (torch, torchlette.torch):
+        with pytest.raises(RuntimeError, match="Expected iterable"):
+            lib.nn.utils.rnn.pad_sequence(5)
+
+
+def test_a_lazy_parameter_becomes_a_vector():
+    for lib in (torch, torchlette.torch):
+        p = lib.nn.UninitializedParameter()
+        p.materialize(10)
+        assert list(p.shape) == [10]

@@ -26,9 +26,10 @@ PUBLIC = (
     "float8_e5m2fnuz sparse_csr sparse_csc sparse_bsr sparse_bsc sparse_coo _mkldnn jagged sparse "
     "per_tensor_affine per_channel_affine per_channel_affine_float_qparams per_tensor_symmetric per_channel_symmetric"
 ).split()
-#: Undocumented names of submodules that test files import at their start.
+#: Undocumented names of submodules that test files import at their start, and the optimizer of sparse gradients.
 ABSENT = (
-    "autograd.kineto_available autograd.profiler.emit_itt autograd.function.InplaceFunction profiler.itt nn.Container"
+    "autograd.kineto_available autograd.profiler.emit_itt autograd.function.InplaceFunction profiler.itt nn.Container "
+    "optim.SparseAdam"
 ).split()
 #: Modules of PyTorch's compilers, TorchScript, quantisation and back ends: every name of theirs has a stand-in.
 FOREIGN = ("_C", "_dynamo", "_dynamo.config", "_dynamo.utils", "_utils", "_inductor", "jit", "ao", "backends")

@@ -294,3 +294,30 @@ def test_views_outlive_their_base() -> None:
     y = y.view(2, 3)
     x._base[3] = 9
     assert y[1, 0].item() == 9
+
+
+#: Writes of a part of a tensor to the tensor itself. The value is expanded first, so it may be one that is written to.
+OWN_PARTS: dict[str, Callable[[Tensor], Any]] = {
+    "an element to its row": lambda x: x.__setitem__(0, x[0][1]),
+    "a slice of one element to its row": lambda x: x.__setitem__(0, x[0][1:2]),
+    "a row to all rows": lambda x: x.__setitem__(slice(None), x[1]),
+    "an element where a mask holds": lambda x: x.__setitem__(x > 1, x[1, 1]),
+    "an element to all": lambda x: x.__setitem__(Ellipsis, x[1, 1]),
+    "masked_fill_": lambda x: x.masked_fill_(x > 1, x[1, 1]) is None,
+    "a row moved by one": lambda x: x[0].__setitem__(slice(1, None), x[0, :-1]),
+    "copy_ of an element": lambda x: x[0].copy_(x[0][0]) is None,
+}
+
+
+@pytest.mark.parametrize("name", OWN_PARTS)
+def test_writes_of_a_part_of_a_tensor_to_itself(name: str) -> None:
+    found = []
+    for lib in (torch, torchlette.torch):
+        x = lib.arange(6.0).reshape(2, 3)
+        try:
+            OWN_PARTS[name](x)
+        except RuntimeError as error:
+            found.append(str(error).partition("Please")[0])
+        else:
+            found.append(x.tolist())
+    assert found[0] == found[1]

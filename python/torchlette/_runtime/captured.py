@@ -234,17 +234,17 @@ class _Family:
         if number < 0 and len(self._numbers) < MAX_FAMILIES:
             number = self._numbers[key] = len(self._numbers)
         self._number = number
-        self.watched = (
-            self._entries,
-            self._values,
-            self._containers,
-            self._lengths,
-            self._cells,
-            self._leaves,
-            self._lists,
-            read,
-            self._constants,
-            found,
+        self.watched = _C._watched(
+            entries=self._entries,
+            values=self._values,
+            containers=self._containers,
+            lengths=self._lengths,
+            cells=self._cells,
+            leaves=self._leaves,
+            lists=self._lists,
+            read=read,
+            constants=self._constants,
+            found=found,
         )
         return number
 
@@ -504,9 +504,17 @@ class _Function:
         return Limit.programs if self.context.limit is None else self.context.limit
 
     def _as_last(self, program: _Program, watched: tuple[Any, ...], layouts: bytes) -> tuple[Any, ...]:
-        """Return what the next call needs to be served like this one, in the order of ``python/csrc/guards.c``."""
-        mark = self.context.mark
-        return watched, layouts, program.number, program.made, program.single, self.torch, mark, program
+        """Return what the next call needs to be served like this one."""
+        return _C._last_call(
+            watched=watched,
+            layouts=layouts,
+            number=program.number,
+            results=program.made,
+            single=program.single,
+            torch=self.torch,
+            mark=self.context.mark,
+            program=program,
+        )
 
     def _forget(self, structure: Any) -> None:
         self.last = None

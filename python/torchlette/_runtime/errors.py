@@ -158,6 +158,10 @@ class Unsupported(TorchDynamoException):
     """A compiled function does what a graph cannot contain."""
 
 
+class UncapturedHigherOrderOpError(TorchDynamoException):
+    """The function that a loop or branch of PyTorch's names runs cannot be recorded, or its results do not fit."""
+
+
 class HostReadInCompileError(Unsupported):
     """A value is read in a compiled function that allows no reads."""
 

@@ -9,7 +9,7 @@ from torchlette import _C
 from torchlette._runtime import forward
 from torchlette.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
-__all__ = ["Body", "Tree", "check_carry", "flatten", "like_elements", "trace"]
+__all__ = ["Body", "BodyTypeError", "Tree", "check_carry", "flatten", "like_elements", "trace", "type_text"]
 
 Tensor = _C.Tensor
 
@@ -50,6 +50,10 @@ class Tree:
         return [path for path, absent in zip(found, self.absent, strict=True) if not absent]
 
 
+class BodyTypeError(TypeError):
+    """A body returns values of other types than its loop needs."""
+
+
 def flatten(what: str, value: Any) -> tuple[list[Tensor], Tree]:
     """Return the tensors of a tree; Python numbers become tensors without dims."""
     leaves, spec = tree_flatten(value)
@@ -60,7 +64,7 @@ def flatten(what: str, value: Any) -> tuple[list[Tensor], Tree]:
         elif isinstance(leaf, (bool, int, float)):
             tensors.append(_C.tensor(leaf))
         elif leaf is not None:
-            raise TypeError(f"{what}: a leaf is of {type(leaf)}, want a tensor or a number")
+            raise BodyTypeError(f"{what}: a leaf is of {type(leaf)}, want a tensor or a number")
     return tensors, Tree(spec, tuple(leaf is None for leaf in leaves))
 
 
@@ -136,12 +140,13 @@ def trace(what: str, f: Callable[[list[Tensor]], Any], like: Sequence[Tensor], *
     return Body(_C._body_end(leaves, len(leaves) - 1 if fresh else 0), types, tree)
 
 
-def _type_text(t: Tensor) -> str:
+def type_text(t: Tensor) -> str:
+    """Return dtype and shape, as in float32[2, 3]."""
     return f"{str(t.dtype).rpartition('.')[2]}{list(t.shape)}"
 
 
 def check_carry(what: str, carry: Any, given: Sequence[Tensor], tree: Tree) -> None:
-    """Raise JAX's TypeError unless the carry that a body returns has the types of the one that it got.
+    """Raise JAX's error unless the carry that a body returns has the types of the one that it got.
 
     Args:
         what: The function's name in errors.
@@ -151,18 +156,18 @@ def check_carry(what: str, carry: Any, given: Sequence[Tensor], tree: Tree) -> N
     """
     got, got_tree = flatten(what, carry)
     if got_tree != tree:
-        raise TypeError(
+        raise BodyTypeError(
             f"{what} function carry input and carry output must have the same pytree structure, but they differ: the "
             f"input carry is {tree}, and the output carry is {got_tree}."
         )
     wrong = [
-        f"  * the input carry component carry{path} has type {_type_text(a)} but the corresponding output carry "
-        f"component has type {_type_text(b)}"
+        f"  * the input carry component carry{path} has type {type_text(a)} but the corresponding output carry "
+        f"component has type {type_text(b)}"
         for path, a, b in zip(tree.paths(), given, got, strict=True)
         if a.dtype != b.dtype or a.shape != b.shape or a.device != b.device
     ]
     if wrong:
-        raise TypeError(
+        raise BodyTypeError(
             f"{what} function carry input and carry output must have equal types (e.g. shapes and dtypes of tensors), "
             "but they differ:\n\n" + "\n".join(wrong) + "\n\nRevise the function so that all output types match the "
             "corresponding input types."

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchlette import _C
-from torchlette.lax.body import Tree, check_carry, flatten, trace
+from torchlette.lax.body import BodyTypeError, Tree, check_carry, flatten, trace
 from torchlette.lax.report import Paths, check_path
 
 __all__ = ["cond", "switch", "while_loop"]
@@ -22,9 +22,9 @@ def _flag(what: str, value: Any) -> Tensor:
     if isinstance(value, (bool, int, float)):
         return _C.tensor(bool(value))
     if not isinstance(value, Tensor):
-        raise TypeError(f"{what}: Pred type must be either boolean or number, got {type(value)}.")
+        raise BodyTypeError(f"{what}: Pred type must be either boolean or number, got {type(value)}.")
     if value.numel() != 1 or value.dim() > 1:
-        raise TypeError(f"{what}: Pred must be a scalar, got a tensor of shape {list(value.shape)}.")
+        raise BodyTypeError(f"{what}: Pred must be a scalar, got a tensor of shape {list(value.shape)}.")
     return value.reshape(()).bool()
 
 
@@ -74,7 +74,7 @@ def _choose(what: str, flags: Sequence[Tensor], branches: Sequence[Callable[...,
             first, types = traced.tree, traced.types[1:]
             outs = [_C.zeros(shape, dtype=dtype, device=device) for shape, dtype, device in types]
         elif traced.tree != first or traced.types[1:] != types:
-            raise TypeError(
+            raise BodyTypeError(
                 f"{what}: the branches must have equal types, but they differ: {_types_text(types)} and "
                 f"{_types_text(traced.types[1:])}."
             )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlette import _C
-from torchlette.lax.body import check_carry, flatten, like_elements, trace
+from torchlette.lax.body import BodyTypeError, check_carry, flatten, like_elements, trace, type_text
 from torchlette.lax.branches import while_loop
 from torchlette.lax.report import Paths, check_path
 
@@ -80,7 +80,7 @@ def scan(
     def body(args: list[Tensor]) -> Any:
         result = f(carry_tree.build(args[: len(carry)]), xs_tree.build(args[len(carry) :]))
         if not isinstance(result, (tuple, list)) or len(result) != 2:
-            raise TypeError(f"scan body output must be a pair, got {type(result)}.")
+            raise BodyTypeError(f"scan body output must be a pair, got {type(result)}.")
         check_carry("scan body", result[0], carry, carry_tree)
         return [result[0], result[1]]
 
@@ -165,6 +165,9 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         elems: A tree of tensors of one size in ``axis``.
         reverse: From the last element to the first.
         axis: The dimension.
+
+    Raises:
+        TypeError: ``fn`` returns another structure, dtype or shape.
     """
     if not callable(fn):
         raise TypeError("lax.associative_scan: fn argument should be callable.")
@@ -181,7 +184,13 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     def combine(before: list[Tensor], now: list[Tensor]) -> list[Tensor]:
         combined, found = flatten("associative_scan", fn(tree.build(before), tree.build(now)))
         if len(combined) != len(leaves):
-            raise TypeError(f"associative_scan: fn must return a tree like its arguments, got {found}, want {tree}")
+            raise BodyTypeError(f"associative_scan: fn must return a tree like its arguments, got {found}, want {tree}")
+        for a, b in zip(before, combined, strict=True):
+            if (a.dtype, a.shape, a.device) != (b.dtype, b.shape, b.device):
+                raise BodyTypeError(
+                    f"associative_scan: fn must return tensors of the types of its arguments, got {type_text(b)}, want "
+                    f"{type_text(a)}"
+                )
         return combined
 
     leaves = _prefixes(combine, leaves, axis)

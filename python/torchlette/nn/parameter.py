@@ -79,7 +79,11 @@ class UninitializedTensorMixin:
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Become a tensor of the given shape, with undefined elements."""
         device = self.device if device is None else device
-        self.data = _C.empty(tuple(shape), device=device, dtype=self.dtype if dtype is None else dtype)
+        self.data = _C.empty(
+            (shape,) if isinstance(shape, int) else tuple(shape),
+            device=device,
+            dtype=self.dtype if dtype is None else dtype,
+        )
         self.__class__ = self.cls_to_become
 
     @property

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
-from torchlette._runtime.errors import InvalidBackend, TorchDynamoException, Unsupported
+from torchlette._runtime.errors import (
+    InvalidBackend,
+    TorchDynamoException,
+    UncapturedHigherOrderOpError,
+    Unsupported,
+)
 
-__all__ = ["InvalidBackend", "TorchDynamoException", "Unsupported"]
+__all__ = ["InvalidBackend", "TorchDynamoException", "UncapturedHigherOrderOpError", "Unsupported"]

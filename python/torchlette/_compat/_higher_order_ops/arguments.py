@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torchlette import _C
+from torchlette._runtime.errors import UncapturedHigherOrderOpError
+from torchlette.lax.body import BodyTypeError
 from torchlette.utils._pytree import tree_leaves
 
-__all__ = ["all_tensors", "check_scan", "dimension"]
+__all__ = ["all_tensors", "check_scan", "dimension", "recording"]
+
+
+@contextlib.contextmanager
+def recording() -> Iterator[None]:
+    """Context of a loop of :mod:`torchlette.lax`: what JAX calls a TypeError of a body has PyTorch's class."""
+    try:
+        yield
+    except BodyTypeError as error:
+        raise UncapturedHigherOrderOpError(str(error)) from None
 
 
 def all_tensors(tree: Any) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlette import func, lax
-from torchlette._compat._higher_order_ops.arguments import all_tensors, check_scan, dimension
+from torchlette._compat._higher_order_ops.arguments import all_tensors, check_scan, dimension, recording
 from torchlette.utils._pytree import tree_leaves, tree_map
 
 __all__ = ["associative_scan"]
@@ -36,4 +36,6 @@ def associative_scan(
     dim = dimension(leaves, dim, ValueError)
     combine = func.vmap(combine_fn) if combine_mode == "generic" else combine_fn
     moved = tree_map(lambda x: x.movedim(dim, 0), xs)
-    return tree_map(lambda y: y.movedim(0, dim), lax.associative_scan(combine, moved, reverse))
+    with recording():
+        scanned = lax.associative_scan(combine, moved, reverse)
+    return tree_map(lambda y: y.movedim(0, dim), scanned)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlette import _C, lax
-from torchlette._compat._higher_order_ops.arguments import all_tensors
+from torchlette._compat._higher_order_ops.arguments import all_tensors, recording
 
 __all__ = ["cond"]
 
@@ -34,4 +34,5 @@ def cond(
             f"but got {operands}."
         )
     flag = pred.reshape(()) if isinstance(pred, _C.Tensor) else bool(pred)
-    return lax.cond(flag, true_fn, false_fn, *operands)
+    with recording():
+        return lax.cond(flag, true_fn, false_fn, *operands)

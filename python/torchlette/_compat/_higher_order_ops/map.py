@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlette import lax
-from torchlette._compat._higher_order_ops.arguments import all_tensors
+from torchlette._compat._higher_order_ops.arguments import all_tensors, recording
 from torchlette.utils._pytree import tree_leaves
 
 __all__ = ["map"]
@@ -24,8 +24,11 @@ def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:  # noqa: A001
     if not all_tensors(leaves):
         raise RuntimeError(f"Mapped xs can only consist of tensors. Got xs {leaves}.")
     shapes = [leaf.shape for leaf in leaves]
+    if not all(shapes):
+        raise IndexError("map: want xs with dims: the first one counts the elements")
     if any(shape[0] == 0 for shape in shapes):
         raise RuntimeError("Leading dimensions of mapped xs cannot be 0.")
     if any(shape[0] != shapes[0][0] for shape in shapes):
         raise RuntimeError(f"Leading dimensions of mapped xs must be consistent. Got shapes {shapes}.")
-    return lax.map(lambda x: f(x, *args), xs)
+    with recording():
+        return lax.map(lambda x: f(x, *args), xs)

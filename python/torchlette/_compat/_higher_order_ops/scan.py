@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlette import _C, lax
-from torchlette._compat._higher_order_ops.arguments import check_scan, dimension
+from torchlette._compat._higher_order_ops.arguments import check_scan, dimension, recording
 from torchlette.utils._pytree import tree_leaves, tree_map
 
 __all__ = ["scan"]
@@ -37,7 +37,8 @@ def scan(
     if not any(isinstance(leaf, _C.Tensor) for leaf in leaves):
         if length is None:
             return init, []
-        return lax.scan(lambda carry, _: combine_fn(carry, None), init, None, length, reverse)
+        with recording():
+            return lax.scan(lambda carry, _: combine_fn(carry, None), init, None, length, reverse)
     check_scan(combine_fn, dim, reverse, RuntimeError)
     carries = tree_leaves(init)
     if not carries:
@@ -51,5 +52,6 @@ def scan(
         raise RuntimeError("All xs leaves must have the same scan dimension size")
     if length is not None and leaves[0].shape[dim] != length:
         raise RuntimeError(f"scan() length={length} does not match xs size along dim={dim}: {leaves[0].shape[dim]}")
-    last, ys = lax.scan(combine_fn, init, tree_map(lambda x: x.movedim(dim, 0), xs), reverse=reverse)
+    with recording():
+        last, ys = lax.scan(combine_fn, init, tree_map(lambda x: x.movedim(dim, 0), xs), reverse=reverse)
     return last, tree_map(lambda y: y.movedim(0, dim) if isinstance(y, _C.Tensor) and dim < y.dim() else y, ys)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlette import _C, lax
-from torchlette._compat._higher_order_ops.arguments import all_tensors
+from torchlette._compat._higher_order_ops.arguments import all_tensors, recording
 from torchlette.utils._pytree import tree_leaves
 
 __all__ = ["switch"]
@@ -30,4 +30,5 @@ def switch(index: Any, branches: tuple[Callable[..., Any], ...] | list[Callable[
     for leaf in tree_leaves(operands):
         if not all_tensors(leaf):
             raise RuntimeError(f"All operand leaves must be a Tensor but got {leaf}")
-    return lax.switch(index.reshape(()) if isinstance(index, _C.Tensor) else int(index), branches, *operands)
+    with recording():
+        return lax.switch(index.reshape(()) if isinstance(index, _C.Tensor) else int(index), branches, *operands)

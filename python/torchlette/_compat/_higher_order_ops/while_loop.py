@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlette import lax
+from torchlette._compat._higher_order_ops.arguments import recording
 
 __all__ = ["while_loop"]
 
@@ -24,4 +25,5 @@ def while_loop(
         raise RuntimeError("Expect cond_fn and body_fn to be callable.")
     if not isinstance(carried_inputs, (tuple, list)):
         raise RuntimeError(f"Expect carried_inputs to be a tuple, but got {type(carried_inputs)}.")
-    return lax.while_loop(lambda v: cond_fn(*v), lambda v: tuple(body_fn(*v)), tuple(carried_inputs))
+    with recording():
+        return lax.while_loop(lambda v: cond_fn(*v), lambda v: tuple(body_fn(*v)), tuple(carried_inputs))

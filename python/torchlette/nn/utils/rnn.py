@@ -86,6 +86,26 @@ class PackedSequence(_Packed):
         """Return it in float16."""
         return self.to(_C.float16)
 
+    def long(self) -> PackedSequence:
+        """Return it in int64."""
+        return self.to(_C.int64)
+
+    def int(self) -> PackedSequence:
+        """Return it in int32."""
+        return self.to(_C.int32)
+
+    def short(self) -> PackedSequence:
+        """Return it in int16."""
+        return self.to(_C.int16)
+
+    def char(self) -> PackedSequence:
+        """Return it in int8."""
+        return self.to(_C.int8)
+
+    def byte(self) -> PackedSequence:
+        """Return it in uint8."""
+        return self.to(_C.uint8)
+
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """Return the inverse of a permutation."""
@@ -203,6 +223,10 @@ def pad_sequence(
     >>> torchlette.nn.utils.rnn.pad_sequence([torchlette.ones(2), torchlette.ones(3)], batch_first=True).tolist()
     [[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]]
     """
+    if not isinstance(sequences, Iterable):
+        raise RuntimeError(
+            f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
+        )
     parts = list(sequences.unbind(0)) if isinstance(sequences, Tensor) else list(sequences)
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}")
