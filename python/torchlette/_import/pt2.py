@@ -19,14 +19,16 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 from torchlette import _C
+from torchlette._import.aten import HOST
 from torchlette._import.files import Archive, damaged, explained, unsupported
-from torchlette._import.module import Ref, check_order, place, run_steps, with_last_uses
+from torchlette._import.module import Ref, Step, check_order, names_in, place, run_steps, with_last_uses
 from torchlette._import.nests import Nest
 from torchlette._import.pt2_graph import DEVICE, Nodes, dtype_of
+from torchlette._import.read_numbers import plain
 from torchlette._import.recording import recording
 from torchlette._import.sizes import Linear, declare, size_of
 from torchlette.autograd.grad_mode import no_grad
@@ -142,7 +144,10 @@ class Pt2Module(Module):
         kept = results + [ref for pair in self._writes for ref in pair]
         check_order(steps, arguments, kept)
         self._steps = with_last_uses(steps, [*kept, *arguments])
-        self._values, self._numbers = graph["tensor_values"], graph["sym_int_values"]
+        read = _names_read(steps)
+        self._values = graph["tensor_values"]
+        # Names of sizes; numbers that are read are tensors in a program.
+        self._numbers = {name for name in graph["sym_int_values"] if name not in read}
         #: Least and greatest sizes by the name of a dim; None for none.
         self.ranges = {
             name: (entry.get("min_val"), entry.get("max_val"))
@@ -263,11 +268,21 @@ class Pt2Module(Module):
         found = [v for v in (*values, *env.values()) if isinstance(v, Tensor)]
         env[DEVICE] = found[0].device if found else _C.device("cpu")
         run_steps(self._steps, env)
-        results = [env[ref] if type(ref) is Ref else ref for ref in self._results]
+        results = [plain(env[ref]) if type(ref) is Ref else ref for ref in self._results]
         for source, target in self._writes:
             with no_grad():
-                env[target].copy_(env[source])
+                env[target].copy_(plain(env[source]))
         return results
+
+
+def _names_read(steps: Sequence[Step]) -> set[str]:
+    """Return the names of numbers that are read from tensors, or computed from these."""
+    found = set[str]()
+    for step in steps:
+        reads = step.target.split(".")[-2:-1] in (["item"], ["_local_scalar_dense"])
+        if reads or step.target in HOST and found.intersection(names_in(step.args)):
+            found.update(names_in(step.results))
+    return found
 
 
 def _size(size: dict[str, Any]) -> int | str | Linear:
