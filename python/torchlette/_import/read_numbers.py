@@ -299,7 +299,7 @@ _SPECIAL: dict[str, Call] = {
 }
 _SCALED = frozenset(("add", "sub", "add_", "sub_"))
 #: Operators whose results are views of their first argument.
-_VIEWS = frozenset(
+VIEWS = frozenset(
     "alias as_strided chunk contiguous detach diagonal expand expand_as flatten imag mT mH movedim numpy_T permute "
     "real reshape select slice narrow split split_with_sizes squeeze swapaxes swapdims t tensor_split transpose unbind "
     "unflatten unfold unsafe_split unsqueeze view view_as".split()
@@ -374,7 +374,7 @@ def _with_reads(name: str, call: Call, args: tuple[Any, ...], kwargs: dict[str, 
         rest = tuple(plain(v) if isinstance(v, Window) else v for v in rest)
         first.write(lambda part: _with_operands(name, call, (part, *rest), kwargs))
         return first
-    if isinstance(first, Window) and name in _VIEWS:
+    if isinstance(first, Window) and name in VIEWS:
         return _viewed(call, first, *rest, **kwargs)
     return _with_operands(name, call, args, kwargs)
 
