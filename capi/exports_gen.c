@@ -571,6 +571,13 @@ int32_t tl_session_wait(uint64_t run, int32_t stop, int64_t slice_ns) {
     return tlgo_session_wait(run, stop, slice_ns);
 }
 
+int32_t tl_session_reset(uint64_t session) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_session_reset(session);
+}
+
 int32_t tl_session_close(uint64_t session) {
     if (tl_forked) {
         return tl_refuse_fork();

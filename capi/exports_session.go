@@ -144,6 +144,16 @@ func tlgo_session_wait(run C.uint64_t, stop C.int32_t, slice C.int64_t) (st C.in
 	return sliced(instance().WaitSession(uint64(run), stop != 0, time.Duration(slice)))
 }
 
+//export tlgo_session_reset
+func tlgo_session_reset(session C.uint64_t) (st C.int32_t) {
+	defer guard("tl_session_reset", 0, &st)
+	s, err := instance().SessionOf(uint64(session))
+	if err == nil {
+		err = s.Reset()
+	}
+	return failed(err)
+}
+
 //export tlgo_session_close
 func tlgo_session_close(session C.uint64_t) (st C.int32_t) {
 	defer guard("tl_session_close", 0, &st)

@@ -573,6 +573,10 @@ TL_API int32_t tl_session_begin(uint64_t session, const tl_session_value *inputs
  * end early, with TL_INTERRUPTED, and waits for its end. */
 TL_API int32_t tl_session_wait(uint64_t run, int32_t stop, int64_t slice_ns);
 
+/* Gives buffers that the program writes the values that they had when the session was opened. Runs keep them from one
+ * to the next. */
+TL_API int32_t tl_session_reset(uint64_t session);
+
 /* Closes a session. An unknown one is an error. */
 TL_API int32_t tl_session_close(uint64_t session);
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/torchlette/torchlette/engine/autograd"
 	"github.com/torchlette/torchlette/engine/dispatch"
+	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/engine/saved"
 	"github.com/torchlette/torchlette/ir"
 )
@@ -261,6 +262,9 @@ func (r *ProgramRun) keep(e *Engine, x *saved.Step, outs []Out) *ir.Error {
 	}
 	for k := range x.Outs {
 		o := &outs[k]
+		if err := r.recast(e, x, k, o); err != nil {
+			return err
+		}
 		r.values[x.First+k] = o.Handle
 		if o.Flags&OutIsInput == 0 || r.holds[o.Handle] > 0 {
 			r.holds[o.Handle]++
@@ -273,6 +277,24 @@ func (r *ProgramRun) keep(e *Engine, x *saved.Step, outs []Out) *ir.Error {
 		r.dropAfter(e, x.First+k)
 	}
 	x.Refs(func(id int) { r.dropAfter(e, id) })
+	return nil
+}
+
+// recast gives a result the dtype that the program says. Under autocast an operator has another one on another device:
+// softmax of float16 gives float32 on a GPU, as PyTorch's lists say, and float16 on the CPU.
+func (r *ProgramRun) recast(e *Engine, x *saved.Step, k int, o *Out) *ir.Error {
+	got, want := ir.DType(o.DType), x.Outs[k].DType
+	if x.Autocast == [2]ir.DType{} || got == want || !got.IsFloat() || !want.IsFloat() || o.Flags&OutIsInput != 0 {
+		return nil
+	}
+	v, err := e.session.Resolve(o.Handle)
+	if err != nil {
+		return err
+	}
+	v = prim.Cast(e.session, v, want)
+	made := e.session.Wrap(&v, []uint64{o.Handle})
+	e.session.Release(o.Handle)
+	e.describe(made, o)
 	return nil
 }
 

@@ -56,7 +56,8 @@ type sessionProgram interface {
 
 // InferenceSession runs one program on changing arguments. The first run with arguments of a shape records the program
 // and freezes its plan. Later ones call the device with bound buffers: they record nothing and look no plan up. Any
-// thread may call its methods.
+// thread may call its methods; runs of one session wait for each other. Buffers that the program writes are the
+// session's, and keep what a run wrote for the next one.
 //
 // A session on the CPU has a device of its own, with threads and packed constants. So it runs beside other sessions and
 // beside the engine. A session on a GPU shares the device with the engine, and takes the engine's lock.
@@ -66,6 +67,7 @@ type InferenceSession struct {
 	program sessionProgram
 	options SessionOptions
 	in, out []SessionPort
+	state   []*sessionState
 	graph   *ir.Graph // the engine's; a reset replaces it
 	x       *runtime.Executor
 	own     bool           // x is the session's
@@ -154,10 +156,17 @@ func (s *InferenceSession) runInto(f *frozenShape, out []SessionValue,
 			return err
 		}
 	}
+	s.bindState()
+	var err *ir.Error
 	if s.own {
-		return s.run(f)
+		err = s.run(f)
+	} else {
+		err = s.inEngine(func() *ir.Error { return s.run(f) })
 	}
-	return s.inEngine(func() *ir.Error { return s.run(f) })
+	if err == nil {
+		s.keepState()
+	}
+	return err
 }
 
 // Prepare describes the results of a run on such arguments, whose memory it does not read. It freezes the plan.

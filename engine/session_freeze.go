@@ -153,10 +153,7 @@ func (s *InferenceSession) capture(f *frozenShape) (*lazy.Captured, *ir.Error) {
 	if e.captures.tracing || e.backward.open > 0 {
 		return nil, ir.Errorf(ir.ErrRuntime, "a session cannot run a new shape while a function is captured, or in a hook")
 	}
-	var like []op.Val
-	for i := range s.in {
-		like = append(like, lazy.Like(s.in[i].DType, s.options.Device, f.shapes[i]))
-	}
+	like := s.like(f)
 	modes := lazy.ThreadState{ThreadModes: lazy.ThreadModes{DefaultDev: s.options.Device, DeviceSet: true,
 		Autocast: [2]ir.DType{s.options.Precision, s.options.Precision}}}
 	before := e.session.SwapThread(modes)
@@ -187,7 +184,7 @@ func (s *InferenceSession) capture(f *frozenShape) (*lazy.Captured, *ir.Error) {
 		return nil, err
 	}
 	for k := range results {
-		if d := s.out[k].DType; results[k].DType() != d {
+		if d := s.resultDType(k); results[k].DType() != d {
 			results[k] = prim.Cast(e.session, results[k], d) // of low precision
 		}
 		results[k] = lazy.Pairs(results[k])
@@ -199,8 +196,8 @@ func (s *InferenceSession) capture(f *frozenShape) (*lazy.Captured, *ir.Error) {
 	c, _, err := e.session.CaptureTrace(results)
 	if err == nil && c.WritesState() {
 		e.session.Forget(c)
-		return nil, ir.Errorf(ir.ErrNotImplemented, "session: the program writes to its constants: "+
-			"export the module in evaluation mode, or call its module()")
+		return nil, ir.Errorf(ir.ErrNotImplemented, "session: the program writes to a constant that is no state of its: "+
+			"register it as a buffer, or call the program's module()")
 	}
 	return c, err
 }
@@ -208,7 +205,7 @@ func (s *InferenceSession) capture(f *frozenShape) (*lazy.Captured, *ir.Error) {
 // simplify rewrites the program. What only constants decide, it computes now.
 func (s *InferenceSession) simplify(f *frozenShape, g *program.Program, constants []constant) (*program.Program,
 	[]constant, *ir.Error) {
-	args := len(s.in)
+	args := s.arguments()
 	contents := func(i int) []byte { return s.e.contents(constants[i-args].store) }
 	if s.enabled("fold_numbers") {
 		g = simplify.Numbers(g, args, contents)
@@ -243,7 +240,7 @@ func (s *InferenceSession) simplify(f *frozenShape, g *program.Program, constant
 // decide.
 func (s *InferenceSession) fold(f *frozenShape, g *program.Program, constants []constant) (*program.Program,
 	[]constant, *ir.Error) {
-	args := len(s.in)
+	args := s.arguments()
 	contents := func(i int) []byte { return s.e.contents(constants[i-args].store) }
 	if s.own && s.enabled("keep_integers") {
 		g = simplify.QuantizedConvs(g, args, contents)
@@ -370,7 +367,7 @@ func (s *InferenceSession) plan(f *frozenShape, g *program.Program, constants []
 	for _, r := range g.Results {
 		results = append(results, r.Value.Index())
 	}
-	if f.plan, err = s.x.Freeze(p, len(s.in), buffers, results, s.enabled("pack_weights")); err != nil {
+	if f.plan, err = s.x.Freeze(p, s.arguments(), buffers, results, s.enabled("pack_weights")); err != nil {
 		return err
 	}
 	for _, d := range p.Program.Draws {

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/engine/saved"
 	"github.com/torchlette/torchlette/ir"
@@ -58,6 +60,9 @@ func (e *Engine) OpenSessionOf(program uint64, constants []uint64, o SessionOpti
 	s, err := e.newSession(x, o)
 	if err == nil {
 		err = s.inEngine(func() *ir.Error { return x.hold(e, constants) })
+	}
+	if err == nil {
+		err = s.openState(x)
 	}
 	if err != nil {
 		if s != nil {
@@ -129,13 +134,23 @@ func (x *savedSession) example() (shapes [][]int64, err *ir.Error) {
 	return shapes, nil
 }
 
-// record implements sessionProgram.
+// record implements sessionProgram. Constants that the function changes are arguments after its inputs, and results
+// after its outputs: operators write to the arguments in place.
 func (x *savedSession) record(e *Engine, args []uint64) (results []uint64, err *ir.Error) {
-	r := &ProgramRun{Program: x.p, Function: x.f, Inputs: args, Constants: x.constants, Evaluation: true,
+	constants := slices.Clone(x.constants)
+	for i, k := range x.f.State {
+		constants[k] = args[len(x.f.Inputs)+i]
+	}
+	r := &ProgramRun{Program: x.p, Function: x.f, Inputs: args[:len(x.f.Inputs)], Constants: constants, Evaluation: true,
 		precision: x.precision}
 	outs, err := e.runInside(r)
 	for i := range outs {
 		results = append(results, outs[i].Handle)
+	}
+	if err == nil {
+		for _, k := range x.f.State {
+			results = append(results, e.session.Dup(constants[k]))
+		}
 	}
 	return results, err
 }

@@ -275,6 +275,9 @@ var exports = []export{
 	{name: "tl_session_wait", ret: "int32_t", params: "uint64_t run, int32_t stop, int64_t slice_ns",
 		doc: "Waits for a run of tl_session_begin, and gives its status. TL_PENDING after slice_ns: call again. stop 1: " +
 			"asks it to end early, with TL_INTERRUPTED, and waits for its end."},
+	{name: "tl_session_reset", ret: "int32_t", params: "uint64_t session",
+		doc: "Gives buffers that the program writes the values that they had when the session was opened. Runs keep them " +
+			"from one to the next."},
 	{name: "tl_session_close", ret: "int32_t", params: "uint64_t session",
 		doc: "Closes a session. An unknown one is an error."},
 	{name: "tl_training_open", ret: "int32_t", params: "const char *path, const char *device, uint64_t *training",

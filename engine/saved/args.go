@@ -101,7 +101,19 @@ func (u *unflattener) scalar() any {
 		return nil
 	}
 	u.ns++
-	return u.c.Scalars[u.ns-1].value()
+	x := u.c.Scalars[u.ns-1]
+	if x.Kind == op.ScalarComplex && u.ns < len(u.c.Scalars) {
+		u.ns++
+		return complexPrefix + floatText(x.Bits) + "," + floatText(u.c.Scalars[u.ns-1].Bits)
+	}
+	return x.value()
+}
+
+// complexPrefix begins a complex number; its parts follow with a comma between them.
+const complexPrefix = "complex:"
+
+func floatText(bits uint64) string {
+	return strconv.FormatFloat(math.Float64frombits(bits), 'g', -1, 64)
 }
 
 // value is a scalar as the value of an argument.
@@ -383,6 +395,9 @@ func (b *binder) number(p *op.Param, text json.RawMessage) (any, *ir.Error) {
 		}
 		return add(Supplied(k), Scalar{Kind: op.ScalarFloat, Place: k + 1})
 	}
+	if rest, ok := strings.CutPrefix(s, complexPrefix); ok {
+		return b.complexNumber(p, text, rest)
+	}
 	kind, rest := op.ScalarInt, strings.TrimPrefix(s, "=")
 	if after, ok := strings.CutPrefix(rest, "float:"); ok {
 		kind, rest = op.ScalarFloat, after
@@ -392,6 +407,19 @@ func (b *binder) number(p *op.Param, text json.RawMessage) (any, *ir.Error) {
 		return nil, b.fail(p, text, "a number or an expression: "+err.Msg)
 	}
 	return add(x, Scalar{Kind: kind, Expr: x})
+}
+
+// complexNumber reads a complex number, which is two scalars of a call: its parts.
+func (b *binder) complexNumber(p *op.Param, text json.RawMessage, parts string) (any, *ir.Error) {
+	re, im, _ := strings.Cut(parts, ",")
+	x, failed := strconv.ParseFloat(re, 64)
+	y, alsoFailed := strconv.ParseFloat(im, 64)
+	if failed != nil || alsoFailed != nil {
+		return nil, b.fail(p, text, "a complex number")
+	}
+	b.s.Scalars = append(b.s.Scalars, Scalar{Kind: op.ScalarComplex, Bits: math.Float64bits(x)},
+		Scalar{Kind: op.ScalarFloat, Bits: math.Float64bits(y)})
+	return complexPrefix + parts, nil
 }
 
 var special = map[string]float64{"inf": math.Inf(1), "-inf": math.Inf(-1), "nan": math.NaN()}

@@ -112,6 +112,20 @@ static PyObject *py_session_info(PyObject *self, PyObject *args) {
     return r;
 }
 
+/* _session_reset(session): gives the buffers that runs write their first values. */
+static PyObject *py_session_reset(PyObject *self, PyObject *capsule) {
+    (void)self;
+    ports *p = ports_of(capsule);
+    if (p == NULL) {
+        return NULL;
+    }
+    int32_t status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tl_session_reset(p->session);
+    Py_END_ALLOW_THREADS;
+    return check_status(status) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
 /* Fills in a value from a buffer, which the caller releases. */
 static int take(tl_session_value *v, Py_buffer *view, PyObject *o, bool writable) {
     int flags = PyBUF_FORMAT | PyBUF_C_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0);
@@ -263,6 +277,7 @@ static PyObject *py_session_run_bound(PyObject *self, PyObject *capsule) {
 PyMethodDef session_functions[] = {
     {"_session_of", py_session_of, METH_VARARGS, "Open a session on an opened program."},
     {"_session_info", py_session_info, METH_VARARGS, "A description of a session, as JSON."},
+    {"_session_reset", py_session_reset, METH_O, "Give the buffers that runs write their first values."},
     {"_session_prepare", py_session_prepare, METH_VARARGS, "Dtype and shape of each output for inputs like these."},
     {"_session_run", py_session_run, METH_VARARGS, "Run a session on tuples of buffers."},
     {"_session_bind", py_session_bind, METH_VARARGS, "Bind tuples of buffers to a session."},

@@ -173,6 +173,9 @@ class InferenceSession:
     weights of its own. Sizes that the program leaves open may differ from run to run; the session keeps the plans of
     the 16 latest shapes.
 
+    Buffers that the program writes, such as a cache or a running mean, are the session's own: a run leaves them for the
+    next one, and :meth:`reset` makes them what they were. Runs wait for each other.
+
     An ONNX graph may have no program for all sizes, e.g. where branches depend on a number that is an input. The
     session then records a program for each shape of the inputs, and for each value of inputs without dims.
     """
@@ -312,6 +315,11 @@ class InferenceSession:
     def run_with_iobinding(self, binding: IOBinding) -> None:
         """Run the program on the bound arrays. On the CPU nothing is copied."""
         _C._session_run_bound(binding._ready())
+
+    def reset(self) -> None:
+        """Give buffers that the program writes the values that they had when the session was opened."""
+        if self._opened is not None:
+            _C._session_reset(self._opened.session)
 
     def memory_plan(self) -> dict[str, Any]:
         """Return the memory of one run, in bytes, for the shapes of the last run, or of the smallest inputs before one.

@@ -325,3 +325,19 @@ def test_programs_leave_out_checks_of_values(tmp_path):
     args = signal, window, tl.tensor([1, 1], device="cpu")
     for a, b in zip(there_and_back(*args), export(there_and_back, args).module()(*args), strict=True):
         np.testing.assert_allclose(b.numpy(), a.numpy(), atol=1e-6)
+
+
+def test_complex_numbers_are_kept(tmp_path):
+    z = tl.randn(3, dtype=tl.complex64, device="cpu")
+
+    def turned(z):
+        return z * 1j, z + (2 - 3.5j), 0.5j**z, z.real * (1e-3 + 2j)
+
+    program = export(turned, (z,))
+    save(program, tmp_path / "m.tlp")
+    session = tl.InferenceSession(tmp_path / "m.tlp")
+    results = session.run(None, {session.get_inputs()[0].name: z.numpy()})
+    for want, got, run in zip(turned(z), load(tmp_path / "m.tlp").module()(z), results, strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-6)
+        np.testing.assert_allclose(run, want.numpy(), rtol=1e-6)

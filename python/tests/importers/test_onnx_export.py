@@ -72,6 +72,73 @@ def _numbers(self, x):
     )
 
 
+def _elements(self, x):
+    wide = torchlette.cat([x, x * 0, x / 0])
+    return (
+        F.logsigmoid(x),
+        (x * 3).trunc(),
+        (x * 3).frac(),
+        F.glu(x),
+        x.T,
+        wide.nan_to_num(),
+        wide.nan_to_num(1.0, 2.0, -2.0),
+        wide.isfinite(),
+        F.softshrink(x),
+        F.hardshrink(x),
+        F.threshold(x, 0.1, 2.0),
+        torchlette.atan2(x, x.flip(1)),
+        torchlette.atan2(x, torchlette.zeros_like(x)),
+        x.long() << 2,
+        (x * 9).long() >> 1,
+        torchlette.eye(3, device="cpu"),
+        torchlette.linspace(-1, 2, 7, device="cpu"),
+    )
+
+
+def _choices(self, x, i):
+    return (
+        torchlette.take_along_dim(x, i[:, None], 1),
+        torchlette.take_along_dim(x, i),
+        x.argsort(1),
+        x.argsort(0, descending=True),
+        *x.aminmax(dim=1, keepdim=True),
+        *x.aminmax(),
+        x.repeat_interleave(3),
+        x.repeat_interleave(2, 1),
+        F.one_hot(i, 5),
+        torchlette.bucketize(x, torchlette.tensor([-1.0, 0.0, 1.0], device="cpu")),
+        torchlette.bucketize(i, torchlette.tensor([0.0, 1.0, 3.0], device="cpu"), right=True),
+        torchlette.linalg.det(x[:, :3] @ x[:, :3].mT + torchlette.eye(3, device="cpu")),
+    )
+
+
+def _compared(self, x, y, i):
+    return (
+        F.nll_loss(x.log_softmax(1), i),
+        F.nll_loss(x.log_softmax(1), i, reduction="none"),
+        F.smooth_l1_loss(x, y * 3),
+        F.smooth_l1_loss(x, y, beta=0.3, reduction="sum"),
+        F.huber_loss(x, y, delta=0.5, reduction="none"),
+        F.binary_cross_entropy_with_logits(x * 30, (y > 0).float()),
+        F.kl_div(x, (y > 0) * y),
+        F.kl_div(x, y, log_target=True, reduction="sum"),
+        F.cosine_similarity(x, y),
+        F.pairwise_distance(x, y, keepdim=True),
+        torchlette.cdist(x, y),
+        torchlette.cdist(x, y, 1),
+    )
+
+
+def _placed(self, x, grid):
+    return (
+        F.grid_sample(x, grid, align_corners=False),
+        F.grid_sample(x, grid, "nearest", "border", align_corners=True),
+        F.grid_sample(x, grid, "bicubic", "reflection", align_corners=False),
+        F.affine_grid(grid[:, :2, :3, 0], (2, 3, 4, 5), align_corners=False),
+        *F.adaptive_max_pool2d(x, (3, 4), return_indices=True),
+    )
+
+
 def modules():
     def image():
         return torchlette.randn(2, 3, 12, 12, device="cpu")
@@ -91,6 +158,12 @@ def modules():
     yield "numbers", Net(_numbers), (torchlette.randn(5, 4, device="cpu"),), {}
     yield "rms", nn.Sequential(nn.RMSNorm(4), nn.Softmax(-1)), (torchlette.randn(3, 4, device="cpu"),), {0: "n"}
 
+    x, i = torchlette.randn(3, 4, device="cpu"), torchlette.tensor([2, 0, 1], device="cpu")
+    yield "elements", Net(_elements), (x,), {}
+    yield "choices", Net(_choices), (x, i), {}
+    yield "compared", Net(_compared), (x, torchlette.randn(3, 4, device="cpu"), i), {}
+    yield "placed", Net(_placed), (image(), torchlette.rand(2, 4, 4, 2, device="cpu") * 2 - 1), {}
+
 
 def case(name):
     torchlette.manual_seed(0)
@@ -98,6 +171,7 @@ def case(name):
 
 
 NAMES = ("cnn", "up", "attention", "lstm", "gru", "writes", "numbers", "rms")
+MORE = ("elements", "choices", "compared", "placed")
 
 
 def leaves(value):
@@ -137,6 +211,18 @@ def test_onnxruntime_gives_the_module_s_results(name, tmp_path):
     if dims:
         wider = torchlette.cat([x, x + 1, x * 2]) if 1 not in dims else torchlette.cat([x, x], 1)
         compare(run(path, wider)[1], module(wider))
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_operators_that_take_several_of_onnx_have_the_module_s_results(name, tmp_path):
+    module, args, _ = case(name)
+    path = str(tmp_path / "m.onnx")
+    torchlette.onnx.export(module, args, path)
+    want = module(*args)
+    compare(run(path, *args)[1], want)
+    again = torchlette.onnx.load(path).module()(*args)
+    for got, expected in zip(leaves(again), leaves(want), strict=True):
+        np.testing.assert_allclose(got.detach().numpy(), expected.detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
 def test_names_and_pytorch_s_arguments(tmp_path):

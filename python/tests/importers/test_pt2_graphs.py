@@ -290,3 +290,35 @@ def test_a_level_of_vmap_that_does_not_end_is_refused(tmp_path):
     for nodes in ([begin], [end], [begin] * 5000):
         with pytest.raises(ValueError):
             Nodes().graph({"nodes": nodes})
+
+
+class Cast(nn.Module):
+    """A block of autocast whose operators have other dtypes on a GPU than on the CPU."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = layer()
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.float16):
+            y = self.layer(x)
+            z = y.softmax(-1)
+            return z @ y.mT, y.log_softmax(-1), F.scaled_dot_product_attention(y, y, y), z.sum(), F.layer_norm(y, (4,))
+
+
+@pytest.mark.parametrize("device", ["cpu", "wgpu"])
+@pytest.mark.parametrize("form", ["as_exported", "core"])
+def test_blocks_of_float16_run_on_both_devices(form, device, tmp_path):
+    program, x = FORMS[form](torch.export.export(Cast(), (R(1, 3, 4),))), R(1, 3, 4)
+    found = loaded(program, tmp_path)
+    session = torchlette.InferenceSession(tmp_path / "m.pt2", device=device)
+    module, theirs = found.module().to(device), program.module()
+    given = ours(x).to(device).requires_grad_()
+    wanted, results = theirs(x.requires_grad_()), module(given)
+    for want, got, run in zip(wanted, results, session.run(None, {"x": x.detach().numpy()}), strict=True):
+        assert str(got.dtype) == str(want.dtype)
+        for result in (torch.from_numpy(run), torch.from_numpy(got.detach().cpu().numpy())):
+            torch.testing.assert_close(result, want.detach(), atol=1e-2, rtol=1e-2)
+    (want,) = torch.autograd.grad(sum(t.float().sin().sum() for t in wanted), x)
+    sum((t.float().sin().sum() for t in results), start=0.0).backward()
+    torch.testing.assert_close(torch.from_numpy(given.grad.cpu().numpy()), want, atol=2e-2, rtol=2e-2)

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchlette import _C, autograd
+from torchlette._compat.counted import binomial_in_loop
 from torchlette._runtime.levels import unwrapped
+from torchlette._runtime.regions import refuses_reads
 
 __all__ = [
     "binomial",
@@ -322,7 +324,8 @@ _TRIALS = 1 << 22
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     """Draw how many of ``count`` trials succeed with probability ``prob``; shapes broadcast.
 
-    Each trial is drawn: the time is proportional to the largest count, which is read.
+    Each trial is drawn: the time is proportional to the largest count, which is read. Where a read is an error, as in a
+    program, a loop draws from one trial with the rarer outcome to the next.
 
     Args:
         count: Numbers of trials, of a floating dtype, which is the result's.
@@ -334,6 +337,8 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
             raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {t.dtype}")
     with autograd.no_grad():
         count, prob = _C.broadcast_tensors(count.detach(), prob.detach())
+        if refuses_reads() and generator is None:
+            return binomial_in_loop(count, prob)
         made = _C.zeros(count.shape, dtype=_C.int64, device=count.device)
         most = int(unwrapped(count).max().item()) if count.numel() else 0  # of all elements of a batch of vmap
         step = max(1, _TRIALS // max(1, count.numel()))

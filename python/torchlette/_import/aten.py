@@ -17,6 +17,7 @@ from torchlette import _C
 from torchlette._import import aten_layers as layers
 from torchlette._import.aten_linalg import LINALG
 from torchlette._import.aten_quantized import DECOMPOSED, FAKE
+from torchlette._import.read_numbers import best, chosen, item, to_float, to_int, to_root
 from torchlette._import.recording import compared, negated
 from torchlette._import.recurrent import aten_layers
 from torchlette._ops import polynomials
@@ -352,8 +353,8 @@ SPECIAL: dict[str, Call] = {
     "sym_numel": lambda x: x.numel(),
     "sym_stride": lambda x, dim=None: list(x.stride()) if dim is None else x.stride()[dim],
     "sym_storage_offset": lambda x: x.storage_offset(),
-    "item": lambda x: x.item(),
-    "_local_scalar_dense": lambda x: x.item(),
+    "item": item,
+    "_local_scalar_dense": item,
     "_native_multi_head_attention": _multi_head,
     "_transformer_encoder_layer_fwd": _multi_head,
     "_fused_rms_norm": lambda x, shape, weight=None, eps=None: (F.rms_norm(x, shape, weight, eps), x.new_empty(0)),
@@ -375,14 +376,14 @@ HOST: dict[str, Call] = {
     "_operator.not_": negated,
     "_operator.pow": lambda a, b: _power(a, b),
     **{f"math.{name}": getattr(math, name) for name in ("floor", "ceil", "trunc", "sqrt")},
-    "torch.sym_max": max,
-    "torch.sym_min": min,
-    "torch.sym_float": float,
-    "torch.sym_int": int,
+    "torch.sym_max": best(True),
+    "torch.sym_min": best(False),
+    "torch.sym_float": to_float,
+    "torch.sym_int": to_int,
     "torch.sym_not": negated,
-    "torch.sym_ite": lambda c, a, b: a if c else b,
-    "torch.sym_sqrt": math.sqrt,
-    "torch._sym_sqrt": math.sqrt,
+    "torch.sym_ite": chosen,
+    "torch.sym_sqrt": to_root,
+    "torch._sym_sqrt": to_root,
     "torch.sym_sum": sum,
     "torch._functorch.predispatch.lazy_load_decompositions": _nothing,
 }

@@ -62,8 +62,93 @@ def _fake_switched(
     return _C.where(on, made, x), inside | ~on
 
 
+#: The least scale that an observer chooses, and the scale of a range that is too small for one.
+_LEAST_SCALE, _NO_SCALE = 6.1e-5, 0.1
+
+
+def _moved(x: Tensor, on: Tensor, least: Tensor, most: Tensor, share: float, rows: bool) -> tuple[Tensor, Tensor]:
+    """Return the range that an observer has after it saw ``x``: a moving average, which begins with the first range."""
+    low, high = (x.flatten(1).amin(1), x.flatten(1).amax(1)) if rows else (x.amin(), x.amax())
+
+    def after(old: Tensor, seen: Tensor) -> Tensor:
+        seen = seen.reshape(old.shape)
+        # An infinite range would be no number in the average, where the other branch is computed too.
+        known = _C.where(_C.isinf(old), seen, old)
+        return _C.where(on, known + share * (seen - known), old)
+
+    return after(least, low), after(most, high)
+
+
+def _qparams(least: Tensor, most: Tensor, low: int, high: int, symmetric: bool) -> tuple[Tensor, Tensor]:
+    """Return the scale and the zero point that an observer chooses for a range, as the server library of PyTorch."""
+    least, most = least.clamp(max=0), most.clamp(min=0)
+    around = (least < 0) & (most > 0)
+    if symmetric:
+        down, up = -((high - low) // 2 + 1), (high - low) // 2
+        step = _C.maximum((least / down).abs(), (most / up).abs())
+        least, most = _C.where(around, step * down, least), _C.where(around, step * up, most)
+    scale = (most - least) / (high - low)
+    scale = _C.where((scale == 0) | _C.isinf(1.0 / scale), _NO_SCALE, scale)
+    # A scale that is raised spreads the range.
+    spread = _LEAST_SCALE * (high - low)
+    tiny, grown = scale < _LEAST_SCALE, _LEAST_SCALE / scale
+    most = _C.where(tiny, _C.where(least == 0, spread, most * _C.where(most == 0, 1.0, grown)), most)
+    least = _C.where(tiny, _C.where(most == 0, -spread, least * _C.where(least == 0, 1.0, grown)), least)
+    scale = scale.clamp(min=_LEAST_SCALE)
+    down, up = least / scale, most / scale
+    # Of the two ends the one from which the zero point has the smaller error.
+    zero = _C.where(abs(low) - down.abs() < abs(high) - up.abs(), low - down, high - up)
+    if symmetric:
+        zero = _C.where(around, (low + high) / 2, zero)
+    return scale, _C.round(zero.clamp(low, high))
+
+
+def _observed(
+    x: Tensor,
+    observes: Tensor,
+    fakes: Tensor,
+    least: Tensor,
+    most: Tensor,
+    scale: Tensor,
+    zero: Tensor,
+    share: float,
+    low: int,
+    high: int,
+    axis: int,
+    rows: bool = False,
+    symmetric: bool = False,
+) -> tuple[Tensor, ...]:
+    """Return what an observer that also rounds gives: the result, where it is in the range, and its new state.
+
+    The state is the range, the scale and the zero point.
+    """
+    if rows and axis:
+        raise NotImplementedError(f"an observer of the channels along axis {axis}, want 0")
+    if not least.numel():
+        raise NotImplementedError("an observer whose range has no elements yet: run the module once before the export")
+    fakes = fakes.reshape(()) != 0
+    with torchlette.no_grad():
+        least, most = _moved(x.detach(), observes.reshape(()) != 0, least, most, share, rows)
+        found, point = _qparams(least, most, low, high, symmetric)
+        scale = _C.where(fakes, found.reshape(scale.shape), scale)
+        zero = _C.where(fakes, point.reshape(zero.shape).to(zero.dtype), zero)
+    made, inside = _fake(x, scale, zero, low, high, 0 if rows else None)
+    return _C.where(fakes, made, x), inside | ~fakes, least, most, scale, zero
+
+
+def _observed_in_place(x: Tensor, *args: Any) -> tuple[Tensor, Tensor]:
+    made, inside, *state = _observed(x, *args)
+    with torchlette.no_grad():
+        for held, new in zip(args[2:6], state, strict=True):
+            held.copy_(new)
+    return made, inside
+
+
 #: Of ATen, by name.
 FAKE: dict[str, Callable[..., Any]] = {
+    "fused_moving_avg_obs_fake_quant": lambda *args: _observed_in_place(*args)[0],
+    "_fused_moving_avg_obs_fq_helper": _observed_in_place,
+    "_fused_moving_avg_obs_fq_helper_functional": _observed,
     "fake_quantize_per_tensor_affine": _fake_tensor,
     "fake_quantize_per_channel_affine": _fake_channels,
     "fake_quantize_per_tensor_affine_cachemask": _fake,

@@ -8,6 +8,7 @@ from typing import Any
 from torchlette import _C
 from torchlette._import import aten
 from torchlette._import.module import Ref, Step, run_steps, with_last_uses
+from torchlette._import.read_numbers import plain
 from torchlette._import.recording import Compared, choose
 from torchlette._runtime.levels import level_of
 from torchlette.autograd.grad_mode import set_grad_enabled
@@ -20,8 +21,7 @@ Tensor = _C.Tensor
 def _cond(parts: list[Any], device: Any, pred: Any, *rest: Any) -> Any:
     yes, no = parts
     operands = rest[2] if len(rest) > 2 else []
-    if isinstance(pred, Compared):
-        pred = pred.make(device)
+    pred = pred.make(device) if isinstance(pred, Compared) else plain(pred)
     if not isinstance(pred, Tensor):
         return (yes if pred else no)(device, *operands)
     return choose(pred, lambda: yes(device, *operands), lambda: no(device, *operands))
@@ -62,7 +62,7 @@ def _autocast(parts: list[Any], device: Any, kind: str, dtype: Any, enabled: boo
 def _while_loop(parts: list[Any], device: Any, cond: Any, body: Any, carry: Any, consts: Any = ()) -> Any:
     from torchlette import lax
 
-    start = tuple(x if isinstance(x, Tensor) else _C.tensor(x, device=device) for x in carry)
+    start = tuple(x if isinstance(x, Tensor) else _C.tensor(x, device=device) for x in map(plain, carry))
     return list(
         lax.while_loop(lambda xs: cond(device, *xs, *consts)[0], lambda xs: tuple(body(device, *xs, *consts)), start)
     )

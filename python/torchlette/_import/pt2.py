@@ -19,14 +19,16 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 from torchlette import _C
+from torchlette._import.aten import HOST
 from torchlette._import.files import Archive, damaged, explained, unsupported
-from torchlette._import.module import Ref, check_order, place, run_steps, with_last_uses
+from torchlette._import.module import Ref, Step, check_order, names_in, place, run_steps, with_last_uses
 from torchlette._import.nests import Nest
 from torchlette._import.pt2_graph import DEVICE, Nodes, dtype_of
+from torchlette._import.read_numbers import VIEWS, plain
 from torchlette._import.recording import recording
 from torchlette._import.sizes import Linear, declare, size_of
 from torchlette.autograd.grad_mode import no_grad
@@ -142,7 +144,13 @@ class Pt2Module(Module):
         kept = results + [ref for pair in self._writes for ref in pair]
         check_order(steps, arguments, kept)
         self._steps = with_last_uses(steps, [*kept, *arguments])
-        self._values, self._numbers = graph["tensor_values"], graph["sym_int_values"]
+        read = _names_read(steps)
+        self._values = graph["tensor_values"]
+        buffers = [arg for arg, (owner, leaf, _) in self._places.items() if leaf in owner._buffers]
+        # Names of buffers that steps write in place.
+        self._written = [arg for arg in buffers if _is_written(arg, steps)]
+        # Names of sizes; numbers that are read are tensors in a program.
+        self._numbers = {name for name in graph["sym_int_values"] if name not in read}
         #: Least and greatest sizes by the name of a dim; None for none.
         self.ranges = {
             name: (entry.get("min_val"), entry.get("max_val"))
@@ -257,17 +265,47 @@ class Pt2Module(Module):
     def _run(self, values: list[Any]) -> list[Any]:
         env: dict[str, Any] = dict.fromkeys(self._tokens)
         env.update((arg, getattr(owner, leaf)) for arg, (owner, leaf, _) in self._places.items())
+        # A value with a gradient is written to a copy, and the buffer, which the next call reads, gets it without.
+        held = [env[arg] for arg in self._written if env[arg].is_floating_point() or env[arg].is_complex()]
+        copies = {id(t): t.clone() for t in held}
+        env.update((arg, copies.get(id(env[arg]), env[arg])) for arg in self._places)
         for (name, _), value in zip(self._inputs, values, strict=True):
             if name is not None:
                 env[name] = value
         found = [v for v in (*values, *env.values()) if isinstance(v, Tensor)]
         env[DEVICE] = found[0].device if found else _C.device("cpu")
         run_steps(self._steps, env)
-        results = [env[ref] if type(ref) is Ref else ref for ref in self._results]
-        for source, target in self._writes:
-            with no_grad():
-                env[target].copy_(env[source])
+        results = [plain(env[ref]) if type(ref) is Ref else ref for ref in self._results]
+        with no_grad():
+            for buffer in held:
+                buffer.copy_(copies[id(buffer)])
+            for source, target in self._writes:
+                env[target].copy_(plain(env[source]))
         return results
+
+
+def _names_read(steps: Sequence[Step]) -> set[str]:
+    """Return the names of numbers that are read from tensors, or computed from these."""
+    found = set[str]()
+    for step in steps:
+        reads = step.target.split(".")[-2:-1] in (["item"], ["_local_scalar_dense"])
+        if reads or step.target in HOST and found.intersection(names_in(step.args)):
+            found.update(names_in(step.results))
+    return found
+
+
+def _is_written(name: str, steps: Sequence[Step]) -> bool:
+    """Return whether a step writes in place to a value or to a view of it."""
+    views = {name}
+    for step in steps:
+        if not views.intersection(names_in(step.args[:1])):
+            continue
+        base = step.target.rpartition(".")[0].rpartition(".")[2]
+        if base.endswith("_") and not base.startswith("_"):
+            return True
+        if base in VIEWS or step.target == "_operator.getitem":
+            views.update(names_in(step.results))
+    return False
 
 
 def _size(size: dict[str, Any]) -> int | str | Linear:

@@ -10,6 +10,7 @@ from torchlette._import import aten
 from torchlette._import.files import damaged, unsupported
 from torchlette._import.higher_order import HIGHER, MAPPED, Block, level_name
 from torchlette._import.module import Ref, Step, names_in, run_steps, with_last_uses
+from torchlette._import.read_numbers import reading, without_windows
 from torchlette._runtime.dtype_table import EXPORT_NUMBERS
 
 __all__ = ["DEVICE", "Nodes", "dtype_of"]
@@ -101,6 +102,8 @@ class Nodes:
         base = parts[3] if len(parts) == 5 else ""
         if base in _CREATORS:
             kwargs["device"] = DEVICE
+        if base:
+            call = reading(base, call)
         single = len(results) == 1
         return Step(name, target, call, tuple(args), kwargs, results[0] if single else results or None)
 
@@ -180,6 +183,7 @@ class Nodes:
         args, kwargs = self.arguments(node["inputs"], depth)
         parts = [arg for arg in args if isinstance(arg, Subgraph)]
         outer = [DEVICE, *args]
+        call = without_windows(call)
         names = results[0] if len(results) == 1 and type(results[0]) is list else results
         return Step(name, node["target"], call, (parts, *outer), kwargs, names or None)
 

@@ -77,7 +77,9 @@ def _joined(function: Callable[[Any, Any], Any], a: Compared, b: Any) -> Any:
 
 
 def negated(value: Any) -> Any:
-    """Return whether a size, a bool or a :class:`Compared` is not true."""
+    """Return whether a size, a bool, a :class:`Compared` or a number that is read is not true."""
+    if hasattr(value, "tensor"):
+        return value == 0
     if not isinstance(value, Compared):
         return not value
     made = Compared(not value)

@@ -6,8 +6,10 @@ import math
 from typing import Any
 
 from torchlette import _C
+from torchlette._compat.counted import poisson_in_loop
 from torchlette._compat.native_names import binomial
 from torchlette._runtime.dtypes import finfo
+from torchlette._runtime.regions import refuses_reads
 from torchlette.autograd import no_grad
 from torchlette.distributions import constraints
 from torchlette.distributions.distribution import Distribution, ExponentialFamily
@@ -301,10 +303,14 @@ class Poisson(ExponentialFamily):
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw by counting arrivals with exponential gaps within one unit of time; the largest rate is read.
 
+        Where a read is an error, as in a program, the gaps are drawn in a loop.
+
         Raises:
             NotImplementedError: If a rate is above about 3,600.
         """
         shape = self._extended_shape(sample_shape)
+        if refuses_reads():
+            return poisson_in_loop(self.rate.expand(shape))
         most = self.rate.max().item() if self.rate.numel() else 0.0
         arrivals = int(most + 10 * math.sqrt(most)) + 20  # more than 10 standard deviations above the mean
         if arrivals > _MAX_ARRIVALS:

@@ -7,7 +7,7 @@ from typing import Any
 
 from torchlette import _C
 from torchlette._runtime.errors import NotSupportedError
-from torchlette.onnx import export_layers  # noqa: F401
+from torchlette.onnx import export_layers, export_others  # noqa: F401
 from torchlette.onnx.exporter import Exporter, Step, rule
 
 F32, I64, BOOL = _C.float32, _C.int64, _C.bool

@@ -7,6 +7,7 @@ import struct
 from typing import Any
 
 from torchlette import _C, iinfo
+from torchlette._runtime.regions import refuses_reads
 from torchlette.nn import functional as F
 from torchlette.onnx.registry import operator
 
@@ -91,6 +92,8 @@ def _along(x: Tensor, d: int, count: int, scale: float, length: float, options: 
     if options["mode"] == "nearest":
         index = _C.tensor([next(iter(tap)) for tap in taps], dtype=_C.int64, device=x.device)
         y = x.index_select(d, index)
+    elif options["antialias"] and not x.is_floating_point():
+        y = _integers(x, d, [[tap.get(k, 0.0) for k in range(old)] for tap in taps])
     else:
         matrix = [[tap.get(k, 0.0) for k in range(old)] for tap in taps]
         work = x if x.is_floating_point() else x.to(_C.float32)
@@ -102,6 +105,30 @@ def _along(x: Tensor, d: int, count: int, scale: float, length: float, options: 
         mask = _C.tensor(outside, device=x.device).reshape(view)
         y = _C.where(mask, options["extrapolation_value"], y)
     return y
+
+
+#: The bits of the fraction of a weight of 8-bit integers, and of the lower of its two parts.
+_FRACTION, _LOWER = 22, 11
+
+
+def _integers(x: Tensor, d: int, matrix: list[list[float]]) -> Tensor:
+    """Resize one dim of integers with antialiasing, rounded, for 8 bits in fixed point, as Pillow does."""
+    limits = iinfo(x.dtype)
+
+    def product(numbers: list[list[Any]]) -> Tensor:
+        weights = _C.tensor(numbers, dtype=_C.float32, device=x.device).reshape(len(matrix), x.shape[d])
+        return (x.to(_C.float32).movedim(d, -1) @ weights.t()).movedim(-1, d)
+
+    if x.dtype.itemsize > 1:
+        y = product(matrix)
+        y = y.sign() * (y.abs() + 0.5).floor()
+        return y.clamp(limits.min, limits.max).to(x.dtype)
+    # Sums of integers times either part of a weight are exact in float32.
+    whole = [[math.floor(w * (1 << _FRACTION) + 0.5) for w in row] for row in matrix]
+    upper = [[w >> _LOWER for w in row] for row in whole]
+    lower = [[w - (w >> _LOWER << _LOWER) for w in row] for row in whole]
+    total = product(upper).to(_C.int64) * (1 << _LOWER) + product(lower).to(_C.int64) + (1 << (_FRACTION - 1))
+    return (total >> _FRACTION).clamp(limits.min, limits.max).to(x.dtype)
 
 
 def _sizes(x: Tensor, scales: Any, sizes: Any, dims: list[int], policy: str) -> list[tuple[int, float, float]]:
@@ -179,14 +206,15 @@ def resize(
     if done is not None:
         return done
     dtype = x.dtype
-    for k, (d, (count, scale, length)) in enumerate(zip(dims, wanted, strict=True)):
+    # Integers are rounded after each dim, the last one first.
+    for k, (d, (count, scale, length)) in reversed(list(enumerate(zip(dims, wanted, strict=True)))):
         part = (roi[k], roi[k + len(dims)]) if roi else (0.0, 1.0)
         if count != x.shape[d] or scale != 1 or coordinate_transformation_mode == "tf_crop_and_resize":
             x = _along(x, d, count, scale, length, options, part)
     if x.dtype == dtype or dtype.is_floating_point:
         return x.to(dtype)
     limits = iinfo(dtype)
-    return (_C.round(x) if antialias else x.trunc()).clamp(limits.min, limits.max).to(dtype)
+    return x.trunc().clamp(limits.min, limits.max).to(dtype)
 
 
 @operator("Upsample", host=(1,))
@@ -260,7 +288,43 @@ def _bilinear(images: Tensor, y: Tensor, x: Tensor, greatest: bool = False) -> T
     return _C.where(inside.unsqueeze(1), value, _C.zeros_like(value))
 
 
-@operator("RoiAlign", note="sampling_ratio 0 takes its number of samples from values, as NonZero its size")
+def _adaptive(images: Tensor, edges: Tensor, sizes: tuple[int, int], half: float, greatest: bool) -> Tensor:
+    """Return regions with as many samples for an element as it has pixels, drawn in a loop over the samples.
+
+    Args:
+        images: The image of each region.
+        edges: [regions, 4].
+        sizes: Of the results.
+        half: 0 where a region has at least one pixel.
+        greatest: Whether an element is the greatest sample, and not their mean.
+    """
+    from torchlette import lax
+
+    x0, y0, x1, y1 = (e.unsqueeze(1) for e in edges.unbind(1))
+    height, width = (n if half else n.clamp(min=1) for n in (y1 - y0, x1 - x0))
+    tall, wide = height / sizes[0], width / sizes[1]
+    rows, columns = tall.ceil().clamp(min=0), wide.ceil().clamp(min=0)
+    total = rows * columns
+    cells = [_C.arange(n, device=images.device).float() for n in sizes]
+
+    def step(state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        k, made = state
+        row = (k / columns.clamp(min=1)).floor()
+        ys = y0 + (cells[0] + (row + 0.5) / rows.clamp(min=1)) * tall
+        xs = x0 + (cells[1] + (k - row * columns + 0.5) / columns.clamp(min=1)) * wide
+        grid_y = ys.unsqueeze(2).expand(-1, -1, sizes[1]).flatten(1)
+        grid_x = xs.unsqueeze(1).expand(-1, sizes[0], -1).flatten(1)
+        value = _bilinear(images, grid_y, grid_x, greatest)
+        value = _C.where(k > 0, _C.maximum(made, value), value) if greatest else made + value
+        return k + 1, _C.where((k < total).unsqueeze(2), value, made)
+
+    start = images.new_zeros([images.shape[0], images.shape[1], sizes[0] * sizes[1]])
+    _, made = lax.while_loop(lambda s: (s[0] < total).any(), step, (start.new_zeros([]), start))
+    made = made if greatest else made / total.clamp(min=1).unsqueeze(2)
+    return made.reshape([*start.shape[:2], *sizes])
+
+
+@operator("RoiAlign")
 def roi_align(
     x: Tensor,
     rois: Tensor,
@@ -278,6 +342,8 @@ def roi_align(
     parts = []
     edges = rois * spatial_scale - half
     images = x.index_select(0, batch.long())
+    if not sampling_ratio and rois.shape[0] and refuses_reads():
+        return _adaptive(images, edges, (output_height, output_width), half, mode == "max")
     for k in range(rois.shape[0]):
         x0, y0, x1, y1 = edges[k].unbind(0)
         height, width = y1 - y0, x1 - x0

@@ -133,11 +133,14 @@ def conv_transpose(
         (n - 1) * s + d * (k - 1) + 1 + e for n, s, d, k, e in zip(x.shape[2:], steps, gaps, kernel, extra, strict=True)
     ]
     if output_shape is not None or auto_pad.startswith("SAME"):
+        # As in onnxruntime, nothing is added in front, and behind only for an output_shape: where steps are longer than
+        # the reach of a kernel, SAME does not give steps times the size.
         wanted = output_shape[-dims:] if output_shape else [n * s for n, s in zip(x.shape[2:], steps, strict=True)]
-        total = [f - w for f, w in zip(full, wanted, strict=True)]
+        wanted = wanted if output_shape else [min(w, f) for w, f in zip(wanted, full, strict=True)]
+        total = [max(0, f - w) for f, w in zip(full, wanted, strict=True)]
         upper = auto_pad == "SAME_UPPER"
         before = [t // 2 if upper else t - t // 2 for t in total]
-        after = [t - b for t, b in zip(total, before, strict=True)]
+        after = [f - w - b for f, w, b in zip(full, wanted, before, strict=True)]
     else:
         before, after = pads_of(x.shape[2:], kernel, steps, gaps, pads, auto_pad)
     call = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[dims - 1]

@@ -49,6 +49,8 @@ def _sum(x: Tensor, dims: list[int], keep: bool) -> Tensor:
 
 
 def _mean(x: Tensor, dims: list[int], keep: bool) -> Tensor:
+    if any(x.shape[d] == 0 for d in dims):  # ONNX leaves it open, onnxruntime gives 0
+        return _sum(x, dims, keep)
     if x.is_floating_point():
         return x.mean(dims, keepdim=keep)
     return x.to(_C.float64).mean(dims, keepdim=keep).to(x.dtype)
