@@ -139,7 +139,11 @@ func (b *Builder) noteFused(i int) string {
 
 // fusible reports that a group may contain node i.
 func (b *Builder) fusible(i int) bool {
-	n, p := &b.Program.Nodes[i], b.Program.Prim(i)
+	n := &b.Program.Nodes[i]
+	if !n.IsPrim() { // a further result of a node
+		return false
+	}
+	p := b.Program.Prim(i)
 	if b.rowsOf(i) != nil {
 		return b.epilogues[i] == nil && b.rowShapeOf(i) != nil
 	}

@@ -95,6 +95,16 @@ input $1 : f32[6]
 %3 = cat{0} %0 %0 : f32[12] live
 %4 = sgd_step{0,0,0,0} $0 %1 ` + sgd + ` : f32[6] live
 `, [][]int{{0, 1}}},
+	{"a further result of a node is read", `input $0 : f32[6]
+input $1 : f32[4,6]
+input $2 : f32[4]
+%0 = layer_norm_grad_wb{1} $1 $1 $2 $2 : f32[6] live
+%1 = result{1} %0 : f32[6] live
+%2 = cat{0} $1 $1 : f32[8,6] live
+%3 = mul %1 0.5 : f32[6]
+%4 = cat{0} $0 $0 : f32[12] live
+%5 = sgd_step{0,0,0,0} $0 %3 ` + sgd + ` : f32[6] live
+`, [][]int{{3, 5}}},
 }
 
 // What scales a gradient moves to the gradient's sum or to the optimizer's step, where nothing between minds.
