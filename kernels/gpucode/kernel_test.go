@@ -261,3 +261,32 @@ func TestRowsWrittenOverThemselvesAreShared(t *testing.T) {
 		require.Equal(t, want, got, tc) // whole numbers: their sums are exact
 	}
 }
+
+// barriers counts the barriers of a program's text.
+func barriers(body []gpuir.Stmt) int {
+	n := 0
+	for i := range body {
+		if body[i].Op == gpuir.SBarrier {
+			n++
+		}
+		n += barriers(body[i].Body) + barriers(body[i].Else)
+	}
+	return n
+}
+
+// Rows across memory are folded by shuffles and through workgroup memory once, however many lanes share them.
+func TestColumnsAreFoldedWithFewBarriers(t *testing.T) {
+	b := loopir.NewBuilder("columns", 1, 1)
+	x := b.Load(b.Access(b.Buf(ir.F32, loopir.Read), -1, loopir.Unit, b.Stride()))
+	b.Each()
+	sum := b.Reduce(loopir.Sum, x)
+	b.Map()
+	b.Store(b.Access(b.Buf(ir.F32, loopir.Write), -1, loopir.Unit, loopir.Broadcast), b.Acc(sum))
+	k := b.Kernel()
+	for subgroup, most := range map[int]int{0: 9, 32: 2} {
+		o := Options{Workgroup: 1024, Lanes: 128, OuterFast: true, Vec: 1, Subgroup: subgroup, MaxWorkgroupBytes: 16 << 10}
+		procs, err := FromKernel(k, o)
+		require.NoError(t, err)
+		require.LessOrEqual(t, barriers(procs[0].Body), most)
+	}
+}

@@ -1,0 +1,128 @@
+package engine
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/reference"
+)
+
+// aheadDevice is the interpreter with reads that begin ahead: their elements are those of the beginning.
+type aheadDevice struct {
+	*reference.Device
+	reads, finished, dropped int
+}
+
+type aheadRead struct {
+	d    *aheadDevice
+	data []byte
+}
+
+func (d *aheadDevice) StartRead(b device.Buffer, t ir.DType, off, n int64) (device.PendingRead, error) {
+	d.reads++
+	r := &aheadRead{d, make([]byte, n*int64(t.Size()))}
+	return r, d.Read(b, t, off, r.data)
+}
+
+func (d *aheadDevice) TakeKnownFault() (device.Fault, bool) {
+	f, found, _ := d.TakeFault()
+	return f, found
+}
+
+func (r *aheadRead) Finish(dst []byte, _ func() bool) error {
+	r.d.finished++
+	copy(dst, r.data)
+	return nil
+}
+
+func (r *aheadRead) Drop() { r.d.dropped++ }
+
+func newAheadRig(t *testing.T) (*rig, *aheadDevice) {
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	d := &aheadDevice{Device: reference.New()}
+	r := &rig{t: t, dev: d.Device}
+	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return d, nil }})
+	return r, d
+}
+
+func (r *rig) copyToHost(x T) {
+	r.t.Helper()
+	for {
+		pending, err := r.e.CopyToHost(uint64(x), time.Millisecond)
+		require.Nil(r.t, err)
+		if !pending {
+			return
+		}
+	}
+}
+
+// A read takes the copy of its version, once. Another version, and a tensor that is read again, are read as usual.
+func TestAReadTakesTheCopyUnderWay(t *testing.T) {
+	r, d := newAheadRig(t)
+	x := r.do("mul", r.floats(nil, 1, 2, 3), 2.0)
+	r.copyToHost(x)
+	r.copyToHost(x)
+	require.Equal(t, 1, d.reads)
+	require.Equal(t, []float32{2, 4, 6}, r.read(x))
+	require.Equal(t, 1, d.finished)
+	require.Equal(t, []float32{2, 4, 6}, r.read(x))
+	r.copyToHost(x)
+	r.inplace("add", x, 1.0)
+	require.Equal(t, []float32{3, 5, 7}, r.read(x))
+	require.Equal(t, 1, d.finished)
+	view := r.view(x, []int64{2}, []int64{2}, 0)
+	r.copyToHost(view)
+	require.Equal(t, []float32{3, 7}, r.read(view))
+	require.Equal(t, 2, d.finished)
+}
+
+// The value and the pending stores of other tensors are one window.
+func TestACopyToTheHostRunsWhatIsPending(t *testing.T) {
+	r, _ := newAheadRig(t)
+	x := r.floats(nil, 1, 2, 3, 4)
+	r.inplace("mul", x, 10.0)
+	y := r.do("neg", r.floats(nil, 5))
+	windows := r.e.stats.windows
+	r.copyToHost(y)
+	require.Zero(t, r.e.session.PendingEffects())
+	require.Equal(t, windows+1, r.e.stats.windows)
+	require.Equal(t, []float32{-5}, r.read(y))
+}
+
+// Copies end with their tensor, and the oldest makes room for another one.
+func TestCopiesToTheHostEnd(t *testing.T) {
+	r, d := newAheadRig(t)
+	var list []T
+	for range maxHostCopies + 2 {
+		x := r.do("neg", r.floats(nil, 1))
+		r.copyToHost(x)
+		list = append(list, x)
+	}
+	require.Equal(t, 2, d.dropped)
+	r.e.Release([]uint64{uint64(list[5]), uint64(list[6])})
+	require.Nil(t, r.realize())
+	require.Equal(t, 4, d.dropped)
+	require.Len(t, r.e.copies.list, maxHostCopies-2)
+	require.Equal(t, []float32{-1}, r.read(list[0]))
+	require.Equal(t, []float32{-1}, r.read(list[9]))
+	require.Equal(t, 1, d.finished)
+	require.Nil(t, r.e.Reset())
+	require.Empty(t, r.e.copies.list)
+}
+
+// Indices that are said to be in range are clamped, and nothing is told.
+func TestIndicesInBoundsAreNotChecked(t *testing.T) {
+	r := newRig(t)
+	x, i := r.floats(nil, 0, 0, 0), r.do("add", r.ints(8, -6), 1)
+	y := r.do("_unsafe_index_copy", x, 0, i, r.floats(nil, 1, 2))
+	require.Equal(t, []float32{2, 0, 1}, r.read(y))
+	_, err := r.tryRead(r.do("index_copy", x, 0, i, r.floats(nil, 1, 2)))
+	require.NotNil(t, err)
+	require.Equal(t, ir.ErrIndex, err.Code)
+}
