@@ -38,12 +38,14 @@ def test_the_next_step_of_a_gpu_runs_before_its_predecessor_is_read(wgpu: None) 
         # what is read is the token, by a copy that had begun
         assert after["reads"] - before["reads"] == 1
     assert steps == {"cpu": 1, "wgpu": 1}
-    text = generation.stream(models[1], ids(models[1]), **OPTIONS)
-    next(text)
-    begun = tl.stats()["effects_logged"]
-    tokens = next(text)
-    assert tl.stats()["effects_logged"] > begun, "the step after the next stores keys and values"
-    assert tokens.shape == (2, 1)
+    stored = []
+    for model in models:
+        before = tl.stats()["effects_logged"]
+        stream = generation.stream(model, ids(model), **OPTIONS)
+        next(stream)
+        stored.append(tl.stats()["effects_logged"] - before)
+        stream.close()
+    assert stored[1] > stored[0], "the step after the first stores keys and values"
 
 
 @pytest.mark.parametrize("name", ["last", "middle"])
