@@ -184,8 +184,8 @@ func (g *gen) joinColumns(accs []accum) {
 	g.butterfly(accs, share, rows)
 }
 
-// butterfly joins the accumulators of n threads that are so far apart. Each step joins the same two values in both threads of a
-// pair, so that all end with the same bits.
+// butterfly joins the accumulators of n threads that are so far apart. Each step joins the same two values in both
+// threads of a pair, so that all end with the same bits.
 func (g *gen) butterfly(accs []accum, n, apart int) {
 	for step := n / 2; step > 0; step /= 2 {
 		for i := range accs {

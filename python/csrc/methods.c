@@ -563,8 +563,8 @@ PyMethodDef tensor_methods[] = {
     {"item", item, METH_NOARGS, "item()\n--\n\nThe only element as a Python number; waits for it."},
     {"copy_to_host_async", tensor_copy_to_host_async, METH_NOARGS,
         "copy_to_host_async()\n--\n\nSubmit everything pending and a copy of the elements to the host, without "
-        "waiting.\n\nWhat reads them later waits for this copy, and not for work submitted after it. On the CPU the value "
-        "is\ncomputed."},
+        "waiting.\n\nWhat reads them later waits for this copy, and not for work submitted after it. "
+        "On the CPU the value\nis computed."},
     {"tolist", tensor_tolist, METH_NOARGS, "tolist()\n--\n\nThe elements as nested lists."},
     {"requires_grad_", WITH_KEYWORDS(requires_grad_), KEYWORDS,
         "requires_grad_(requires_grad=True)\n--\n\nSet requires_grad; gives self."},

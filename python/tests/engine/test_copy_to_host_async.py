@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 
 import pytest
+from torchlette.errors import IndexRangeError
 
 import torchlette as tl
-from torchlette.errors import IndexRangeError
 
 
 def test_the_version_of_the_call_is_read_if_nothing_is_written(device: str) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from torchlette.errors import IndexRangeError
 
 import torchlette as tl
 from torchlette import _C
-from torchlette.errors import IndexRangeError
 
 
 def test_it_copies_and_differentiates_as_index_copy_does(device: str) -> None:

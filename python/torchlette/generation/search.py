@@ -131,7 +131,7 @@ def _sample(request: _Request, alone: bool) -> Iterator[Tensor]:
     finished = [False] * request.ids.shape[0]
     steps = Steps(text, choose, count, stops is None, alone)
     try:
-        for made in range(count):
+        for _ in range(count):
             tokens = steps.next()
             row = [r[0] for r in tokens.tolist()]
             ended = [done or token in ends for done, token in zip(finished, row, strict=True)]
