@@ -185,9 +185,7 @@ func (g *Gemm) Layout() GemmLayout {
 			l.Params[len(l.Params)-1].Type = p.Type
 		}
 	}
-	if g.Prologue != nil {
-		g.layOutPrologue(&l)
-	}
+	g.layOutPrologue(&l)
 	return l
 }
 

@@ -79,6 +79,9 @@ func rowsOnly(k *loopir.Kernel) error {
 
 // layOutPrologue numbers the buffers and the parameters of the prologue.
 func (g *Gemm) layOutPrologue(l *GemmLayout) {
+	if g.Prologue == nil {
+		return
+	}
 	k := g.Prologue
 	for _, b := range k.Bufs[1 : len(k.Bufs)-1] {
 		l.BufVectors = append(l.BufVectors, len(l.Bufs))
