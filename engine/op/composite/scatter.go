@@ -180,8 +180,9 @@ func registerIndexWrites() {
 		ErrorSamples: samples("T(3,4), 0, I(1;0,3), T(3,4)"), Eval: copied(prim.Scatter),
 	})
 	op.Register(op.Def{
-		Sig: "_unsafe_index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
-		Doc: "index_copy with indices that are known to be in range: kernels do not check them.", InPlace: true,
+		Sig:   "_unsafe_index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
+		Where: op.Hidden,
+		Doc:   "index_copy with indices that are known to be in range: kernels do not check them.", InPlace: true,
 		Samples: samples("T(5,4), 0, torch.tensor([0, 4, 2]), T(3,4)", "T(2,4), 1, torch.tensor([3]), T(2,1)"),
 		Eval:    copied(prim.ScatterInBounds),
 	})

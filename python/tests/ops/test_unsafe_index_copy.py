@@ -22,7 +22,7 @@ def test_it_copies_and_differentiates_as_index_copy_does(device: str) -> None:
 
 def test_indices_out_of_range_are_clamped_and_not_told(device: str) -> None:
     t, i, one = tl.zeros(4, device=device), tl.tensor([8, -6], device=device) + 1, tl.tensor([1.0, 2.0], device=device)
-    assert t._unsafe_index_copy_(0, i, one).tolist() == [2, 0, 0, 1]
+    assert _C._unsafe_index_copy_(t, 0, i, one).tolist() == [2, 0, 0, 1]
     with pytest.raises(IndexRangeError):
         t.index_copy_(0, i, one).tolist()
     tl.mark_step()
@@ -30,13 +30,13 @@ def test_indices_out_of_range_are_clamped_and_not_told(device: str) -> None:
 
 def test_two_of_them_run_side_by_side_on_a_gpu(wgpu: None) -> None:
     waves = []
-    for name in ("index_copy_", "_unsafe_index_copy_"):
+    for copy_ in (tl.Tensor.index_copy_, _C._unsafe_index_copy_):
         a, b, i = tl.zeros(4, device="wgpu"), tl.zeros(4, device="wgpu"), tl.tensor([2], device="wgpu")
         v = tl.ones(1, device="wgpu")
         tl.realize(a, b, i, v)
         before = tl.stats()["device_waves"]
-        getattr(a, name)(0, i, v)
-        getattr(b, name)(0, i, v)
+        copy_(a, 0, i, v)
+        copy_(b, 0, i, v)
         tl.mark_step()
         waves.append(tl.stats()["device_waves"] - before)
     assert waves == [2, 1]

@@ -12,9 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchlette import _C, autograd
-from torchlette._compat.counted import binomial_in_loop
 from torchlette._runtime.levels import unwrapped
-from torchlette._runtime.regions import refuses_reads
 
 __all__ = [
     "binomial",
@@ -335,6 +333,10 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     for name, t in (("count", count), ("prob", prob)):
         if not t.is_floating_point():
             raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {t.dtype}")
+    # ``import torch`` needs neither of them, and regions loads inspect.
+    from torchlette._compat.counted import binomial_in_loop
+    from torchlette._runtime.regions import refuses_reads
+
     with autograd.no_grad():
         count, prob = _C.broadcast_tensors(count.detach(), prob.detach())
         if refuses_reads() and generator is None:

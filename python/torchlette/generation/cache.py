@@ -122,8 +122,8 @@ class Cache:
         places = step.places
         assert places is not None
         # Unchecked, so that a GPU stores both in one dispatch: a text has room for its tokens before a step.
-        self.keys[layer]._unsafe_index_copy_(2, places, k)
-        self.values[layer]._unsafe_index_copy_(2, places, v)
+        _C._unsafe_index_copy_(self.keys[layer], 2, places, k)
+        _C._unsafe_index_copy_(self.values[layer], 2, places, v)
         return (self.keys[layer], self.values[layer]) if step.reads_cache(layer) else (k, v)
 
     def grow(self, capacity: int) -> None:
