@@ -137,8 +137,9 @@ func (e *Engine) SetRNGState(v [4]uint64) {
 
 // Writes counts the writes to tensors that were recorded so far.
 func (e *Engine) Writes() (n uint64) {
-	e.alone(func() { n = e.session.LoggedEffects() })
-	return n
+	defer e.leave(nil)
+	e.enter()
+	return e.session.LoggedEffects()
 }
 
 // Info returns a JSON document about the engine.
