@@ -277,23 +277,24 @@ func (e *Engine) takeFault() *ir.Error {
 	if err != nil {
 		return e.failures.fail(err)
 	}
-	var x *ir.Error
-	if found {
-		e.stats.faults++
-		x = e.failures.explain(fault)
-	}
+	x := e.explainFault(fault, found)
 	e.failures.recent = e.failures.recent[:0]
 	return x
+}
+
+// explainFault counts a fault that was found, and makes its error.
+func (e *Engine) explainFault(fault device.Fault, found bool) *ir.Error {
+	if !found {
+		return nil
+	}
+	e.stats.faults++
+	return e.failures.explain(fault)
 }
 
 // takeKnownFault is takeFault of what reads have brought to the host, without waiting. The windows before number
 // `before` have run without another fault.
 func (e *Engine) takeKnownFault(before uint64) *ir.Error {
-	var x *ir.Error
-	if fault, found := e.runtime.TakeKnownFault(); found {
-		e.stats.faults++
-		x = e.failures.explain(fault)
-	}
+	x := e.explainFault(e.runtime.TakeKnownFault())
 	f := &e.failures
 	if n := len(f.recent) - int(f.noted-before); n > 0 {
 		f.recent = append(f.recent[:0], f.recent[n:]...)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/torchlette/torchlette/engine/runtime"
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
 )
@@ -18,7 +19,6 @@ type hostCopies struct{ list []hostCopy }
 type hostCopy struct {
 	handle  uint64
 	version uint64 // Seq of the base's newest node
-	bytes   int    // in canonical form
 	read    device.PendingRead
 	windows uint64 // failures.noted when it began: a fault in its error word is of one of these windows
 }
@@ -66,9 +66,13 @@ func (e *Engine) copyToHost(h uint64) *ir.Error {
 	if av := e.session.AvalOf(hv.Base); av.Device == ir.Meta || ir.LayoutOf(hv.Layout).Hidden != nil {
 		return nil // a read says why it has no elements
 	}
+	if e.copies.find(h, e.graph.Node(e.session.Newest(hv.Base)).Seq) >= 0 {
+		return e.flush()
+	}
 	if err := e.prepareRead(h, true); err != nil {
 		return err
 	}
+	defer e.read.drop(e.graph)
 	hv, _ = e.session.Handle(h)
 	value, off := e.readPlace(h)
 	version := e.graph.Node(e.session.Newest(hv.Base)).Seq
@@ -76,18 +80,12 @@ func (e *Engine) copyToHost(h uint64) *ir.Error {
 	if err := e.lost(value); err != nil {
 		return err
 	}
-	if n.Store == 0 || e.copies.find(h, version) >= 0 {
-		return nil
-	}
-	numel := ir.LayoutOf(hv.Layout).Whole().Numel
-	read, x := e.runtime.StartRead(n.Store, av.DType, off, numel)
-	e.read.drop(e.graph)
+	read, x := e.runtime.StartRead(n.Store, av.DType, off, ir.LayoutOf(hv.Layout).Whole().Numel)
 	if x != nil {
 		return e.failures.fail(x)
 	}
 	if read != nil {
-		e.copies.add(hostCopy{handle: h, version: version, bytes: int(numel) * av.DType.Size(), read: read,
-			windows: e.failures.noted})
+		e.copies.add(hostCopy{handle: h, version: version, read: read, windows: e.failures.noted})
 	}
 	return nil
 }
@@ -107,13 +105,8 @@ func (e *Engine) readCopied(i int, dst []byte, slice time.Duration) *ir.Error {
 		return err
 	}
 	c := e.copies.list[i]
-	var late func() bool
-	if slice > 0 {
-		end := time.Now().Add(slice)
-		late = func() bool { return time.Now().After(end) }
-	}
 	t0 := time.Now()
-	x := c.read.Finish(dst, late)
+	x := c.read.Finish(dst, runtime.Within(slice))
 	e.windows.waited(t0)
 	if x != nil && asError(x).Code == ir.ErrInterrupted {
 		return errBusyDevice

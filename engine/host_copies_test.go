@@ -12,7 +12,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/reference"
 )
 
-// aheadDevice is the interpreter with reads that begin ahead: their elements are those of the beginning.
+// aheadDevice is the interpreter, as a device.AheadReader. A read copies the elements when it begins.
 type aheadDevice struct {
 	*reference.Device
 	reads, finished, dropped int

@@ -11,8 +11,8 @@ import (
 // readPool keeps readback buffers by power of two.
 type readPool struct {
 	free  [32][]Handle
-	left  []readback // of interrupted reads and of dropped ones, whose mapping is under way
-	ahead map[Handle]readback
+	left  []readback      // of interrupted reads and of dropped ones, whose mapping is under way
+	ahead map[Handle]bool // of reads that Finish or Drop ends
 	idle  int64
 	bytes int64
 }
@@ -229,15 +229,15 @@ func (d *Device) StartRead(b device.Buffer, t ir.DType, off, n int64) (device.Pe
 		return nil, err
 	}
 	if d.reads.ahead == nil {
-		d.reads.ahead = map[Handle]readback{}
+		d.reads.ahead = map[Handle]bool{}
 	}
-	d.reads.ahead[rb.handle] = rb
+	d.reads.ahead[rb.handle] = true
 	return &aheadRead{d: d, rb: rb, t: t, width: int(width), skip: first - lo}, nil
 }
 
 // Finish implements device.PendingRead.
 func (r *aheadRead) Finish(dst []byte, interrupt func() bool) error {
-	if _, ok := r.d.reads.ahead[r.rb.handle]; !ok {
+	if !r.d.reads.ahead[r.rb.handle] {
 		return r.d.lose("a read was finished twice, or after the device was closed")
 	}
 	err := r.d.finishReadback(&r.rb, interrupt, func(mem []byte) {
@@ -251,7 +251,7 @@ func (r *aheadRead) Finish(dst []byte, interrupt func() bool) error {
 
 // Drop implements device.PendingRead.
 func (r *aheadRead) Drop() {
-	if _, ok := r.d.reads.ahead[r.rb.handle]; ok {
+	if r.d.reads.ahead[r.rb.handle] {
 		delete(r.d.reads.ahead, r.rb.handle)
 		r.d.reads.left = append(r.d.reads.left, r.rb)
 	}

@@ -16,19 +16,25 @@ import (
 
 func float(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }
 
+// incremented makes a buffer of n zeros, and what adds 1 to them.
+func incremented(t *testing.T, dev *gpu.Device, n int) (device.Buffer, func() device.Fence) {
+	t.Helper()
+	p, err := dev.Build([]device.Step{increment(n)}, 1)
+	require.NoError(t, err)
+	b := zeros(t, dev, n)
+	return b, func() device.Fence {
+		f, err := dev.Run(p, &device.Binding{Bufs: []device.Buffer{b}})
+		require.NoError(t, err)
+		return f
+	}
+}
+
 // A read that began has the elements of that moment, from the middle of a buffer too, and does not wait for later runs.
 func TestAReadAheadWaitsForTheRunsBeforeIt(t *testing.T) {
 	d := fake.New()
 	d.Lag = 4
 	dev := open(t, d, gpu.Options{})
-	p, err := dev.Build([]device.Step{increment(8)}, 1)
-	require.NoError(t, err)
-	b := zeros(t, dev, 8)
-	run := func() device.Fence {
-		f, err := dev.Run(p, &device.Binding{Bufs: []device.Buffer{b}})
-		require.NoError(t, err)
-		return f
-	}
+	b, run := incremented(t, dev, 8)
 	run()
 	first, err := dev.StartRead(b, ir.F32, 1, 2)
 	require.NoError(t, err)
@@ -54,11 +60,8 @@ func TestReadsAheadEnd(t *testing.T) {
 	d := fake.New()
 	d.Lag = 3
 	dev := open(t, d, gpu.Options{})
-	p, err := dev.Build([]device.Step{increment(4)}, 1)
-	require.NoError(t, err)
-	b := zeros(t, dev, 4)
-	_, err = dev.Run(p, &device.Binding{Bufs: []device.Buffer{b}})
-	require.NoError(t, err)
+	b, run := incremented(t, dev, 4)
+	run()
 	got := make([]byte, 4)
 	for range 50 {
 		r, err := dev.StartRead(b, ir.F32, 0, 1)

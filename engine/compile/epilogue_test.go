@@ -17,16 +17,21 @@ import (
 	"github.com/torchlette/torchlette/kernels/reference"
 )
 
-// mapsOf counts the products of a plan that apply a map.
-func mapsOf(p *compile.Plan) (n int) {
+// productsOf counts the products of a plan that have a property.
+func productsOf(p *compile.Plan, has func(*launch.Gemm) bool) (n int) {
 	for _, s := range p.Segments {
 		for _, st := range s.Steps {
-			if g, ok := st.Op.(*launch.Gemm); ok && g.Epilogue != nil {
+			if g, ok := st.Op.(*launch.Gemm); ok && has(g) {
 				n++
 			}
 		}
 	}
 	return n
+}
+
+// mapsOf counts the products of a plan that apply a map.
+func mapsOf(p *compile.Plan) int {
+	return productsOf(p, func(g *launch.Gemm) bool { return g.Epilogue != nil })
 }
 
 const product = `input $0 : f32[4,3]

@@ -16,15 +16,8 @@ import (
 )
 
 // normsOf counts the products of a plan that normalize their rows.
-func normsOf(p *compile.Plan) (n int) {
-	for _, s := range p.Segments {
-		for _, st := range s.Steps {
-			if g, ok := st.Op.(*launch.Gemm); ok && g.Prologue != nil {
-				n++
-			}
-		}
-	}
-	return n
+func normsOf(p *compile.Plan) int {
+	return productsOf(p, func(g *launch.Gemm) bool { return g.Prologue != nil })
 }
 
 const normInputs = `input $0 : f32[2,6]

@@ -7,14 +7,22 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
+// Within returns the interrupt of a wait that lasts at most slice; nil for slice 0, which stands for no bound.
+func Within(slice time.Duration) (interrupt func() bool) {
+	if slice <= 0 {
+		return nil
+	}
+	end := time.Now().Add(slice)
+	return func() bool { return time.Now().After(end) }
+}
+
 // Read copies elements of a storage to dst. On an asynchronous device it waits at most slice, then returns
 // ErrInterrupted; with slice 0 it waits to the end.
 func (x *Executor) Read(id uint32, d ir.DType, off int64, dst []byte, slice time.Duration) error {
 	s := &x.storages[id]
 	dev := x.Devices[s.Dev].Dev
 	if p, ok := dev.(device.PatientReader); ok && slice > 0 {
-		end := time.Now().Add(slice)
-		return p.ReadUnless(s.Buf, d, off, dst, func() bool { return time.Now().After(end) })
+		return p.ReadUnless(s.Buf, d, off, dst, Within(slice))
 	}
 	return dev.Read(s.Buf, d, off, dst)
 }

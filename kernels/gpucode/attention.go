@@ -498,19 +498,30 @@ func (m *attention) storeForward(head *gpuir.Node) {
 		m.publishRow(i, m.p.NVar(v))
 	}
 	m.barrier()
-	zero := gpuir.NFloat(ir.F32, 0)
 	for i := range m.sum {
 		sum := m.let(m.foldRow(i, gpuir.NAdd))
-		dead := m.let(gpuir.N(loopir.OpEq, ir.Bool, sum, zero))
-		inverse := gpuir.N(loopir.OpDiv, ir.F32, gpuir.NFloat(ir.F32, 1), sum)
-		m.storeRow(i, 1, m.l.Out[0], head, m.l.Heads, m.let(gpuir.N(loopir.OpSelect, ir.F32, dead, zero, inverse)))
-		lse := gpuir.NAdd(m.p.NVar(m.top[i]), gpuir.N(loopir.OpLog, ir.F32, sum))
-		lse = m.let(gpuir.N(loopir.OpSelect, ir.F32, dead, gpuir.NFloat(ir.F32, math.Inf(1)), lse))
+		dead, factor := m.inverse(sum)
+		m.storeRow(i, 1, m.l.Out[0], head, m.l.Heads, factor)
+		lse := m.logarithm(dead, m.p.NVar(m.top[i]), sum)
 		at := gpuir.NAdd(gpuir.NMul(m.headNumber(head), m.nrows), m.row(i))
 		mine := gpuir.NAnd(gpuir.NLt(m.row(i), m.nrows), gpuir.N(loopir.OpEq, ir.Bool, m.lc, gpuir.NInt(0)))
 		body := m.nested(func() { m.emit(gpuir.Stmt{Op: gpuir.SStore, Ref: m.l.Out[1], A: m.let(at), B: lse}) })
 		m.emit(gpuir.Stmt{Op: gpuir.SIf, A: mine, Body: body})
 	}
+}
+
+// inverse is 1/sum of a row's weights, and 0 where the row is dead: it sees no key.
+func (m *attention) inverse(sum *gpuir.Node) (dead, factor *gpuir.Node) {
+	zero := gpuir.NFloat(ir.F32, 0)
+	dead = m.let(gpuir.N(loopir.OpEq, ir.Bool, sum, zero))
+	inverse := gpuir.N(loopir.OpDiv, ir.F32, gpuir.NFloat(ir.F32, 1), sum)
+	return dead, m.let(gpuir.N(loopir.OpSelect, ir.F32, dead, zero, inverse))
+}
+
+// logarithm is lse of a row.
+func (m *attention) logarithm(dead, top, sum *gpuir.Node) *gpuir.Node {
+	lse := gpuir.NAdd(top, gpuir.N(loopir.OpLog, ir.F32, sum))
+	return m.let(gpuir.N(loopir.OpSelect, ir.F32, dead, gpuir.NFloat(ir.F32, math.Inf(1)), lse))
 }
 
 // storeRow writes this thread's pieces of its i-th row, times factor, to a dense [batch, row, head, column].

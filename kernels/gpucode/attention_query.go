@@ -113,7 +113,7 @@ type query struct {
 	part             *gpuir.Node
 	top, sum, result int
 	// share is this thread's share of the keys of a block, and column the vector of columns that it adds up. Threads
-	// from `active` on have none.
+	// that are not active have none.
 	share, column, active *gpuir.Node
 }
 
@@ -154,13 +154,12 @@ func (x *query) operands(head *gpuir.Node) {
 		row := gpuir.NMul(m.row0, m.param(l.Mask.Param+2))
 		x.mask = m.let(gpuir.NAdd(m.headBase(l.Mask, head), row))
 	}
-	array := func(n, vec int) int {
-		m.p.Shared = append(m.p.Shared, gpuir.SharedArray{Type: ir.F32, Len: n, Vec: vec})
+	elements := func(n int) int {
+		m.p.Shared = append(m.p.Shared, gpuir.SharedArray{Type: ir.F32, Len: n, Vec: 1})
 		return len(m.p.Shared) - 1
 	}
-	x.tile = array(m.t.Width/4, 4)
-	x.scores, x.red = array(m.t.Cols, 1), array(foldThreads, 1)
-	x.acc = array(m.t.shares()*m.t.WidthV/4, 4)
+	x.tile, x.acc = m.sharedArray(m.t.Width/4), m.sharedArray(m.t.shares()*m.t.WidthV/4)
+	x.scores, x.red = elements(m.t.Cols), elements(foldThreads)
 }
 
 // bounds sets the keys of this part, up to the last that the query sees.
@@ -198,8 +197,7 @@ func (x *query) block(c0 *gpuir.Node) {
 	m.emit(gpuir.Stmt{Op: gpuir.SSharedSet, Ref: x.scores, A: gpuir.NLocal(), B: score})
 	old := m.let(m.p.NVar(x.top))
 	best := m.let(larger(x.fold(larger), old))
-	lowest := gpuir.N(loopir.OpEq, ir.Bool, best, gpuir.NFloat(ir.F32, math.Inf(-1)))
-	base := m.let(gpuir.N(loopir.OpSelect, ir.F32, lowest, gpuir.NFloat(ir.F32, 0), best))
+	base := m.finite(best)
 	factor, p := exp(gpuir.NSub(old, base)), exp(gpuir.NSub(score, base))
 	m.assign(x.top, best)
 	m.assign(x.sum, gpuir.N(loopir.OpFma, ir.F32, m.p.NVar(x.sum), factor, p))
@@ -326,10 +324,8 @@ func (m *attention) record(head, part *gpuir.Node) *gpuir.Node {
 
 // storeQuery writes four columns of the result, and the first thread lse. A query without keys has sum 0 and becomes 0.
 func (m *attention) storeQuery(head, column, top, sum, result *gpuir.Node) {
-	l, zero := m.l, gpuir.NFloat(ir.F32, 0)
-	dead := m.let(gpuir.N(loopir.OpEq, ir.Bool, sum, zero))
-	inverse := gpuir.N(loopir.OpDiv, ir.F32, gpuir.NFloat(ir.F32, 1), sum)
-	factor := m.let(gpuir.N(loopir.OpSelect, ir.F32, dead, zero, inverse))
+	l := m.l
+	dead, factor := m.inverse(sum)
 	if m.t.Vec {
 		m.p.Bufs[l.Out[0]].Vec = 4
 	}
@@ -337,8 +333,7 @@ func (m *attention) storeQuery(head, column, top, sum, result *gpuir.Node) {
 	at := gpuir.NAdd(gpuir.NMul(m.batch, m.nrows), m.row0)
 	at = m.let(gpuir.NMul(gpuir.NAdd(gpuir.NMul(at, m.param(l.Heads)), head), width))
 	m.storeFour(l.Out[0], at, m.let(gpuir.NMul(column, gpuir.NInt(4))), width, m.let(gpuir.NMul(result, factor)))
-	lse := gpuir.NAdd(top, gpuir.N(loopir.OpLog, ir.F32, sum))
-	lse = m.let(gpuir.N(loopir.OpSelect, ir.F32, dead, gpuir.NFloat(ir.F32, math.Inf(1)), lse))
+	lse := m.logarithm(dead, top, sum)
 	row := m.let(gpuir.NAdd(gpuir.NMul(m.headNumber(head), m.nrows), m.row0))
 	m.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.N(loopir.OpEq, ir.Bool, column, gpuir.NInt(0)),
 		Body: []gpuir.Stmt{{Op: gpuir.SStore, Ref: l.Out[1], A: row, B: lse}}})
@@ -349,9 +344,8 @@ func (m *attention) joinQuery() {
 	head := m.placeQuery(gpuir.NGroup())
 	scratch, columns := len(m.p.Bufs)-1, m.t.WidthV/4
 	load := func(at *gpuir.Node) *gpuir.Node { return m.let(gpuir.NLoad(scratch, ir.F32, 4, m.let(at))) }
-	lowest := gpuir.NFloat(ir.F32, math.Inf(-1))
 	first := m.record(head, gpuir.NInt(0))
-	top, _ := m.variable(lowest)
+	top, _ := m.variable(gpuir.NFloat(ir.F32, math.Inf(-1)))
 	each := func(body func(record *gpuir.Node)) {
 		m.loop(gpuir.NInt(0), gpuir.NInt(m.t.Parts), gpuir.NInt(1), func(part *gpuir.Node) {
 			body(m.let(gpuir.NAdd(first, gpuir.NMul(part, gpuir.NInt(m.t.recordVectors())))))
@@ -359,8 +353,7 @@ func (m *attention) joinQuery() {
 	}
 	each(func(r *gpuir.Node) { m.assign(top, larger(m.p.NVar(top), m.let(gpuir.NLane(load(r), 0)))) })
 	best := m.let(m.p.NVar(top))
-	base := m.let(gpuir.N(loopir.OpSelect, ir.F32, gpuir.N(loopir.OpEq, ir.Bool, best, lowest), gpuir.NFloat(ir.F32, 0),
-		best))
+	base := m.finite(best)
 	m.loop(gpuir.NLocal(), gpuir.NInt(columns), gpuir.NInt(queryThreads), func(column *gpuir.Node) {
 		sum, _ := m.variable(gpuir.NFloat(ir.F32, 0))
 		all, _ := m.variable(gpuir.NSplat(gpuir.NFloat(ir.F32, 0)))

@@ -142,14 +142,12 @@ func (m *attention) publishMaxima(score [][]int) {
 // softmax is one step of the online softmax. Scores become exp(score - greatest so far) and go to the tile; the rows'
 // results so far are scaled to the new greatest.
 func (m *attention) softmax(score [][]int) {
-	lowest := gpuir.NFloat(ir.F32, math.Inf(-1))
 	exp := func(x *gpuir.Node) *gpuir.Node { return m.let(gpuir.N(loopir.OpExp, ir.F32, x)) }
 	for i, row := range score {
 		old := m.let(m.p.NVar(m.top[i]))
 		best := m.let(m.foldRow(i, larger))
 		best = m.let(larger(best, old))
-		base := m.let(gpuir.N(loopir.OpSelect, ir.F32, gpuir.N(loopir.OpEq, ir.Bool, best, lowest), gpuir.NFloat(ir.F32, 0),
-			best))
+		base := m.finite(best)
 		factor := exp(gpuir.NSub(old, base))
 		m.assign(m.top[i], best)
 		sum := m.let(gpuir.NMul(m.p.NVar(m.sum[i]), factor))
@@ -163,6 +161,12 @@ func (m *attention) softmax(score [][]int) {
 			m.assign(v, gpuir.NMul(m.p.NVar(v), factor))
 		}
 	}
+}
+
+// finite is the greatest score of a row, 0 where the row has seen no key: what exponents are relative to.
+func (m *attention) finite(best *gpuir.Node) *gpuir.Node {
+	none := gpuir.N(loopir.OpEq, ir.Bool, best, gpuir.NFloat(ir.F32, math.Inf(-1)))
+	return m.let(gpuir.N(loopir.OpSelect, ir.F32, none, gpuir.NFloat(ir.F32, 0), best))
 }
 
 func (m *attention) setScore(i, j int, x *gpuir.Node) {

@@ -8,9 +8,9 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// NewPrologue begins a kernel that works the rows of A before a product of dtype t multiplies them. vectors are the
-// dtypes of operands that have an element for each column of A. It returns an element of A, those of the vectors, and
-// the function that stores y in place of the element and finishes the kernel. The kernel's parameters are the number of
+// NewPrologue begins a kernel that works the rows of A before a product of dtype t multiplies them. A vector is an
+// operand with one element for each column of A; vectors has the dtypes of these. NewPrologue returns the element of A
+// and the elements v of the vectors. finish stores y in place of A's element and ends the kernel. The kernel's parameters are the number of
 // rows, K, and further sizes and scalars. It may fold values over the row in stages before the last one.
 func NewPrologue(t ir.DType, vectors ...ir.DType) (b *loopir.Builder, a int, v []int,
 	finish func(y int) *loopir.Kernel) {

@@ -35,7 +35,7 @@ def test_the_next_step_of_a_gpu_runs_before_its_predecessor_is_read(wgpu: None) 
         after = tl.stats()
         steps[model.device.type] = after["windows"] - before["windows"]
         stream.close()
-        # what is read is the token, by a copy that had begun
+        # The only read is that of the token.
         assert after["reads"] - before["reads"] == 1
     assert steps == {"cpu": 1, "wgpu": 1}
     stored = []

@@ -19,7 +19,7 @@ def _normal(mean: Tensor, variance: Tensor) -> Tensor:
 
 
 def _counted(gap: Callable[[], Tensor], end: Tensor) -> Tensor:
-    """Return how many sums of gaps are below ``end``, for gaps of which each call of ``gap`` draws one per element."""
+    """Count, for each element, the events before ``end``. A call of ``gap`` draws the distances to the next events."""
     from torchlette import lax
 
     def step(state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
