@@ -60,8 +60,8 @@ func (f *faultState) unread() uint64 {
 	return f.ran
 }
 
-// note takes the error word that was copied after a number of checking runs. Where a later copy was read first, this one
-// is out of date: the fault in it has been told.
+// note takes the error word that was copied after a number of checking runs. Where a later copy was read first, this
+// one is out of date: the fault in it has been told.
 func (f *faultState) note(mem []byte, checked uint64) {
 	if checked <= f.read {
 		return

@@ -10,8 +10,9 @@ import (
 
 // NewPrologue begins a kernel that works the rows of A before a product of dtype t multiplies them. A vector is an
 // operand with one element for each column of A; vectors has the dtypes of these. NewPrologue returns the element of A
-// and the elements v of the vectors. finish stores y in place of A's element and ends the kernel. The kernel's parameters are the number of
-// rows, K, and further sizes and scalars. It may fold values over the row in stages before the last one.
+// and the elements v of the vectors. finish stores y in place of A's element and ends the kernel. The kernel's
+// parameters are the number of rows, K, and further sizes and scalars. It may fold values over the row in stages before
+// the last one.
 func NewPrologue(t ir.DType, vectors ...ir.DType) (b *loopir.Builder, a int, v []int,
 	finish func(y int) *loopir.Kernel) {
 	b = loopir.NewBuilder("prologue_"+t.String(), 1, 1)
