@@ -66,7 +66,8 @@ class Chooser:
         self.options = options
         self.vocab, self._device = vocab, ids.device
         self.keep = 1 if options.num_beams == 1 else max(2, len(options.eos_token_id) + 1)
-        self.finished = _C.zeros(rows, 1, dtype=_C.bool, device=ids.device)
+        # Which texts have ended, bool [rows, 1], where others go on: nothing follows the end of a single text.
+        self._finished = _C.zeros(rows, 1, dtype=_C.bool, device=ids.device) if rows > 1 else None
         self.used: Tensor | None = None
         if options.repetition_penalty != 1.0:
             real = ids if mask is None else _C.where(mask, ids, ids[:, -1:])
@@ -111,9 +112,15 @@ class Chooser:
             tokens = _C.multinomial(_C.softmax(filtered(scores, self.options, self.keep), -1), 1)
         else:
             tokens = _C.argmax(scores, -1, keepdim=True)
-        tokens = _C.where(self.finished, self.options.pad(), tokens)
+        if self._finished is not None:
+            tokens = _C.where(self._finished, self.options.pad(), tokens)
         if self.used is not None:
             self.used.scatter_(1, tokens, True)
-        if self.options.eos_token_id:
-            self.finished.logical_or_(self.eos[tokens])
+        if self._finished is not None and self.options.eos_token_id:
+            self._finished.logical_or_(self.eos[tokens])
         return tokens
+
+    def finish(self, finished: list[bool]) -> None:
+        """Note which texts have ended: padding follows them while others go on."""
+        if self._finished is not None:
+            self._finished.copy_(_C.tensor(finished, device=self._device).unsqueeze(-1))

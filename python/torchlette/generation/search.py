@@ -138,7 +138,7 @@ def _sample(request: _Request, alone: bool) -> Iterator[Tensor]:
             if stops is not None:
                 hits = stops.put([None if done else token for done, token in zip(finished, row, strict=True)])
                 ended = [done or hit for done, hit in zip(ended, hits, strict=True)]
-                choose.finished.copy_(_C.tensor(ended, device=tokens.device).unsqueeze(-1))
+                choose.finish(ended)
             finished = ended
             if all(finished):
                 steps.take_back()

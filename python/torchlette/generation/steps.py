@@ -85,7 +85,7 @@ class Steps:
             return
         self._versions = self._weights()
         self.take_back()
-        self._choose.finished.copy_(_C.tensor(finished, device=self._choose.finished.device).unsqueeze(-1))
+        self._choose.finish(finished)
 
     def _weights(self) -> int:
         """Return how often weights of the model were written."""

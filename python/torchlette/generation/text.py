@@ -62,6 +62,7 @@ class CachedText:
         capacity = capacity_for(self.length + 1, limit) if fixed is None else fixed
         self._cache = Cache(model.spec, rows, capacity, model.dtype, ids.device)
         self._seen: Tensor | None = None
+        # Of the next token. A step adds to both at its end, so that the next one need not begin by computing them.
         self._places = _C.zeros(1, dtype=_C.int64, device=ids.device)
         if mask is None:
             self._first = _C.arange(self.length, device=ids.device).unsqueeze(0)
@@ -71,6 +72,7 @@ class CachedText:
             self._seen[:, : self.length] = mask.to(_C.bool)
         # Position in the text less place in the cache: padding on the left makes it differ by row.
         self._shift = self._first[:, -1:] + (1 - self.length)
+        self._positions = _C.zeros_like(self._shift)
         self._captured: dict[Choose, Callable[[Tensor], Tensor]] = {}
 
     @property
@@ -98,7 +100,7 @@ class CachedText:
             logits = self._model.extend(self._ids[:, at:end], step, self._cache)
             if end < self.length:
                 _C.mark_step()
-        self._places.fill_(self.length)
+        self._move()
         return choose(logits)
 
     def extend(self, tokens: Tensor, choose: Choose) -> Tensor:
@@ -111,7 +113,7 @@ class CachedText:
             # To compare the tables of all modules of a model takes a tenth of a token's time.
             context.roots = (choose,)
             self._captured[choose] = context.function(
-                _step(self._model, self._cache, self._places, self._shift, self._seen, self._cross, choose)
+                _step(self._model, self._cache, self._places, self._positions, self._seen, self._cross, choose)
             )
         return self._captured[choose](tokens)
 
@@ -128,7 +130,12 @@ class CachedText:
         """Forget all tokens but the first ``length``: later ones take their places."""
         if length != self.length:
             self.length = length
-            self._places.fill_(length)
+            self._move()
+
+    def _move(self) -> None:
+        """Let the next token follow the first ``length``."""
+        self._places.fill_(self.length)
+        self._positions.copy_(self._shift + self.length)
 
     def reorder(self, rows: Tensor) -> None:
         """Let text i continue as text ``rows[i]``."""
@@ -136,15 +143,20 @@ class CachedText:
 
 
 def _step(
-    model: Decoder, cache: Cache, places: Tensor, shift: Tensor, seen: Tensor | None, cross: Any, choose: Choose
+    model: Decoder, cache: Cache, places: Tensor, positions: Tensor, seen: Tensor | None, cross: Any, choose: Choose
 ) -> Callable[[Tensor], Tensor]:
     """Return the function that a step of decoding is; what differs between steps is in its tensors."""
 
     def step(tokens: Tensor) -> Tensor:
-        new = places + _C.arange(tokens.shape[1], device=tokens.device)
-        where = Step(model.spec, new.unsqueeze(0) + shift, places=new, seen=seen, keys=cache.capacity, cross=cross)
-        result = choose(model.extend(tokens, where, cache, last=tokens.shape[1] == 1))
-        places.add_(tokens.shape[1])
+        count = tokens.shape[1]
+        new, at = places, positions
+        if count > 1:
+            steps = _C.arange(count, device=tokens.device)
+            new, at = places + steps, positions + steps
+        where = Step(model.spec, at, places=new, seen=seen, keys=cache.capacity, cross=cross)
+        result = choose(model.extend(tokens, where, cache, last=count == 1))
+        places.add_(count)
+        positions.add_(count)
         return result
 
     return step
