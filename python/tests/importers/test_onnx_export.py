@@ -10,7 +10,7 @@ import pytest
 import torchlette
 import torchlette.onnx
 import torchlette.torch as facade
-from torchlette import nn
+from torchlette import lax, nn
 from torchlette.nn import functional as F
 
 
@@ -139,6 +139,95 @@ def _placed(self, x, grid):
     )
 
 
+def _put(x, where, values):
+    y = x.clone()
+    y[where] = values
+    return y
+
+
+def _indexed(self, x, i, k):
+    """Tensor ``x`` is [3, 4, 5], ``i`` two numbers below 3, ``k`` four in a square."""
+    y = torchlette.arange(40.0, device="cpu").reshape(2, 2, 2, 5)
+    return (
+        _put(x, i, 1.0),
+        _put(x, k, y[:, :, :, None].sum(2).expand(2, 2, 4, 5)),
+        _put(x, (slice(None), k), y[0, 0, 0]),
+        _put(x, (slice(None), slice(None), k), x.sum(-1)[:, :, None, None]),
+        _put(x, (i, slice(None), -i - 1), x[:2, :, 0]),
+        _put(x, (k, slice(None), i), y[..., :4].sum(2)),
+        _put(x, (i[:, None], k[0]), y[0]),
+        x.index_put((torchlette.zeros_like(i),), x[0], accumulate=True),
+        (x > 0).index_put((i,), (x < 0)[0]),
+        x.index_copy(1, i, x[:, 2:] * 2),
+        x.index_fill(-1, i, 3.0),
+        x.index_add(1, i, x[:, :2], alpha=3),
+        x.scatter(1, k[None], x),
+        x.scatter(1, k[None], 4.0),
+        x.scatter_add(0, k[None], x),
+        *(x.scatter_reduce(0, k[None], x, how) for how in ("sum", "prod", "amax", "amin")),
+        x.masked_scatter(x > 0, torchlette.arange(60.0, device="cpu")),
+        x.masked_scatter((x > 0)[0, 0], torchlette.arange(60.0, device="cpu")),
+    )
+
+
+def _turned(self, x):
+    return (
+        *(x.rot90(turns, (2, 0)) for turns in range(-1, 4)),
+        *(x.diagonal(offset, 2, 0) for offset in (-2, 0, 1)),
+        *(torchlette.diag(x[0, 0], offset) for offset in (-1, 0, 2)),
+        torchlette.diag(x[0], 1),
+        x[0].trace(),
+        F.unfold(x[None], (2, 3), dilation=(2, 1), padding=(1, 0), stride=(1, 2)),
+        F.fold(F.unfold(x[None], 2), (4, 5), 2),
+        *torchlette.meshgrid(x[0, 0], x[1, :, 0], x[:, 0, 0], indexing="xy"),
+        *torchlette.meshgrid(x[0, 0], x[1, :, 0], indexing="ij"),
+    )
+
+
+def _ranked(self, x):
+    edges = torchlette.arange(5.0, device="cpu") - 2
+    return (
+        x.median(1, True)[0],
+        x.median(),
+        *x.kthvalue(3, 1, keepdim=True),
+        x.kthvalue(2)[0],
+        torchlette.searchsorted(edges, x, right=True),
+        torchlette.searchsorted(x.sort(-1)[0], x, side="right"),
+        torchlette.searchsorted(x, x, sorter=x.argsort(-1)),
+        torchlette.searchsorted(edges, x[0, 0, 0], out_int32=True),
+    )
+
+
+def _conditions(self, x):
+    def several(a):
+        return a + 1, a.sum(0)
+
+    return (
+        *lax.cond(x.sum() > 0, several, lambda a: (a.sin(), a[0]), x),
+        *lax.cond(x.sum() <= 0, several, lambda a: (a.sin(), a[0]), x),
+        lax.switch((x.sum() > 0).long() + 1, [lambda a: a, lambda a: a * 2, lambda a: a - 7], x),
+    )
+
+
+def _inner(c, a):
+    b = c.clone()
+    b[0] = a[1]
+    b.add_(lax.fori_loop(0, 3, lambda i, d: d * 0.5 + a + i, c))
+    return b, lax.cond(a.sum() > 0, lambda q: q + 1, lambda q: q.sin(), b)
+
+
+def _loops(self, x):
+    return (
+        *lax.scan(lambda c, a: (c + a, c * 2), x[0], x),
+        *lax.scan(lambda c, a: (c + a, (c * 2, a.sum(0))), x[0], x, reverse=True)[1],
+        *lax.scan(_inner, x[0], x),
+        *lax.while_loop(lambda c: c[0].sum() < 10, lambda c: (c[0] + 1, c[1] * 2), (x, x)),
+        lax.while_loop(lambda c: c.sum() < -1e9, lambda c: c + 1, x),
+        lax.fori_loop(0, (x[0, 0, 0] * 0).long() + 4, lambda i, c: c + i, x),
+        lax.map(lambda a: a.softmax(-1), x),
+    )
+
+
 def modules():
     def image():
         return torchlette.randn(2, 3, 12, 12, device="cpu")
@@ -162,6 +251,10 @@ def modules():
     yield "elements", Net(_elements), (x,), {}
     yield "choices", Net(_choices), (x, i), {}
     yield "compared", Net(_compared), (x, torchlette.randn(3, 4, device="cpu"), i), {}
+    block, k = torchlette.randn(3, 4, 5, device="cpu"), torchlette.tensor([[0, 1], [2, 0]], device="cpu")
+    yield "indexed", Net(_indexed), (block, i[:2], k), {}
+    for name, function in (("turned", _turned), ("ranked", _ranked), ("conditions", _conditions), ("loops", _loops)):
+        yield name, Net(function), (block,), {}
     yield "placed", Net(_placed), (image(), torchlette.rand(2, 4, 4, 2, device="cpu") * 2 - 1), {}
 
 
@@ -171,7 +264,7 @@ def case(name):
 
 
 NAMES = ("cnn", "up", "attention", "lstm", "gru", "writes", "numbers", "rms")
-MORE = ("elements", "choices", "compared", "placed")
+MORE = ("elements", "choices", "compared", "placed", "indexed", "turned", "ranked", "conditions", "loops")
 
 
 def leaves(value):
@@ -241,7 +334,10 @@ def test_names_and_pytorch_s_arguments(tmp_path):
     ("function", "text"),
     [
         (lambda x: torchlette.linalg.cholesky(x), "cholesky"),
+        (lambda x: x.clone().erfinv_(), "erfinv"),
         (lambda x: x.add_(1), "in place to an input"),
+        (lambda x: x.mT.contiguous().mT.as_strided((2, 2), (1, 2)), "not the result of contiguous"),
+        (lambda x: x.scatter_reduce(0, x.long() - 1, x, "mean"), "reduce='mean'"),
     ],
 )
 def test_what_onnx_has_no_form_for_is_named(function, text, tmp_path):
@@ -254,3 +350,27 @@ def test_wrong_numbers_of_names_are_refused(tmp_path):
         torchlette.onnx.export(
             lambda x: x + 1, (torchlette.ones(3, device="cpu"),), tmp_path / "m.onnx", input_names=["a", "b"]
         )
+
+
+def test_a_scan_of_any_length_is_one_loop(tmp_path):
+    weight = torchlette.randn(5, 5, device="cpu")
+
+    def rnn(x):
+        return lax.scan(lambda h, a: ((a @ weight + h).tanh(), a.sum() + h), x[0] * 0, x)
+
+    path = str(tmp_path / "m.onnx")
+    x, longer = torchlette.randn(3, 4, 5, device="cpu"), torchlette.randn(7, 4, 5, device="cpu")
+    torchlette.onnx.export(rnn, (x,), path, dynamic_shapes=({0: torchlette.export.Dim("n", min=2, max=50)},))
+    compare(run(path, longer)[1], rnn(longer))
+    assert [n.op_type for n in onnx.load(path).graph.node].count("Loop") == 1
+
+
+def test_a_branch_is_an_if(tmp_path):
+    path = str(tmp_path / "m.onnx")
+    x = torchlette.ones(3, device="cpu")
+    torchlette.onnx.export(lambda x: lax.cond(x.sum() > 0, lambda a: a + 1, lambda a: a - 1, x), (x,), path)
+    kinds = {n.op_type for n in onnx.load(path).graph.node}
+    assert "If" in kinds
+    assert "Loop" not in kinds
+    for sign in (1, -1):
+        np.testing.assert_array_equal(run(path, x * sign)[1][0], (x * sign + sign).numpy())

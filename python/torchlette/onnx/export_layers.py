@@ -8,7 +8,7 @@ from typing import Any
 
 from torchlette import _C
 from torchlette._runtime.errors import NotSupportedError
-from torchlette.onnx import export_shapes  # noqa: F401
+from torchlette.onnx import export_loops, export_places, export_shapes  # noqa: F401
 from torchlette.onnx.exporter import Exporter, Step, rule
 
 I64 = _C.int64

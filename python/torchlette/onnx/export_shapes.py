@@ -147,23 +147,6 @@ def _gather(x: Exporter, s: Step) -> str:
     return x.node("GatherElements", [x.value(s.operand), x.value(s["index"])], axis=s["dim"])
 
 
-@rule("scatter", "scatter_add", "index_add")
-def _scatter(x: Exporter, s: Step) -> str:
-    base = s.op.partition(".")[0]
-    index, source = x.value(s["index"]), s.get("src", s.get("source", s.get("value")))
-    values = x.as_type(source, s.dtype)
-    if base == "index_add":
-        rank, shape = x.rank(s.operand), x.shape_of(source)
-        places = [-1 if d == s["dim"] % rank else 1 for d in range(rank)]
-        index = x.node("Expand", [x.node("Reshape", [index, x.constant(places, I64)]), x.sizes(shape)])
-    elif x.number_of(source) is None:
-        values = x.node("Expand", [values, x.sizes(x.shape_of(s["index"]))])
-    elif x.shape_of(source) != x.shape_of(s["index"]):
-        raise NotSupportedError("onnx.export: scatter with an index smaller than its source")
-    kind = "none" if base == "scatter" else "add"
-    return x.node("ScatterElements", [x.value(s.operand), index, values], axis=s["dim"], reduction=kind)
-
-
 @rule("_index_tensor")
 def _index_tensor(x: Exporter, s: Step) -> str:
     """Tensors as indices of dims that follow one another."""

@@ -6,7 +6,8 @@ import ast
 import os
 import struct
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from torchlette import _C
@@ -15,7 +16,7 @@ from torchlette._version import __version__
 from torchlette.onnx.tensors import CODES, letter
 from torchlette.onnx.wire import Writer
 
-__all__ = ["OPSET", "RULES", "Exporter", "Step", "rule", "write_program"]
+__all__ = ["OPSET", "RULES", "Exporter", "Step", "dtype_named", "graph_of", "rule", "write_program"]
 
 Tensor = _C.Tensor
 
@@ -48,6 +49,7 @@ class Step:
 
     def __init__(self, spec: dict[str, Any], first: int) -> None:
         self.op, self.args, self.first = spec["op"], spec["args"], first
+        self.body: dict[str, Any] = spec.get("body") or {}
         self.in_place = spec.get("mode") == "in_place" or not spec["out"]
         self.at = spec.get("at", "")
         self.out = [(dtype_named(o["dtype"]), o["shape"]) for o in spec["out"]]
@@ -101,6 +103,9 @@ class Exporter:
         self._listed = program.spec["constants"]
         # Of each view: the value of which it is one, its step, and its place among the step's results.
         self._views: dict[int, tuple[int, Step, int]] = {}
+        self._made: dict[int, str] = {}
+        #: The first value that may be written in place.
+        self._own = len(inputs)
         taken = {v["name"] for v in self.function["inputs"]}
         for i, v in enumerate(self.function["inputs"]):
             self.names[i], self.types[i] = v["name"], (dtype_named(v["dtype"]), v["shape"])
@@ -116,6 +121,33 @@ class Exporter:
             self.prefix += "_"
 
     # Nodes ---------------------------------------------------------------------------------
+
+    def fresh(self) -> str:
+        """Return a new name."""
+        self.count += 1
+        return f"{self.prefix}{self.count - 1}"
+
+    @contextmanager
+    def nested(self, first: int) -> Iterator[None]:
+        """Collect the nodes of the body apart. Its values, and names of nodes in it, are unknown after it.
+
+        Args:
+            first: The number of its first value.
+        """
+        kept = self.nodes, self._own, self._dims, self.names, self.types, self._views, self._made
+        self.nodes, self._own = [], first
+        self._dims, self.names, self.types = dict(self._dims), dict(self.names), dict(self.types)
+        self._views, self._made = dict(self._views), dict(self._made)
+        try:
+            yield
+        finally:
+            self.nodes, self._own, self._dims, self.names, self.types, self._views, self._made = kept
+
+    def set_value(self, number: int, name: str, dtype: _C.dtype, shape: list[Any]) -> None:
+        """Give a value its name, dtype and sizes."""
+        self.names[number], self.types[number] = name, (dtype, shape)
+        self._made.pop(number, None)
+        self._views.pop(number, None)
 
     def node(self, kind: str, inputs: Sequence[str | None], outputs: int = 1, **attributes: Any) -> Any:
         """Add a node; return the name of its result, or a list of names.
@@ -192,6 +224,11 @@ class Exporter:
     def rank(self, ref: Any) -> int:
         """Return the number of dims of a value."""
         return len(self.shape_of(ref))
+
+    def made_by(self, ref: Any) -> str:
+        """Return the operator that a value is the result of; none for an input or a constant."""
+        i = self.number_of(ref)
+        return "" if i is None else self._made.get(i, "")
 
     def value(self, ref: Any) -> str:
         """Return the name of a value."""
@@ -287,12 +324,16 @@ class Exporter:
 
     def run(self) -> None:
         """Write the nodes of all steps."""
-        first = len(self.names)
-        for k, spec in enumerate(self.function["steps"]):
+        self.steps(self.function["steps"], len(self.names))
+
+    def steps(self, steps: Sequence[dict[str, Any]], first: int) -> None:
+        """Write the nodes of steps, the results of which are numbered from ``first``."""
+        for k, spec in enumerate(steps):
             step = Step(spec, first)
             base = step.op.partition(".")[0]
             for i, out in enumerate(step.out):
-                self.types[first + i] = out
+                self.set_value(first + i, "", *out)
+                self._made[first + i] = base
             write = RULES.get(step.op) or RULES.get(base)
             if step.in_place:
                 self._in_place(step, base)
@@ -314,10 +355,12 @@ class Exporter:
         chain = [] if target is None else self._chain(target)
         root = chain[-1] if chain else -1
         copies = [v for v in chain[:-1] if self._views[v][1].op in ("reshape", "flatten") and self._views[v][0] != root]
-        if write is None or root < len(self.function["inputs"]) or copies:
+        if write is None:
+            raise NotSupportedError(f"onnx.export: the operator {step.op} has no form in ONNX here {step.at}")
+        if root < self._own or copies:
             raise NotSupportedError(
-                f"onnx.export: {step.op} writes in place to an input, or through a reshaped view: use the operator "
-                f"that returns its result {step.at}"
+                f"onnx.export: {step.op} writes in place to an input, to a value from outside of a loop's body, or "
+                f"through a reshaped view: use the operator that returns its result {step.at}"
             )
         step.out = [self.types[target]]
         value = write(self, step)
@@ -383,9 +426,29 @@ def _bytes(values: Sequence[Any], dtype: _C.dtype) -> bytes:
     return array(letter(dtype), values).tobytes()
 
 
+def graph_of(
+    nodes: Sequence[Writer],
+    inputs: Sequence[tuple[str, _C.dtype, list[Any]]],
+    outputs: Sequence[tuple[str, _C.dtype, list[Any]]],
+) -> Writer:
+    """Return a graph within a node: its nodes, and the names, dtypes and sizes of what it gets and gives."""
+    graph = Writer()
+    for node in nodes:
+        graph.add_message(1, node)
+    graph.add_text(2, "body")
+    for number, values in ((11, inputs), (12, outputs)):
+        for value in values:
+            graph.add_message(number, _value_info(*value))
+    return graph
+
+
 def _attribute(name: str, value: Any) -> Writer:
     w = Writer()
     w.add_text(1, name)
+    if isinstance(value, Writer):
+        w.add_message(6, value)
+        w.add_int(20, 5)
+        return w
     items = value if isinstance(value, (list, tuple)) else [value]
     first = items[0] if items else 0
     several = isinstance(value, (list, tuple))

@@ -1,0 +1,226 @@
+"""How operators are written as ONNX's: those that read or write elements at places that tensors or strides name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchlette import _C
+from torchlette._runtime.errors import NotSupportedError
+from torchlette.onnx.exporter import Exporter, Step, rule
+
+I64, BOOL = _C.int64, _C.bool
+#: ONNX's names of the reductions of ``scatter_reduce``.
+REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
+
+
+def _turned(x: Exporter, value: str, order: list[int]) -> str:
+    return value if order == sorted(order) else x.node("Transpose", [value], perm=order)
+
+
+def along(x: Exporter, index: Any, dim: int, shape: list[Any]) -> str:
+    """Return an index of a dim, [n] or a number, as ScatterElements takes it: expanded to ``shape``."""
+    places = [-1 if d == dim % len(shape) else 1 for d in range(len(shape))]
+    return x.node("Expand", [x.node("Reshape", [x.value(index), x.constant(places, I64)]), x.sizes(shape)])
+
+
+def cut(x: Exporter, value: str, have: list[Any], want: list[Any]) -> str:
+    """Return the first elements along each dim: as many as an index has, where the source has more."""
+    if have == want:
+        return value
+    zeros, axes = x.constant([0] * len(want), I64), x.constant(list(range(len(want))), I64)
+    return x.node("Slice", [value, zeros, x.sizes(want), axes])
+
+
+@rule("scatter", "scatter_add", "scatter_reduce")
+def _scatter(x: Exporter, s: Step) -> str:
+    base = s.op.partition(".")[0]
+    kind = "add" if base == "scatter_add" else "none"
+    if s.get("reduce"):
+        if s["reduce"] not in REDUCTIONS or not s.get("include_self", True):
+            raise NotSupportedError(f"onnx.export: {base} with reduce={s['reduce']!r}, or without the elements before")
+        kind = REDUCTIONS[s["reduce"]]
+    index, source = s["index"], s.get("src", s.get("value"))
+    values, shape = x.as_type(source, s.dtype), x.shape_of(index)
+    if x.number_of(source) is None:
+        values = x.node("Expand", [values, x.sizes(shape)])
+    else:
+        values = cut(x, values, x.shape_of(source), shape)
+    return x.node("ScatterElements", [x.value(s.operand), x.value(index), values], axis=s["dim"], reduction=kind)
+
+
+@rule("index_add", "index_copy", "index_fill", "_unsafe_index_copy")
+def _index_rows(x: Exporter, s: Step) -> str:
+    base, dim = s.op.partition(".")[0], s["dim"] % x.rank(s.operand)
+    source = s.get("source", s.get("value"))
+    rows = x.shape_of(s["index"])[0] if x.rank(s["index"]) else 1
+    shape = [rows if d == dim else n for d, n in enumerate(x.shape_of(s.operand))]
+    values = x.as_type(source, s.dtype)
+    if base == "index_add" and s.get("alpha", 1) != 1:
+        values = x.node("Mul", [values, x.as_type(s["alpha"], s.dtype)])
+    values = x.node("Expand", [values, x.sizes(shape)])
+    index = along(x, s["index"], dim, shape)
+    kind = "add" if base == "index_add" else "none"
+    return x.node("ScatterElements", [x.value(s.operand), index, values], axis=dim, reduction=kind)
+
+
+@rule("_index_put")
+def _index_put(x: Exporter, s: Step) -> str:
+    """Write at tensors as indices of some dims. These dims come first while ScatterND writes."""
+    dims, indices = list(s["which"]), list(s["indices"])
+    if any(x.type_of(i) is BOOL for i in indices):
+        raise NotSupportedError("onnx.export: an index of bools")
+    shape, rank = x.shape_of(s.operand), x.rank(s.operand)
+    rest = [d for d in range(rank) if d not in dims]
+    count = max(x.rank(i) for i in indices)
+    found = _broadcast([x.shape_of(i) for i in indices])
+    # Where the dims follow one another, those of the indices take their place in what is written; else they come first.
+    before = dims[0] if dims == list(range(dims[0], dims[0] + len(dims))) else 0
+    sizes = [shape[d] for d in rest]
+    values = x.node("Expand", [x.as_type(s["values"], s.dtype), x.sizes(sizes[:before] + found + sizes[before:])])
+    total = count + len(rest)
+    order = [*range(before, before + count), *range(before), *range(before + count, total)]
+    last = x.constant([-1], I64)
+    parts = [x.node("Unsqueeze", [x.node("Expand", [x.as_type(i, I64), x.sizes(found)]), last]) for i in indices]
+    data = _turned(x, x.value(s.operand), dims + rest)
+    where = x.node("Concat", parts, axis=-1) if len(parts) > 1 else parts[0]
+    kind = "add" if s.get("accumulate") else "none"
+    y = x.node("ScatterND", [data, where, _turned(x, values, order)], reduction=kind)
+    return _turned(x, y, [(dims + rest).index(d) for d in range(rank)])
+
+
+def _broadcast(shapes: list[list[Any]]) -> list[Any]:
+    """Return the shape of tensors together."""
+    count = max(len(shape) for shape in shapes)
+    wide = [[1] * (count - len(shape)) + list(shape) for shape in shapes]
+    return [next((n for n in sizes if n != 1), 1) for sizes in zip(*wide, strict=True)]
+
+
+@rule("masked_scatter")
+def _masked_scatter(x: Exporter, s: Step) -> str:
+    """Element number n of those that the mask shows becomes element n of the source."""
+    flat, zero = x.constant([-1], I64), x.constant(0, I64)
+    mask = x.node("Expand", [x.value(s["mask"]), x.sizes(s.shape)])
+    shown = x.cast(x.node("Reshape", [mask, flat]), BOOL, I64)
+    number = x.node("Sub", [x.node("CumSum", [shown, zero]), x.constant(1, I64)])
+    source = x.node("Reshape", [x.as_type(s["source"], s.dtype), flat])
+    found = x.node("Gather", [source, x.node("Max", [number, zero])], axis=0)
+    operand = x.node("Expand", [x.value(s.operand), x.sizes(s.shape)])
+    return x.node("Where", [mask, x.node("Reshape", [found, x.sizes(s.shape)]), operand])
+
+
+@rule("as_strided")
+def _as_strided(x: Exporter, s: Step) -> str:
+    """Read the elements of a contiguous tensor by the sums of multiples of strides."""
+    if x.made_by(s.operand) != "contiguous":
+        raise NotSupportedError("onnx.export: as_strided of a tensor that is not the result of contiguous()")
+    zero, one = x.constant(0, I64), x.constant(1, I64)
+    places = x.size(s.get("storage_offset", 0))
+    for d, (size, stride) in enumerate(zip(s["size"], s["stride"], strict=True)):
+        steps = x.node("Mul", [x.node("Range", [zero, x.size(size), one]), x.size(stride)])
+        wide = x.constant([-1] + [1] * (len(s["size"]) - 1 - d), I64)
+        places = x.node("Add", [places, x.node("Reshape", [steps, wide])])
+    flat = x.node("Reshape", [x.value(s.operand), x.constant([-1], I64)])
+    return x.node("Gather", [flat, places], axis=0)
+
+
+def diagonal(x: Exporter, ref: Any, offset: int, a: int, b: int) -> str:
+    """Return the diagonal of dims a and b, as the last dim."""
+    rank, shape = x.rank(ref), x.shape_of(ref)
+    rows, columns = x.static([shape[a], shape[b]], "a diagonal")
+    rest = [d for d in range(rank) if d not in (a, b)]
+    v = _turned(x, x.value(ref), [*rest, a, b])
+    v = x.node("Reshape", [v, x.sizes([shape[d] for d in rest] + [rows * columns])])
+    places = [r * columns + r + offset for r in range(rows) if 0 <= r + offset < columns]
+    return x.node("Gather", [v, x.constant(places, I64)], axis=rank - 2)
+
+
+@rule("diagonal", "trace")
+def _diagonal(x: Exporter, s: Step) -> str:
+    rank = x.rank(s.operand)
+    found = diagonal(x, s.operand, s.get("offset", 0), s.get("dim1", 0) % rank, s.get("dim2", 1) % rank)
+    if s.op == "trace":
+        found = x.node("ReduceSum", [x.cast(found, x.type_of(s.operand), s.dtype), x.constant([0], I64)], keepdims=0)
+    return found
+
+
+@rule("diag")
+def _diag(x: Exporter, s: Step) -> str:
+    offset = s.get("diagonal", 0)
+    if x.rank(s.operand) == 2:
+        return diagonal(x, s.operand, offset, 0, 1)
+    size = x.static(s.shape, "a matrix of a diagonal")[0]
+    count = size - abs(offset)
+    places = [(r + max(0, -offset)) * size + r + max(0, offset) for r in range(count)]
+    zeros = x.node("Expand", [x.as_type(0, s.dtype), x.constant([size * size], I64)])
+    y = x.node("ScatterElements", [zeros, x.constant(places, I64), x.value(s.operand)], axis=0)
+    return x.node("Reshape", [y, x.sizes(s.shape)])
+
+
+@rule("rot90")
+def _rot90(x: Exporter, s: Step) -> str:
+    rank, turns = x.rank(s.operand), s.get("k", 1) % 4
+    a, b = (d % rank for d in s.get("dims", [0, 1]))
+    order = list(range(rank))
+    order[a], order[b] = order[b], order[a]
+
+    def flip(v: str, *dims: int) -> str:
+        first, end = ([n] * len(dims) for n in (-1, -(1 << 62)))
+        return x.node("Slice", [v, *(x.constant(list(n), I64) for n in (first, end, dims, first))])
+
+    v = x.value(s.operand)
+    match turns:
+        case 0:
+            return x.node("Identity", [v])
+        case 1:
+            return x.node("Transpose", [flip(v, b)], perm=order)
+        case 2:
+            return flip(v, a, b)
+    return flip(x.node("Transpose", [v], perm=order), b)
+
+
+@rule("meshgrid")
+def _meshgrid(x: Exporter, s: Step) -> list[str]:
+    found = []
+    for i, t in enumerate(s["tensors"]):
+        axis = 1 - i if s.get("indexing") == "xy" and i < 2 and len(s["tensors"]) > 1 else i
+        wide = x.constant([-1 if d == axis else 1 for d in range(len(s["tensors"]))], I64)
+        found.append(x.node("Expand", [x.node("Reshape", [x.value(t), wide]), x.sizes(s.shape)]))
+    return found
+
+
+def _kth(x: Exporter, v: str, k: int, dim: int, keepdim: bool) -> list[str]:
+    """Return the k-th smallest elements along a dim, and where they are."""
+    last = x.constant([k - 1] if keepdim else k - 1, I64)
+    sorted_values = x.node("TopK", [v, x.constant([k], I64)], 2, axis=dim, largest=0, sorted=1)
+    return [x.node("Gather", [part, last], axis=dim) for part in sorted_values]
+
+
+@rule("kthvalue")
+def _kthvalue(x: Exporter, s: Step) -> list[str]:
+    return _kth(x, x.value(s.operand), s["k"], s.get("dim", -1), bool(s.get("keepdim")))
+
+
+@rule("median.dim", "median")
+def _median(x: Exporter, s: Step) -> Any:
+    v, shape = x.value(s.operand), x.shape_of(s.operand)
+    if s.get("dim") is not None:
+        size = x.static(shape[s["dim"]], "the size of a dim with a median")[0]
+        return _kth(x, v, (size + 1) // 2, s["dim"], bool(s.get("keepdim")))
+    size = 1
+    for n in x.static(shape, "the number of elements with a median"):
+        size *= n
+    return _kth(x, x.node("Reshape", [v, x.constant([-1], I64)]), (size + 1) // 2, 0, False)[0]
+
+
+@rule("searchsorted")
+def _searchsorted(x: Exporter, s: Step) -> str:
+    """Count the elements of the sequence that are smaller, or not greater."""
+    sequence, last = x.value(s["sorted_sequence"]), x.constant([-1], I64)
+    if s.get("sorter") is not None:
+        sequence = x.node("GatherElements", [sequence, x.value(s["sorter"])], axis=-1)
+    if x.rank(s["sorted_sequence"]) > 1:
+        sequence = x.node("Unsqueeze", [sequence, x.constant([-2], I64)])
+    right = s["side"] == "right" if s.get("side") else bool(s.get("right"))
+    v = x.node("Unsqueeze", [x.as_type(s.operand, x.type_of(s["sorted_sequence"])), last])
+    below = x.cast(x.node("LessOrEqual" if right else "Less", [sequence, v]), BOOL, I64)
+    return x.cast(x.node("ReduceSum", [below, last], keepdims=0), I64, s.dtype)
