@@ -68,7 +68,8 @@ type InferenceSession struct {
 	options SessionOptions
 	in, out []SessionPort
 	state   []*sessionState
-	graph   *ir.Graph // the engine's; a reset replaces it
+	kept    []*runtime.Kept // the state on a device that does not share the host's memory, else empty
+	graph   *ir.Graph       // the engine's; a reset replaces it
 	x       *runtime.Executor
 	own     bool           // x is the session's
 	shapes  []*frozenShape // the latest one first
@@ -353,7 +354,7 @@ func (s *InferenceSession) run(f *frozenShape) *ir.Error {
 	if err := f.draw(s.e, s.own); err != nil {
 		return err
 	}
-	err := f.plan.Run(s.args, s.results, s.stop)
+	err := f.plan.Run(s.args, s.results, s.kept, s.stop)
 	if errors.Is(err, device.ErrStopped) {
 		_, _, err = s.x.TakeFault() // of a run that has no results
 		if err == nil {
@@ -388,7 +389,10 @@ func (s *InferenceSession) Close() {
 		for _, f := range s.shapes {
 			f.release(s)
 		}
-		s.shapes = nil
+		for _, k := range s.kept {
+			k.Release()
+		}
+		s.shapes, s.kept = nil, nil
 		s.program.close(s.e)
 		s.e.session.Drain()
 	})

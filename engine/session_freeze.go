@@ -367,7 +367,8 @@ func (s *InferenceSession) plan(f *frozenShape, g *program.Program, constants []
 	for _, r := range g.Results {
 		results = append(results, r.Value.Index())
 	}
-	if f.plan, err = s.x.Freeze(p, s.arguments(), buffers, results, s.enabled("pack_weights")); err != nil {
+	if f.plan, err = s.x.Freeze(p, s.arguments(), buffers, results, len(s.kept),
+		s.enabled("pack_weights")); err != nil {
 		return err
 	}
 	for _, d := range p.Program.Draws {

@@ -5,16 +5,19 @@ import (
 
 	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/runtime"
 	"github.com/torchlette/torchlette/ir"
 )
 
 // sessionState is a buffer that runs of a session write: an argument and a result of the plan beside the caller's. A
-// run reads now and writes next. If it succeeds they change places, so a run that fails leaves the state as it was.
+// run reads now and writes next. If it succeeds they change places, so a run that fails leaves the state as it was. On
+// a device with memory of its own the buffer is there, as a kept value of the runtime's.
 type sessionState struct {
 	constant  int // of the program
 	dtype     ir.DType
 	shape     []int64
-	now, next []uint64
+	now, next []uint64      // nil where the state is kept
+	kept      *runtime.Kept // nil: the state is in the host's memory
 }
 
 // bytes is the size of the buffer.
@@ -52,8 +55,9 @@ func (s *InferenceSession) openState(x *savedSession) *ir.Error {
 	for _, k := range x.f.State {
 		c := &x.p.Constants[k]
 		t := &sessionState{constant: k, dtype: c.DType, shape: c.Shape}
-		n := t.bytes()/8 + 1
-		t.now, t.next = make([]uint64, n), make([]uint64, n)
+		if err := s.allocate(t); err != nil {
+			return err
+		}
 		s.state = append(s.state, t)
 	}
 	s.args = append(s.args, make([]unsafe.Pointer, len(s.state))...)
@@ -61,10 +65,44 @@ func (s *InferenceSession) openState(x *savedSession) *ir.Error {
 	return s.resetState(x)
 }
 
+// allocate makes room for a buffer of the state.
+func (s *InferenceSession) allocate(t *sessionState) *ir.Error {
+	err := s.inEngine(func() *ir.Error {
+		k, err := s.x.Keep(s.options.Device, t.dtype.Real(), t.bytes())
+		if t.kept = k; err != nil {
+			return asError(err)
+		}
+		return nil
+	})
+	if t.kept != nil {
+		s.kept = append(s.kept, t.kept)
+	} else if err == nil {
+		n := t.bytes()/8 + 1
+		t.now, t.next = make([]uint64, n), make([]uint64, n)
+	}
+	return err
+}
+
 // resetState gives the state the values that it had when the session was opened.
 func (s *InferenceSession) resetState(x *savedSession) *ir.Error {
 	for _, t := range s.state {
-		if err := s.e.Read(x.constants[t.constant], t.view(t.now)); err != nil {
+		first := t.now
+		if t.kept != nil {
+			first = make([]uint64, t.bytes()/8+1)
+		}
+		if err := s.e.Read(x.constants[t.constant], t.view(first)); err != nil {
+			return err
+		}
+		if t.kept == nil {
+			continue
+		}
+		err := s.inEngine(func() *ir.Error {
+			if err := t.kept.Set(t.view(first)); err != nil {
+				return asError(err)
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -82,7 +120,9 @@ func (s *InferenceSession) bindState() {
 // keepState makes what a run wrote the state.
 func (s *InferenceSession) keepState() {
 	for _, t := range s.state {
-		t.now, t.next = t.next, t.now
+		if t.now, t.next = t.next, t.now; t.kept != nil {
+			t.kept.Swap()
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ type Frozen struct {
 	bind device.Binding
 	args []port // by argument
 	outs []port // by result
+	kept int    // the last arguments and results, which are kept values
 	held []heldBuffer
 	// Packed is the memory of constant operands that were packed for this plan, beyond what earlier plans packed.
 	Packed int64
@@ -28,6 +29,7 @@ type port struct {
 	pool   *DeviceState
 	dtype  ir.DType
 	bytes  int64 // of the dense value in canonical form
+	slot   int   // of the plan
 }
 
 type heldBuffer struct {
@@ -37,13 +39,14 @@ type heldBuffer struct {
 }
 
 // Freeze prepares a plan whose first inputs are args arguments; constants are the buffers of its other inputs. results
-// names nodes whose values are whole and distinct. The plan writes to no input. packs: devices may pack constants.
-func (x *Executor) Freeze(p *compile.Plan, args int, constants []device.Buffer, results []int, packs bool) (f *Frozen,
-	err error) {
+// names nodes whose values are whole and distinct. The plan writes to no input. The last kept arguments and results are
+// kept values, whose buffers a run binds. packs: devices may pack constants.
+func (x *Executor) Freeze(p *compile.Plan, args int, constants []device.Buffer, results []int, kept int,
+	packs bool) (f *Frozen, err error) {
 	if err := x.Prepare(p); err != nil {
 		return nil, err
 	}
-	f = &Frozen{Plan: p, x: x}
+	f = &Frozen{Plan: p, x: x, kept: kept}
 	defer func(made *Frozen) {
 		if err != nil {
 			made.Release()
@@ -73,11 +76,11 @@ func (x *Executor) Freeze(p *compile.Plan, args int, constants []device.Buffer, 
 		var b device.Buffer
 		switch {
 		case s.Kind == compile.External && s.Index < args:
-			b, err = f.port(&f.args[s.Index], s, p.Program.Inputs[s.Index].Aval)
+			b, err = f.port(&f.args[s.Index], i, p.Program.Inputs[s.Index].Aval, s.Index >= args-kept)
 		case s.Kind == compile.External:
 			b, constant[i] = constants[s.Index-args], true
 		case result:
-			b, err = f.port(&f.outs[k], s, p.Program.Nodes[results[k]].Aval)
+			b, err = f.port(&f.outs[k], i, p.Program.Nodes[results[k]].Aval, k >= len(results)-kept)
 		case s.Kind == compile.Temp && arena != nil:
 			w := x.Devices[s.Dev].Dev.(device.Host).NewWindow()
 			w.Set(unsafe.Add(arena, s.Offset), s.Bytes)
@@ -119,10 +122,13 @@ func (f *Frozen) hold(dev ir.DeviceID, bytes int64) (device.Buffer, error) {
 	return b, nil
 }
 
-// port makes the buffer of an argument or result in slot s.
-func (f *Frozen) port(q *port, s *compile.Slot, id ir.AvalID) (device.Buffer, error) {
-	av := ir.AvalOf(id)
+// port makes the buffer of an argument or result in slot i; none for a kept value.
+func (f *Frozen) port(q *port, i int, id ir.AvalID, kept bool) (device.Buffer, error) {
+	av, s := ir.AvalOf(id), &f.Plan.Slots[i]
 	q.pool, q.dtype, q.bytes = f.x.Devices[s.Dev], av.DType, av.Layout.Numel*int64(av.DType.Size())
+	if q.slot = i; kept {
+		return nil, nil
+	}
 	if h, ok := q.pool.Dev.(device.Host); ok {
 		q.window = h.NewWindow()
 		q.buf = q.window
@@ -151,17 +157,19 @@ func (f *Frozen) pack(constant []bool) error {
 	return nil
 }
 
-// Run runs the plan on dense arguments in canonical form, and writes its results, in the same form, to out. Memory of
-// arguments and results must not overlap. A run that stop ends early returns device.ErrStopped, and may have written
-// parts of the results.
-func (f *Frozen) Run(in, out []unsafe.Pointer, stop *device.Stop) error {
-	for i := range f.args {
-		if err := f.args[i].set(in[i]); err != nil {
+// Run runs the plan on dense arguments in canonical form and on kept values. It writes its results, in the same form,
+// to out, and those of kept values to these. Memory of arguments and results must not overlap. A run that stop ends
+// early returns device.ErrStopped, and may have written parts of the results.
+func (f *Frozen) Run(in, out []unsafe.Pointer, kept []*Kept, stop *device.Stop) error {
+	args, outs := f.args[:len(f.args)-f.kept], f.outs[:len(f.outs)-f.kept]
+	for i := range args {
+		if err := args[i].set(in[i]); err != nil {
 			return err
 		}
 	}
-	for k := range f.outs {
-		if q := &f.outs[k]; q.window != nil {
+	f.bindKept(kept)
+	for k := range outs {
+		if q := &outs[k]; q.window != nil {
 			q.window.Set(out[k], q.bytes)
 		}
 	}
@@ -180,8 +188,8 @@ func (f *Frozen) Run(in, out []unsafe.Pointer, stop *device.Stop) error {
 	if err != nil {
 		return err
 	}
-	for k := range f.outs {
-		if q := &f.outs[k]; q.window == nil && q.bytes > 0 {
+	for k := range outs {
+		if q := &outs[k]; q.window == nil && q.bytes > 0 {
 			if err := q.pool.Dev.Read(q.buf, q.dtype, 0, unsafe.Slice((*byte)(out[k]), q.bytes)); err != nil {
 				return err
 			}
@@ -190,6 +198,16 @@ func (f *Frozen) Run(in, out []unsafe.Pointer, stop *device.Stop) error {
 	x.Runs++
 	f.Plan.Runs++
 	return nil
+}
+
+// bindKept binds the buffers of kept values to the last arguments and results.
+func (f *Frozen) bindKept(kept []*Kept) {
+	for i, k := range kept {
+		if q := &f.args[len(f.args)-f.kept+i]; q.pool != nil { // else the plan does not read it
+			f.bind.Bufs[q.slot] = k.now
+		}
+		f.bind.Bufs[f.outs[len(f.outs)-f.kept+i].slot] = k.next
+	}
 }
 
 // wait waits for the devices that the results are read from.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import numpy as np
@@ -87,7 +88,8 @@ def test_what_runs_no_program_changes_no_state():
     assert int(session.run(["output_2"], feed)[0]) == 4
 
 
-def test_a_run_that_fails_leaves_the_state():
+@pytest.mark.parametrize("device", ["cpu", "wgpu"])
+def test_a_run_that_fails_leaves_the_state(device):
     class Checked(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -97,20 +99,32 @@ def test_a_run_that_fails_leaves_the_state():
             self.sum += 1
             return self.sum.index_select(0, i)
 
-    session = tl.InferenceSession(export.export(Checked(), (tl.tensor([1], device="cpu"),)))
+    session = tl.InferenceSession(export.export(Checked(), (tl.tensor([1], device="cpu"),)), device=device)
     assert session.run(None, {"i": np.array([2])})[0].tolist() == [1.0]
     with pytest.raises((ValueError, IndexError, RuntimeError)):
         session.run(None, {"i": np.array([7])})
     assert session.run(None, {"i": np.array([2])})[0].tolist() == [2.0]
 
 
-def test_threads_count_every_run_once():
-    session = tl.InferenceSession(counter()[0])
+def test_the_state_stays_on_the_device():
+    session = tl.InferenceSession(counter()[0], device="wgpu")
+    feed = feeds(1)[0]
+    session.run(None, feed)
+    before = tl.stats()
+    session.run(["output_2"], feed)
+    after = tl.stats()
+    assert after["device_uploads"] - before["device_uploads"] == 2, "x and at"
+    assert after["device_reads"] - before["device_reads"] == 5, "the outputs"
+
+
+@pytest.mark.parametrize("device", ["cpu", "wgpu"])
+def test_threads_count_every_run_once(device):
+    session = tl.InferenceSession(counter()[0], device=device)
     feed = feeds(1)[0]
     found: list[int] = []
 
     def work() -> None:
-        for _ in range(50):
+        for _ in range(25):
             found.append(int(session.run(["output_2"], feed)[0]))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
@@ -118,7 +132,7 @@ def test_threads_count_every_run_once():
         t.start()
     for t in threads:
         t.join()
-    assert sorted(found) == [2 * (k + 1) for k in range(200)]
+    assert sorted(found) == [2 * (k + 1) for k in range(100)]
 
 
 def test_bound_arrays_run_on_the_state():
@@ -184,3 +198,17 @@ def test_batch_norm_of_pytorch_in_training_mode_goes_on(decomposed, tmp_path):
     held = dict(ours.named_buffers())
     for name, value in theirs.named_buffers():
         np.testing.assert_allclose(held[name].numpy(), value.numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_a_closed_session_gives_its_state_back():
+    feed = feeds(1)[0]
+    program = counter()[0]
+    tl.InferenceSession(program, device="wgpu").run(None, feed)
+    gc.collect()
+    before = tl.stats()["live_buffers"]
+    session = tl.InferenceSession(program, device="wgpu")
+    session.run(None, feed)
+    assert tl.stats()["live_buffers"] > before
+    del session
+    gc.collect()
+    assert tl.stats()["live_buffers"] == before
