@@ -189,7 +189,7 @@ def _meshgrid(x: Exporter, s: Step) -> list[str]:
 
 
 def _kth(x: Exporter, v: str, k: int, dim: int, keepdim: bool) -> list[str]:
-    """Return the k-th smallest elements along a dim, and where they are."""
+    """Return the k-th smallest elements along a dim, and where they are. ONNX leaves open where a NaN comes."""
     last = x.constant([k - 1] if keepdim else k - 1, I64)
     sorted_values = x.node("TopK", [v, x.constant([k], I64)], 2, axis=dim, largest=0, sorted=1)
     return [x.node("Gather", [part, last], axis=dim) for part in sorted_values]
