@@ -144,7 +144,14 @@ class Exporter:
             self.nodes, self._own, self._dims, self.names, self.types, self._views, self._made = kept
 
     def set_value(self, number: int, name: str, dtype: _C.dtype, shape: list[Any]) -> None:
-        """Give a value its name, dtype and sizes."""
+        """Give a value its name, dtype and sizes.
+
+        Args:
+            number: The value's number in the program.
+            name: Its name in the graph.
+            dtype: Its dtype.
+            shape: Its sizes.
+        """
         self.names[number], self.types[number] = name, (dtype, shape)
         self._made.pop(number, None)
         self._views.pop(number, None)
@@ -431,7 +438,13 @@ def graph_of(
     inputs: Sequence[tuple[str, _C.dtype, list[Any]]],
     outputs: Sequence[tuple[str, _C.dtype, list[Any]]],
 ) -> Writer:
-    """Return a graph within a node: its nodes, and the names, dtypes and sizes of what it gets and gives."""
+    """Return a graph within a node.
+
+    Args:
+        nodes: Its nodes.
+        inputs: The names, dtypes and sizes of what it gets.
+        outputs: The same of what it gives.
+    """
     graph = Writer()
     for node in nodes:
         graph.add_message(1, node)
