@@ -2,10 +2,9 @@
 //
 // The monitor sleeps while nothing runs. When a call wakes it, it looks at the processors every 20 us for a
 // millisecond, and then less and less often. Where kernels use every core, each look preempts one of them, and the
-// other threads wait for that one: on two cores the first calls after a pause took 15 percent longer
-// (docs/notes/2026-11-27-avx2-figures.md). So the monitor is a batch thread, which preempts nothing when it wakes, and
-// its timers are coarse: it looks every SLACK_NS. It takes processors back from calls that block, and preempts
-// goroutines that run for 10 ms, that much later.
+// other threads wait for that one (docs/notes/2026-11-27-avx2-figures.md has measurements). So the monitor is a batch
+// thread, which preempts nothing when it wakes, and its timers are coarse: it looks every SLACK_NS. It takes processors
+// back from calls that block, and preempts goroutines that run for 10 ms, that much later.
 
 #define _GNU_SOURCE // SCHED_BATCH
 #include <pthread.h>

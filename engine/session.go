@@ -68,7 +68,7 @@ type InferenceSession struct {
 	options SessionOptions
 	in, out []SessionPort
 	state   []*sessionState
-	kept    []*runtime.Kept // the state on a device that does not share the host's memory, else empty
+	kept    []*runtime.Kept // the values of state
 	graph   *ir.Graph       // the engine's; a reset replaces it
 	x       *runtime.Executor
 	own     bool           // x is the session's
@@ -157,7 +157,6 @@ func (s *InferenceSession) runInto(f *frozenShape, out []SessionValue,
 			return err
 		}
 	}
-	s.bindState()
 	var err *ir.Error
 	if s.own {
 		err = s.run(f)

@@ -128,8 +128,7 @@ func (s *InferenceSession) profile() ([]map[string]any, *ir.Error) {
 	for i, shape := range f.shapes {
 		s.args[i] = room(uint64(ir.Numel(shape)) * uint64(s.in[i].DType.Size()))
 	}
-	s.bindState() // as arguments: the results below are rooms too
-	for k, id := range f.outs {
+	for k, id := range f.outs[:len(s.out)] {
 		av := ir.AvalOf(id)
 		s.results[k] = room(uint64(av.Layout.Numel) * uint64(av.DType.Size()))
 	}

@@ -14,13 +14,9 @@ type Kept struct {
 	now, next device.Buffer
 }
 
-// Keep makes a kept value of bytes in canonical form, of elements that are not complex. It is nil on a device that
-// reads and writes the caller's memory.
+// Keep makes a kept value of bytes in canonical form, of elements that are not complex.
 func (x *Executor) Keep(dev ir.DeviceID, d ir.DType, bytes int64) (*Kept, error) {
 	pl := x.Devices[dev]
-	if _, host := pl.Dev.(device.Host); host {
-		return nil, nil
-	}
 	k := &Kept{pool: pl, dtype: d, size: max(bytes/int64(d.Size())*int64(pl.Dev.Caps().Storage[d]), 1)}
 	for _, b := range []*device.Buffer{&k.now, &k.next} {
 		var err error

@@ -35,7 +35,7 @@ def test_the_next_step_of_a_gpu_runs_before_its_predecessor_is_read(wgpu: None) 
         after = tl.stats()
         steps[model.device.type] = after["windows"] - before["windows"]
         stream.close()
-        # The only read is that of the token.
+        # A step reads one tensor: the token.
         assert after["reads"] - before["reads"] == 1
     assert steps == {"cpu": 1, "wgpu": 1}
     stored = []

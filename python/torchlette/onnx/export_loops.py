@@ -6,6 +6,7 @@ from typing import Any
 
 from torchlette import _C
 from torchlette._runtime.errors import NotSupportedError
+from torchlette.onnx.export_shapes import flipped
 from torchlette.onnx.exporter import Exporter, Step, dtype_named, graph_of, rule
 
 I64, BOOL = _C.int64, _C.bool
@@ -30,8 +31,7 @@ def _loop(x: Exporter, s: Step) -> list[str]:
     found = x.node("Loop", [most, first, *map(x.value, carries)], len(s.out), body=inner)
     names = [found] if isinstance(found, str) else found
     if s["reverse"]:
-        at, end, axis = (x.constant([n], I64) for n in (-1, -(1 << 62), 0))
-        names[len(carries) :] = [x.node("Slice", [n, at, end, axis, at]) for n in names[len(carries) :]]
+        names[len(carries) :] = [flipped(x, n, [0]) for n in names[len(carries) :]]
     return names
 
 

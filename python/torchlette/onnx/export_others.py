@@ -117,16 +117,6 @@ def _nll_loss(x: Exporter, s: Step) -> str:
     return x.node("NegativeLogLikelihoodLoss", inputs, **options)
 
 
-@rule("bucketize")
-def _bucketize(x: Exporter, s: Step) -> str:
-    """The number of boundaries below each element."""
-    kind = "LessOrEqual" if s.get("right") else "Less"
-    edges = x.as_type(s["boundaries"], F32)
-    v = x.node("Unsqueeze", [x.as_type(s.operand, F32), x.constant([-1], I64)])
-    below = x.cast(x.node(kind, [edges, v]), BOOL, I64)
-    return x.cast(x.node("ReduceSum", [below, x.constant([-1], I64)], keepdims=0), I64, s.dtype)
-
-
 @rule("cdist")
 def _cdist(x: Exporter, s: Step) -> str:
     p = s.get("p", 2)

@@ -6,9 +6,10 @@ from typing import Any
 
 from torchlette import _C
 from torchlette._runtime.errors import NotSupportedError
+from torchlette.onnx.export_shapes import flipped
 from torchlette.onnx.exporter import Exporter, Step, rule
 
-I64, BOOL = _C.int64, _C.bool
+F32, I64, BOOL = _C.float32, _C.int64, _C.bool
 #: ONNX's names of the reductions of ``scatter_reduce``.
 REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
 
@@ -63,28 +64,47 @@ def _index_rows(x: Exporter, s: Step) -> str:
     return x.node("ScatterElements", [x.value(s.operand), index, values], axis=dim, reduction=kind)
 
 
+def _rows(x: Exporter, indices: list[Any], shape: list[Any]) -> str:
+    """Return tensors of indices as GatherND and ScatterND take them: expanded to ``shape``, beside each other."""
+    if any(x.type_of(i) is BOOL for i in indices):
+        raise NotSupportedError("onnx.export: an index of bools")
+    last = x.constant([-1], I64)
+    parts = [x.node("Unsqueeze", [x.node("Expand", [x.as_type(i, I64), x.sizes(shape)]), last]) for i in indices]
+    return x.node("Concat", parts, axis=-1) if len(parts) > 1 else parts[0]
+
+
+@rule("_index_tensor")
+def _index_tensor(x: Exporter, s: Step) -> str:
+    """Tensors as indices of dims that follow one another."""
+    dims, indices = list(s["which"]), list(s["indices"])
+    v, rank = x.value(s.operand), x.rank(s.operand)
+    if len(dims) == 1 and x.type_of(indices[0]) is not BOOL:
+        return x.node("Gather", [v, x.value(indices[0])], axis=dims[0])
+    if dims != list(range(dims[0], dims[0] + len(dims))):
+        raise NotSupportedError("onnx.export: indices of dims that do not follow one another")
+    count = max(x.rank(i) for i in indices)
+    rows = _rows(x, indices, s.shape[dims[0] : dims[0] + count])
+    y = x.node("GatherND", [_turned(x, v, dims + [d for d in range(rank) if d not in dims]), rows])
+    total = count + rank - len(dims)
+    return _turned(x, y, [*range(count, count + dims[0]), *range(count), *range(count + dims[0], total)])
+
+
 @rule("_index_put")
 def _index_put(x: Exporter, s: Step) -> str:
     """Write at tensors as indices of some dims. These dims come first while ScatterND writes."""
     dims, indices = list(s["which"]), list(s["indices"])
-    if any(x.type_of(i) is BOOL for i in indices):
-        raise NotSupportedError("onnx.export: an index of bools")
     shape, rank = x.shape_of(s.operand), x.rank(s.operand)
     rest = [d for d in range(rank) if d not in dims]
     count = max(x.rank(i) for i in indices)
     found = _broadcast([x.shape_of(i) for i in indices])
-    # Where the dims follow one another, those of the indices take their place in what is written; else they come first.
+    # The dims of the indices replace the indexed dims in the values where these are adjacent, and come first elsewhere.
     before = dims[0] if dims == list(range(dims[0], dims[0] + len(dims))) else 0
     sizes = [shape[d] for d in rest]
     values = x.node("Expand", [x.as_type(s["values"], s.dtype), x.sizes(sizes[:before] + found + sizes[before:])])
-    total = count + len(rest)
-    order = [*range(before, before + count), *range(before), *range(before + count, total)]
-    last = x.constant([-1], I64)
-    parts = [x.node("Unsqueeze", [x.node("Expand", [x.as_type(i, I64), x.sizes(found)]), last]) for i in indices]
-    data = _turned(x, x.value(s.operand), dims + rest)
-    where = x.node("Concat", parts, axis=-1) if len(parts) > 1 else parts[0]
+    order = [*range(before, before + count), *range(before), *range(before + count, count + len(rest))]
+    data, rows = _turned(x, x.value(s.operand), dims + rest), _rows(x, indices, found)
     kind = "add" if s.get("accumulate") else "none"
-    y = x.node("ScatterND", [data, where, _turned(x, values, order)], reduction=kind)
+    y = x.node("ScatterND", [data, rows, _turned(x, values, order)], reduction=kind)
     return _turned(x, y, [(dims + rest).index(d) for d in range(rank)])
 
 
@@ -163,19 +183,15 @@ def _rot90(x: Exporter, s: Step) -> str:
     order = list(range(rank))
     order[a], order[b] = order[b], order[a]
 
-    def flip(v: str, *dims: int) -> str:
-        first, end = ([n] * len(dims) for n in (-1, -(1 << 62)))
-        return x.node("Slice", [v, *(x.constant(list(n), I64) for n in (first, end, dims, first))])
-
     v = x.value(s.operand)
     match turns:
         case 0:
             return x.node("Identity", [v])
         case 1:
-            return x.node("Transpose", [flip(v, b)], perm=order)
+            return x.node("Transpose", [flipped(x, v, [b])], perm=order)
         case 2:
-            return flip(v, a, b)
-    return flip(x.node("Transpose", [v], perm=order), b)
+            return flipped(x, v, [a, b])
+    return flipped(x, x.node("Transpose", [v], perm=order), [b])
 
 
 @rule("meshgrid")
@@ -212,15 +228,24 @@ def _median(x: Exporter, s: Step) -> Any:
     return _kth(x, x.node("Reshape", [v, x.constant([-1], I64)]), (size + 1) // 2, 0, False)[0]
 
 
+def _count(x: Exporter, s: Step, sequence: str, value: str, right: bool) -> str:
+    """Count the elements of a sequence that are smaller than each value, or not greater: its last dim is a new one."""
+    last = x.constant([-1], I64)
+    below = x.node("LessOrEqual" if right else "Less", [sequence, x.node("Unsqueeze", [value, last])])
+    return x.cast(x.node("ReduceSum", [x.cast(below, BOOL, I64), last], keepdims=0), I64, s.dtype)
+
+
+@rule("bucketize")
+def _bucketize(x: Exporter, s: Step) -> str:
+    return _count(x, s, x.as_type(s["boundaries"], F32), x.as_type(s.operand, F32), bool(s.get("right")))
+
+
 @rule("searchsorted")
 def _searchsorted(x: Exporter, s: Step) -> str:
-    """Count the elements of the sequence that are smaller, or not greater."""
-    sequence, last = x.value(s["sorted_sequence"]), x.constant([-1], I64)
+    sequence = x.value(s["sorted_sequence"])
     if s.get("sorter") is not None:
         sequence = x.node("GatherElements", [sequence, x.value(s["sorter"])], axis=-1)
     if x.rank(s["sorted_sequence"]) > 1:
         sequence = x.node("Unsqueeze", [sequence, x.constant([-2], I64)])
     right = s["side"] == "right" if s.get("side") else bool(s.get("right"))
-    v = x.node("Unsqueeze", [x.as_type(s.operand, x.type_of(s["sorted_sequence"])), last])
-    below = x.cast(x.node("LessOrEqual" if right else "Less", [sequence, v]), BOOL, I64)
-    return x.cast(x.node("ReduceSum", [below, last], keepdims=0), I64, s.dtype)
+    return _count(x, s, sequence, x.as_type(s.operand, x.type_of(s["sorted_sequence"])), right)

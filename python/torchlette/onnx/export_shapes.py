@@ -147,36 +147,15 @@ def _gather(x: Exporter, s: Step) -> str:
     return x.node("GatherElements", [x.value(s.operand), x.value(s["index"])], axis=s["dim"])
 
 
-@rule("_index_tensor")
-def _index_tensor(x: Exporter, s: Step) -> str:
-    """Tensors as indices of dims that follow one another."""
-    dims, indices = list(s["which"]), list(s["indices"])
-    v, rank = x.value(s.operand), x.rank(s.operand)
-    if any(x.type_of(i) is _C.bool for i in indices):
-        raise NotSupportedError("onnx.export: an index of bools")
-    if len(dims) == 1:
-        return x.node("Gather", [v, x.value(indices[0])], axis=dims[0])
-    if dims != list(range(dims[0], dims[0] + len(dims))):
-        raise NotSupportedError("onnx.export: indices of dims that do not follow one another")
-    order = dims + [d for d in range(rank) if d not in dims]
-    v = v if order == list(range(rank)) else x.node("Transpose", [v], perm=order)
-    count = max(x.rank(i) for i in indices)
-    shape = s.shape[dims[0] : dims[0] + count]
-    last = x.constant([-1], I64)
-    parts = [x.node("Unsqueeze", [x.node("Expand", [x.as_type(i, I64), x.sizes(shape)]), last]) for i in indices]
-    y = x.node("GatherND", [v, x.node("Concat", parts, axis=-1)])
-    if dims[0] == 0:
-        return y
-    total = count + rank - len(dims)
-    back = list(range(count, count + dims[0])) + list(range(count)) + list(range(count + dims[0], total))
-    return x.node("Transpose", [y], perm=back)
+def flipped(x: Exporter, value: str, dims: list[int]) -> str:
+    """Return a value with the order of some dims reversed."""
+    back, end = (x.constant([n] * len(dims), I64) for n in (-1, -(1 << 62)))
+    return x.node("Slice", [value, back, end, x.constant(dims, I64), back])
 
 
 @rule("flip")
 def _flip(x: Exporter, s: Step) -> str:
-    n = len(s["dims"])
-    parts = [x.constant([v] * n, I64) for v in (-1, -(1 << 62), -1)]
-    return x.node("Slice", [x.value(s.operand), parts[0], parts[1], x.constant(s["dims"], I64), parts[2]])
+    return flipped(x, x.value(s.operand), s["dims"])
 
 
 @rule("roll")

@@ -129,7 +129,7 @@ class Exporter:
 
     @contextmanager
     def nested(self, first: int) -> Iterator[None]:
-        """Collect the nodes of the body apart. Its values, and names of nodes in it, are unknown after it.
+        """Collect the nodes of a graph within a node. Values of that graph are unknown after it.
 
         Args:
             first: The number of its first value.
@@ -153,8 +153,6 @@ class Exporter:
             shape: Its sizes.
         """
         self.names[number], self.types[number] = name, (dtype, shape)
-        self._made.pop(number, None)
-        self._views.pop(number, None)
 
     def node(self, kind: str, inputs: Sequence[str | None], outputs: int = 1, **attributes: Any) -> Any:
         """Add a node; return the name of its result, or a list of names.
@@ -165,8 +163,7 @@ class Exporter:
             outputs: The number of results.
             attributes: By name; None for one that is left out.
         """
-        names = [f"{self.prefix}{self.count + k}" for k in range(outputs)]
-        self.count += outputs
+        names = [self.fresh() for _ in range(outputs)]
         self.named_node(kind, inputs, names, **attributes)
         return names[0] if outputs == 1 else names
 
@@ -339,7 +336,7 @@ class Exporter:
             step = Step(spec, first)
             base = step.op.partition(".")[0]
             for i, out in enumerate(step.out):
-                self.set_value(first + i, "", *out)
+                self.types[first + i] = out
                 self._made[first + i] = base
             write = RULES.get(step.op) or RULES.get(base)
             if step.in_place:
