@@ -30,8 +30,11 @@ type AttentionOptions struct {
 	// 0, is that number for the loops over keys.
 	Unroll, UnrollRows int
 	// Parts, where not 0: a workgroup works one query, whose keys so many workgroups share. See attention_query.go.
-	Parts             int
-	MaxWorkgroupBytes int
+	Parts int
+	// KeyLanes, where not 0: so many threads share a key of a single query, within subgroups of Subgroup threads. A
+	// thread works on Unroll keys at a time. See attention_query_lanes.go.
+	KeyLanes, Subgroup int
+	MaxWorkgroupBytes  int
 }
 
 func (o *AttentionOptions) threads() int { return o.RowThreads * o.Lanes }
@@ -139,7 +142,9 @@ func BriefAttention(a *launch.Attention, params []uint64, caps Caps) AttentionOp
 		list = attentionTiles[a.Pass]
 	}
 	o := chooseAttention(a, params, caps, list)
-	o.Unroll, o.UnrollRows = 1, 0
+	if o.KeyLanes == 0 { // else blocks of keys depend on it
+		o.Unroll, o.UnrollRows = 1, 0
+	}
 	return o
 }
 

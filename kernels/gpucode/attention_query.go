@@ -10,9 +10,10 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// Attention of few queries, as in decoding. A workgroup works one query of one head over a part of the keys, in blocks
-// of Cols: each thread computes the score of one key, and then some columns of the result over a share of the block.
-// Where the keys are many and the heads few, several workgroups share a query's keys, and a second pass joins what they
+// Attention of few queries, as in decoding. A workgroup works one query of one head over a part of the keys. With
+// subgroups several threads share a key (attention_query_lanes.go). Without, keys are worked in blocks of Cols: each
+// thread computes the score of one key, and then some columns of the result over a share of the block. Where the keys
+// are many and the heads few, several workgroups share a query's keys, and a second pass joins what they
 // leave in scratch memory (Dao, Haziza, Massa and Sizov, Flash-Decoding, 2023).
 const (
 	fewQueries   = 4   // the most queries of a launch; tiles read keys once for eight and more
@@ -40,6 +41,7 @@ func chooseQuery(a *launch.Attention, params []uint64, caps Caps) (o AttentionOp
 		params[l.Keys] >= uint64(2*o.Parts*queryPart) {
 		o.Parts *= 2
 	}
+	o.shareKeys(params[l.Keys], caps)
 	return o, o.sharedBytes(a) <= caps.MaxWorkgroupBytes
 }
 
@@ -65,6 +67,9 @@ func (o *AttentionOptions) shares() int {
 }
 
 func (o *AttentionOptions) queryBytes() int {
+	if o.KeyLanes > 0 {
+		return o.threads() / o.Subgroup * (8 + 4*o.WidthV)
+	}
 	return 4*o.Width + 4*o.Cols + 4*foldThreads + 4*o.shares()*o.WidthV
 }
 
@@ -72,6 +77,8 @@ func (o *AttentionOptions) checkQuery(a *launch.Attention) error {
 	switch {
 	case a.Pass != launch.AttentionForward || a.Dropout:
 		return fmt.Errorf("gpucode: attention: single queries are for the forward pass without dropout")
+	case o.KeyLanes > 0:
+		return o.checkKeyLanes()
 	case o.Rows != 1 || o.RowThreads != 1 || o.Lanes != o.Cols || o.Cols%foldThreads != 0 || o.Cols&(o.Cols-1) != 0:
 		return fmt.Errorf("gpucode: attention: a thread has one key of a single query, not tile %+v", *o)
 	case o.Width%4 != 0 || o.WidthV%4 != 0 || o.WidthV/4 > o.Cols:
@@ -128,6 +135,11 @@ func (m *attention) generateQuery() {
 	head := m.placeQuery(group)
 	x.operands(head)
 	x.bounds()
+	if m.t.KeyLanes > 0 {
+		x.generateLanes(head)
+		return
+	}
+	x.arrays()
 	x.loadQuery()
 	x.top, _ = m.variable(gpuir.NFloat(ir.F32, math.Inf(-1)))
 	x.sum, _ = m.variable(gpuir.NFloat(ir.F32, 0))
@@ -154,12 +166,19 @@ func (x *query) operands(head *gpuir.Node) {
 		row := gpuir.NMul(m.row0, m.param(l.Mask.Param+2))
 		x.mask = m.let(gpuir.NAdd(m.headBase(l.Mask, head), row))
 	}
-	elements := func(n int) int {
-		m.p.Shared = append(m.p.Shared, gpuir.SharedArray{Type: ir.F32, Len: n, Vec: 1})
-		return len(m.p.Shared) - 1
-	}
+}
+
+// arrays makes the workgroup arrays.
+func (x *query) arrays() {
+	m := x.attention
 	x.tile, x.acc = m.sharedArray(m.t.Width/4), m.sharedArray(m.t.shares()*m.t.WidthV/4)
-	x.scores, x.red = elements(m.t.Cols), elements(foldThreads)
+	x.scores, x.red = x.elements(m.t.Cols), x.elements(foldThreads)
+}
+
+// elements makes a workgroup array of n numbers.
+func (x *query) elements(n int) int {
+	x.p.Shared = append(x.p.Shared, gpuir.SharedArray{Type: ir.F32, Len: n, Vec: 1})
+	return len(x.p.Shared) - 1
 }
 
 // bounds sets the keys of this part, up to the last that the query sees.
@@ -224,18 +243,29 @@ func (x *query) score(c0 *gpuir.Node) *gpuir.Node {
 			m.assign(dot, gpuir.N(loopir.OpFma, ir.F32, gpuir.NLane(a, c), gpuir.NLane(b, c), m.p.NVar(dot)))
 		}
 	})
-	keep, score := gpuir.NLt(key, x.to), m.p.NVar(dot)
-	if x.mask != nil {
-		o := m.l.Mask
-		y := m.let(gpuir.NLoad(o.Buf, m.a.Mask.ComputeType(), 1, m.let(gpuir.NAdd(x.mask, gpuir.NMul(inside,
-			m.param(o.Param+3))))))
-		if m.a.Mask == ir.Bool {
-			keep = gpuir.NAnd(keep, y)
-		} else {
-			score = gpuir.NAdd(score, y)
-		}
+	return x.masked(m.p.NVar(dot), x.maskAt(inside), gpuir.NLt(key, x.to))
+}
+
+// maskAt is the mask's element for a key, nil where there is no mask.
+func (x *query) maskAt(key *gpuir.Node) *gpuir.Node {
+	if x.mask == nil {
+		return nil
 	}
-	return m.let(gpuir.N(loopir.OpSelect, ir.F32, keep, score, gpuir.NFloat(ir.F32, math.Inf(-1))))
+	m, o := x.attention, x.l.Mask
+	at := m.let(gpuir.NAdd(x.mask, gpuir.NMul(key, m.param(o.Param+3))))
+	return m.let(gpuir.NLoad(o.Buf, m.a.Mask.ComputeType(), 1, at))
+}
+
+// masked is a score with its mask, -inf where it does not count.
+func (x *query) masked(score, mask, keep *gpuir.Node) *gpuir.Node {
+	switch {
+	case mask == nil:
+	case x.a.Mask == ir.Bool:
+		keep = gpuir.NAnd(keep, mask)
+	default:
+		score = gpuir.NAdd(score, mask)
+	}
+	return x.let(gpuir.N(loopir.OpSelect, ir.F32, keep, score, gpuir.NFloat(ir.F32, math.Inf(-1))))
 }
 
 // fold joins the values that threads have put into the array of scores. All threads get the result, after two barriers.
@@ -298,21 +328,27 @@ func (x *query) finish(head *gpuir.Node) {
 		for i := 1; i < m.t.shares(); i++ {
 			all = m.let(gpuir.NAdd(all, m.let(m.p.NShared(x.acc, gpuir.NAdd(gpuir.NLocal(), gpuir.NInt(i*columns))))))
 		}
-		if m.t.Parts == 1 {
-			m.storeQuery(head, gpuir.NLocal(), m.p.NVar(x.top), sum, all)
-			return
-		}
-		record := m.record(head, x.part)
-		store := func(at, v *gpuir.Node) gpuir.Stmt {
-			return gpuir.Stmt{Op: gpuir.SStore, Ref: len(m.p.Bufs) - 1, A: m.let(at), B: v}
-		}
-		m.emit(store(gpuir.NAdd(record, gpuir.NAdd(gpuir.NLocal(), gpuir.NInt(1))), all))
-		zero := gpuir.NFloat(ir.F32, 0)
-		first := store(record, m.let(gpuir.NVec4(m.p.NVar(x.top), sum, zero, zero)))
-		m.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.N(loopir.OpEq, ir.Bool, gpuir.NLocal(), gpuir.NInt(0)),
-			Body: []gpuir.Stmt{first}})
+		x.storePart(head, m.p.NVar(x.top), sum, all)
 	})
 	m.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.NLt(gpuir.NLocal(), gpuir.NInt(columns)), Body: body})
+}
+
+// storePart stores this thread's vector of columns: as results, or in the record of this part.
+func (x *query) storePart(head, top, sum, all *gpuir.Node) {
+	m := x.attention
+	if m.t.Parts == 1 {
+		m.storeQuery(head, gpuir.NLocal(), top, sum, all)
+		return
+	}
+	record := m.record(head, x.part)
+	store := func(at, v *gpuir.Node) gpuir.Stmt {
+		return gpuir.Stmt{Op: gpuir.SStore, Ref: len(m.p.Bufs) - 1, A: m.let(at), B: v}
+	}
+	m.emit(store(gpuir.NAdd(record, gpuir.NAdd(gpuir.NLocal(), gpuir.NInt(1))), all))
+	zero := gpuir.NFloat(ir.F32, 0)
+	first := store(record, m.let(gpuir.NVec4(top, sum, zero, zero)))
+	m.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.N(loopir.OpEq, ir.Bool, gpuir.NLocal(), gpuir.NInt(0)),
+		Body: []gpuir.Stmt{first}})
 }
 
 // record is where the record of a part of this query begins, in vectors.

@@ -135,6 +135,82 @@ func TestSingleQueriesAttendInParts(t *testing.T) {
 	require.Greater(t, min(causal, several), 5)
 }
 
+// Threads of a subgroup share a key: all of them or some, with a vector of columns each or several, over keys in one
+// block or in many, and over parts that may be empty.
+func TestThreadsShareTheKeysOfSingleQueries(t *testing.T) {
+	masks, lanes, shared, blocks := map[ir.DType]bool{}, map[int]bool{}, 0, 0
+	for seed := range uint64(120) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		n := kerneltest.AttentionSize{Batch: 1 + r.Int64N(2), Heads: 2, Group: 1 + r.Int64N(2), Queries: 1 + r.Int64N(4),
+			Keys: 1 + r.Int64N(90), Aligned: r.IntN(2) == 0}
+		n.Width, n.WidthV = 16*(1+r.Int64N(6)), 16*(1+r.Int64N(6))
+		if !n.Aligned {
+			n.Width, n.WidthV = n.Width-r.Int64N(4), n.WidthV-r.Int64N(4)
+		}
+		c := kerneltest.RandomAttention(r, []ir.DType{ir.F32, ir.F16}[r.IntN(2)], launch.AttentionForward, n)
+		if c.Attention.Dropout {
+			continue
+		}
+		caps := Caps{Subgroup: []int{8, 32}[r.IntN(2)], MaxThreads: 256}
+		o, ok := chooseQuery(c.Attention, c.Params, caps.withDefaults())
+		require.True(t, ok)
+		require.Positive(t, o.KeyLanes, "%+v", n)
+		if r.IntN(2) == 0 {
+			o.RowThreads = max(64, o.Subgroup, padded(uint64(o.WidthV/4), o.Subgroup)) / o.Lanes
+			o.Cols = o.RowThreads * o.Unroll
+		}
+		o.Parts = []int{1, 1, 2, 5}[r.IntN(4)]
+		checkAttention(t, c, o)
+		masks[c.Attention.Mask], lanes[o.KeyLanes] = true, true
+		if o.Width > 4*o.KeyLanes {
+			shared++
+		}
+		if int64(o.Cols) < n.Keys {
+			blocks++
+		}
+	}
+	require.Len(t, masks, 4)
+	require.Greater(t, min(len(lanes), shared, blocks), 2)
+}
+
+func TestSharedKeysNeedTheirForm(t *testing.T) {
+	a := &launch.Attention{Type: ir.F32}
+	good := AttentionOptions{Rows: 1, Cols: 64, RowThreads: 16, Lanes: 16, KeyLanes: 16, Subgroup: 32, Unroll: 4, Width: 64,
+		WidthV: 64, Parts: 1}
+	_, err := FromAttention(a, good)
+	require.NoError(t, err)
+	for name, change := range map[string]func(o *AttentionOptions){
+		"width":    func(o *AttentionOptions) { o.Width = 96 },
+		"lanes":    func(o *AttentionOptions) { o.KeyLanes = 8 },
+		"unroll":   func(o *AttentionOptions) { o.Unroll = 2 },
+		"subgroup": func(o *AttentionOptions) { o.Subgroup = 8 },
+	} {
+		bad := good
+		change(&bad)
+		_, err := FromAttention(a, bad)
+		require.ErrorContains(t, err, "threads cannot share the keys", name)
+	}
+	a.Dropout = true
+	_, err = FromAttention(a, good)
+	require.ErrorContains(t, err, "without dropout")
+}
+
+// A short text gives the bits of the long one, so it keeps the blocks of keys.
+func TestBriefAttentionKeepsSharedKeys(t *testing.T) {
+	a := &launch.Attention{Type: ir.F32}
+	l := a.Layout()
+	params := make([]uint64, len(l.Params))
+	for p, v := range map[int]uint64{l.Batch: 1, l.Heads: 12, l.KeyHeads: 12, l.Queries: 1, l.Keys: 256, l.Width: 64,
+		l.WidthV: 64} {
+		params[p] = v
+	}
+	caps := Caps{MaxWorkgroupBytes: 48 << 10, MaxThreads: 1024, Units: 264, Subgroup: 32}
+	o := ChooseAttention(a, params, caps)
+	require.Equal(t, 16, o.KeyLanes)
+	require.Equal(t, 256, o.Cols)
+	require.Equal(t, o, BriefAttention(a, params, caps))
+}
+
 // Few workgroups share long keys; one has short ones, and launches that fill the device are not divided.
 func TestKeysOfSingleQueriesAreDivided(t *testing.T) {
 	for _, tc := range []struct {

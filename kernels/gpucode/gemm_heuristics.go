@@ -261,6 +261,9 @@ func chooseDot(g *launch.Gemm, params []uint64, l *launch.GemmLayout, caps Caps)
 	}
 	row.Hold, row.Full = 0, false
 	row.chooseRow(k, params, caps)
+	if row.OuterFast && row.Parts == 1 && CanOuterVec(k, params) && outerVecForm(dotKernel(g)) {
+		row.chooseColumns(k, params, caps)
+	}
 	row.Ahead = g.Prologue != nil && row.Hold > 0
 	return GemmOptions{Dot: true, Row: row, MaxWorkgroupBytes: caps.MaxWorkgroupBytes}
 }

@@ -32,7 +32,7 @@ func checkNorm(t *testing.T, c *kerneltest.GemmCase, o GemmOptions) {
 
 // Rows of all layouts, in loops and held in registers, by vectors and not, in one pass and in several.
 func TestProductsNormalizeTheirRows(t *testing.T) {
-	held, vectors, loops := 0, 0, 0
+	held, vectors, loops, columns := 0, 0, 0, 0
 	for seed := range uint64(80) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		d := []ir.DType{ir.F32, ir.F32, ir.F16, ir.BF16}[r.IntN(4)]
@@ -50,13 +50,16 @@ func TestProductsNormalizeTheirRows(t *testing.T) {
 		if o.Row.Vec == 4 {
 			vectors++
 		}
+		if o.Row.OuterVec {
+			columns++
+		}
 		if seed%4 == 0 {
-			o.Row.Hold, o.Row.Full, o.Row.Ahead, o.Row.Parts = 0, false, false, 2
+			o.Row.Hold, o.Row.Full, o.Row.Ahead, o.Row.OuterVec, o.Row.Parts = 0, false, false, false, 2
 			checkNorm(t, c, o)
 		}
 	}
 	require.Greater(t, min(held, loops), 15)
-	require.Greater(t, vectors, 3)
+	require.Greater(t, min(vectors, columns), 3)
 }
 
 // The products of a token of GPT-2, and of a small Llama, share their work as without the norm.
@@ -102,16 +105,24 @@ func loadsBefore(p *gpuir.Program, buf int) (early, all int) {
 	return early, all
 }
 
-// Lanes load the long operands before they wait for a fold of the row, and vectors that all columns share after it.
+// Lanes load the long operands before they wait for a fold of the row, and vectors that all columns share after it. A
+// lane of four columns loads these before, too.
 func TestHeldRowsAreLoadedAheadOfTheirFolds(t *testing.T) {
-	g := &launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n', Prologue: kerneltest.Norm(ir.F32, true, true, true)}
-	o := ChooseGemm(g, []uint64{1, 2304, 768, 768, 1, 0, 2304, 1, 0, 768, 0}, Caps{MaxThreads: 1024, Units: 264})
-	procs, err := FromGemm(g, o)
-	require.NoError(t, err)
-	l := g.Layout()
-	for buf, want := range map[int]int{l.BufA: o.Row.Hold, l.BufB: o.Row.Hold, l.BufVectors[0]: 0} {
-		early, all := loadsBefore(procs[0], buf)
-		require.Equal(t, []int{want, o.Row.Hold}, []int{early, all}, "buffer %d", buf)
+	for n, shared := range map[uint64]bool{2304: true, 2302: false} {
+		g := &launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n', Prologue: kerneltest.Norm(ir.F32, true, true, true)}
+		o := ChooseGemm(g, []uint64{1, n, 768, 768, 1, 0, n, 1, 0, 768, 0}, Caps{MaxThreads: 1024, Units: 264})
+		procs, err := FromGemm(g, o)
+		require.NoError(t, err)
+		require.Equal(t, shared, o.Row.OuterVec)
+		vectors := 0
+		if shared {
+			vectors = o.Row.Hold
+		}
+		l := g.Layout()
+		for buf, want := range map[int]int{l.BufA: o.Row.Hold, l.BufB: o.Row.Hold, l.BufVectors[0]: vectors} {
+			early, all := loadsBefore(procs[0], buf)
+			require.Equal(t, []int{want, o.Row.Hold}, []int{early, all}, "buffer %d", buf)
+		}
 	}
 }
 

@@ -315,7 +315,7 @@ func (w *groupGen) eachOf(n int, body func(i *gpuir.Node)) {
 
 // scratchArray is an array like the n-th of a step; steps share them.
 func (w *groupGen) scratchArray(a gpuir.SharedArray, n int) int {
-	key := sharedKey{a.Type, n, a.Len*4 + a.Vec}
+	key := sharedKey{a.Type, n, a.Len, a.Vec}
 	if s, ok := w.scratch[key]; ok {
 		return s
 	}

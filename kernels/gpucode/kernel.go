@@ -47,20 +47,25 @@ type gen struct {
 	// from and to bound the inner indices of this workgroup. part is its number among the workgroups that share a row;
 	// nil: it has the row alone.
 	from, to, part *gpuir.Node
-	active         *gpuir.Node // whether this thread's outer index exists
-	lane           *gpuir.Node // number of this thread among those that share its row
+	// columnBases and columnSteps are the parts of addresses of vectors along the last outer dim: what depends on the
+	// outer index, by access, and strides.
+	columnBases, columnSteps map[int]*gpuir.Node
+	active                   *gpuir.Node // whether this thread's outer index exists
+	lane                     *gpuir.Node // number of this thread among those that share its row
 	// wide: accesses that vary have four elements, and indices count those.
 	wide bool
-	// isInner[e]: expression e varies between inner indices.
-	isInner []bool
-	vals    map[int]*gpuir.Node    // value of an expression, in the current block
-	base    map[int]*gpuir.Node    // the outer part of an access's address
-	drawn   map[[2]int]*gpuir.Node // the Philox block of the current element, by offset and seed
-	acc     map[int]*gpuir.Node    // final value of an accumulator
-	accIdx  map[int]*gpuir.Node    // final index of an accumulator
-	shared  map[sharedKey]int      // workgroup arrays
-	slot    *slot                  // the current inner index; nil outside of inner stages
-	held    []*slot                // the row, where lanes hold it in registers
+	// inColumns: the stage works on four consecutive indices of the last outer dim (Options.OuterVec).
+	inColumns bool
+	// isInner[e]: expression e varies between inner indices. isColumn[e]: with OuterVec, along the last outer dim.
+	isInner, isColumn []bool
+	vals              map[int]*gpuir.Node    // value of an expression, in the current block
+	base              map[int]*gpuir.Node    // the outer part of an access's address
+	drawn             map[[2]int]*gpuir.Node // the Philox block of the current element, by offset and seed
+	acc               map[int]*gpuir.Node    // final value of an accumulator
+	accIdx            map[int]*gpuir.Node    // final index of an accumulator
+	shared            map[sharedKey]int      // workgroup arrays
+	slot              *slot                  // the current inner index; nil outside of inner stages
+	held              []*slot                // the row, where lanes hold it in registers
 	// tiles are the workgroup arrays of operands read in squares; tileAt, where set, is the element of the current
 	// index in each.
 	tiles  map[int]int
@@ -72,8 +77,8 @@ type gen struct {
 }
 
 type sharedKey struct {
-	t         ir.DType
-	n, length int
+	t                ir.DType
+	n, length, width int
 }
 
 func newGen(k *loopir.Kernel, o Options) *gen {
@@ -85,6 +90,9 @@ func newGen(k *loopir.Kernel, o Options) *gen {
 	}
 	g.out = &g.p.Body
 	g.isInner = innerExprs(k)
+	if o.OuterVec {
+		g.isColumn = columnExprs(k)
+	}
 	g.resetValues()
 	return g
 }
@@ -92,6 +100,7 @@ func newGen(k *loopir.Kernel, o Options) *gen {
 // resetValues forgets expression values at the end of their block.
 func (g *gen) resetValues() {
 	g.vals, g.base, g.drawn, g.held = map[int]*gpuir.Node{}, map[int]*gpuir.Node{}, map[[2]int]*gpuir.Node{}, nil
+	g.columnBases, g.columnSteps = map[int]*gpuir.Node{}, map[int]*gpuir.Node{}
 }
 
 // nested runs f with its statements going to a new block, and returns the block. Values computed inside are not used
@@ -99,9 +108,12 @@ func (g *gen) resetValues() {
 func (g *gen) nested(f func()) []gpuir.Stmt {
 	var body []gpuir.Stmt
 	saved, vals, base, blocks := g.out, g.vals, g.base, g.drawn
+	bases, steps := g.columnBases, g.columnSteps
 	g.out, g.vals, g.base, g.drawn = &body, clone(vals), clone(base), clone(blocks)
+	g.columnBases, g.columnSteps = clone(bases), clone(steps)
 	f()
 	g.out, g.vals, g.base, g.drawn = saved, vals, base, blocks
+	g.columnBases, g.columnSteps = bases, steps
 	return body
 }
 
@@ -423,8 +435,11 @@ func (g *gen) load(access int, t ir.DType) *gpuir.Node {
 	if s, ok := g.tiles[access]; ok && g.tileAt != nil {
 		return g.p.NShared(s, g.tileAt)
 	}
-	if g.wide && (a.Linear || accessMoves(g.k, a)) {
+	switch {
+	case g.wide && (a.Linear || accessMoves(g.k, a)):
 		return gpuir.NLoad(a.Buf, t, 4, g.let(g.address(access)))
+	case g.inColumns && columnAccess(g.k, a):
+		return gpuir.NLoad(a.Buf, t, 4, g.let(g.columnAddress(access)))
 	}
 	return gpuir.NLoad(a.Buf, t, 1, g.let(g.address(access)))
 }

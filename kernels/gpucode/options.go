@@ -51,6 +51,9 @@ type Options struct {
 	// OuterFast: consecutive threads take consecutive outer indices, which is good where those are contiguous in
 	// memory. Otherwise they take consecutive inner ones.
 	OuterFast bool
+	// OuterVec: with OuterFast a thread works on four consecutive indices of the last outer dim. What varies along that
+	// dim it loads as vectors of four; [CanOuterVec] says when it may.
+	OuterVec bool
 	// Hold is the number of inner indices, or vectors of four, that a lane keeps in registers from stage to stage: all
 	// that it has. With 0, stages loop over the row, Unroll indices at a time.
 	Hold, Unroll int
@@ -162,6 +165,8 @@ func (o Options) check(k *loopir.Kernel) error {
 		return fmt.Errorf("gpucode: kernel %s: a thread cannot work on %d vectors", k.Name, o.VecPerThread)
 	case k.Inner > 0 && (!pow2(o.Lanes) || o.Lanes > o.Workgroup):
 		return fmt.Errorf("gpucode: %d lanes, want a power of two of at most %d", o.Lanes, o.Workgroup)
+	case o.OuterVec && (!o.OuterFast || o.Vec != 1 || o.Lanes < 4 || o.Parts > 1 || !outerVecForm(k)):
+		return fmt.Errorf("gpucode: kernel %s: threads cannot work on four rows with options %+v", k.Name, o)
 	case o.Ahead && o.Hold == 0:
 		return fmt.Errorf("gpucode: kernel %s: only held rows are loaded ahead", k.Name)
 	case k.Inner > 0 && o.Hold > 0 && (o.Parts > 1 || hasPrefix(k) || ordered(k)), o.Unroll > 1 && hasPrefix(k),

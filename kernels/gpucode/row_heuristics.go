@@ -94,6 +94,46 @@ func (o *Options) columns(outer, inner uint64, caps Caps) int {
 	return n
 }
 
+const (
+	// columnThreads is the number of threads of a workgroup where each works on four rows.
+	columnThreads = 512
+	// heldVectors is the most vectors that such a thread holds, with the other operand's element for each.
+	heldVectors = 12
+)
+
+// chooseColumns lets threads work on four rows of k at a time, whose elements have loads of 16 bytes. A workgroup has a
+// cache line of float32 rows, and fewer where such workgroups are less than half of the compute units. Its rows are at
+// least a sector of memory. benchmarks/generation_gpu.py measures the products of a token.
+func (o *Options) chooseColumns(k *loopir.Kernel, params []uint64, caps Caps) {
+	outer, inner := product(params[:k.Outer]), product(params[k.Outer:k.Outer+k.Inner])
+	size := 4
+	for n, used := range columnLoads(k) {
+		if used {
+			size = k.Bufs[k.Access[n].Buf].Type.Size()
+		}
+	}
+	columns := line
+	for columns > sector*4/size && ceil(outer, columns)*4 < uint64(caps.Units) {
+		columns /= 2
+	}
+	threads := min(columnThreads, caps.MaxThreads)
+	for lanes := threads * 4 / columns; lanes > 4 && uint64(lanes) > inner; lanes /= 2 {
+		threads /= 2
+	}
+	lanes := threads * 4 / columns
+	steps := ceil(inner, lanes)
+	if caps.Software || lanes < 4 || inner == 0 || caps.MaxIterations > 0 && steps > uint64(caps.MaxIterations)/4 {
+		return
+	}
+	o.OuterVec, o.Workgroup, o.Lanes, o.Hold, o.Full, o.Unroll = true, threads, lanes, 0, false, 2*unroll
+	if steps <= heldVectors {
+		o.Hold, o.Full, o.Unroll = int(steps), steps*uint64(lanes) == inner, 0
+	}
+	if o.Subgroup > threads {
+		o.Subgroup = 0
+	}
+}
+
 // parts is the number of workgroups that share a row. It must not depend on the alignment of views, since all passes of
 // a kernel must agree on it.
 func (o *Options) parts(k *loopir.Kernel, outer, inner uint64, columns int, caps Caps) int {

@@ -28,7 +28,12 @@ func (g *gen) rowKernel(ps pass) {
 	for d := range k.Outer {
 		all = append(all, d)
 	}
-	g.p.Groups = []gpuir.GroupFactor{{Params: all, Per: int64(rows)}}
+	each := 1 // outer indices of a thread
+	if g.o.OuterVec {
+		each = 4
+		g.setColumnVectors()
+	}
+	g.p.Groups = []gpuir.GroupFactor{{Params: all, Per: int64(each * rows)}}
 	row := gpuir.NLocal()
 	g.lane = gpuir.NInt(0)
 	if lanes > 1 {
@@ -42,7 +47,11 @@ func (g *gen) rowKernel(ps pass) {
 	g.inner = g.let(gpuir.NDiv(g.sizes(k.Outer, k.Outer+k.Inner), gpuir.NInt(g.o.Vec)))
 	group := g.divide(ps)
 	id := g.let(gpuir.NAdd(gpuir.NMul(group, gpuir.NInt(rows)), row))
-	n := g.let(g.sizes(0, k.Outer))
+	n := g.sizes(0, k.Outer)
+	if each > 1 {
+		n = gpuir.NDiv(n, gpuir.NInt(each))
+	}
+	n = g.let(n)
 	if lanes == 1 {
 		g.active = gpuir.NTrue()
 		body := g.nested(func() { g.rowStages(id, n, ps) })
@@ -55,9 +64,13 @@ func (g *gen) rowKernel(ps pass) {
 }
 
 func (g *gen) rowStages(id, rows *gpuir.Node, ps pass) {
-	g.outer = id
+	g.outer, g.inColumns = id, g.o.OuterVec
 	if needsIndex(g.k, 0, g.k.Outer) {
-		g.unravel(id, 0, g.k.Outer)
+		first := id
+		if g.inColumns {
+			first = g.let(gpuir.NMul(id, gpuir.NInt(4)))
+		}
+		g.unravel(first, 0, g.k.Outer)
 	}
 	g.joinPartials(ps, rows)
 	first := ps.accs
@@ -83,8 +96,11 @@ func (g *gen) rowStages(id, rows *gpuir.Node, ps pass) {
 	g.storePartials(ps, rows)
 }
 
-// outerStage runs once for each outer index, in its first lane.
+// outerStage runs once for each outer index: in its first lane, or with OuterVec in the first four, one for each.
 func (g *gen) outerStage(s *loopir.Stage) {
+	if g.inColumns {
+		g.leaveColumns()
+	}
 	g.linear = g.outer
 	for d := g.k.Outer; d < len(g.index); d++ {
 		g.index[d] = gpuir.NInt(0)
@@ -98,7 +114,10 @@ func (g *gen) outerStage(s *loopir.Stage) {
 // once is the condition for what happens once for each outer index.
 func (g *gen) once() *gpuir.Node {
 	guard := g.active
-	if g.o.Lanes > 1 {
+	switch {
+	case g.o.OuterVec:
+		guard = g.let(gpuir.NAnd(guard, gpuir.NLt(g.lane, gpuir.NInt(4))))
+	case g.o.Lanes > 1:
 		guard = g.let(gpuir.NAnd(guard, gpuir.N(loopir.OpEq, ir.Bool, g.lane, gpuir.NInt(0))))
 	}
 	if g.part != nil {
@@ -122,7 +141,11 @@ func (g *gen) hoist(s *loopir.Stage) {
 				want[a] = true
 			}
 		}
-		if e.Op == loopir.OpLoad && !g.k.Access[e.Imm].Linear {
+		switch {
+		case e.Op != loopir.OpLoad || g.k.Access[e.Imm].Linear:
+		case g.inColumns && columnAccess(g.k, g.k.Access[e.Imm]):
+			g.columnBase(int(e.Imm)) // and strides
+		default:
 			g.outerBase(int(e.Imm))
 		}
 	}
@@ -162,7 +185,7 @@ func (g *gen) accums(s *loopir.Stage, narrow bool) []accum {
 	for _, a := range s.Accs {
 		x := accum{acc: a, i: -1, part: -1}
 		t := g.typ(g.k.Exprs[a.Val].Type)
-		x.v, x.val = g.variable(g.widen(gpuir.NConst(t, loopir.Identity(a.Op, t))))
+		x.v, x.val = g.variable(g.widen(gpuir.NConst(t, loopir.Identity(a.Op, t)), a.Val))
 		if a.Idx >= 0 {
 			it := g.typ(g.k.Exprs[a.Idx].Type)
 			if x.narrow = narrow && it == ir.I64 && g.k.Exprs[a.Idx].Op == loopir.OpIndex; x.narrow {
@@ -175,9 +198,9 @@ func (g *gen) accums(s *loopir.Stage, narrow bool) []accum {
 	return list
 }
 
-// widen gives a value the width that inner stages work with.
-func (g *gen) widen(n *gpuir.Node) *gpuir.Node {
-	if g.wide {
+// widen gives n the width that inner stages work with for expression e.
+func (g *gen) widen(n *gpuir.Node, e int) *gpuir.Node {
+	if g.wide || g.inColumns && g.isColumn[e] {
 		return gpuir.NSplat(n)
 	}
 	return n
@@ -251,7 +274,7 @@ func (g *gen) blocks(accs []accum, body func(js []*gpuir.Node)) {
 	g.loop(g.from, g.to, step, func(j0 *gpuir.Node) {
 		for i := range accs {
 			if a := &accs[i]; a.acc.Op == loopir.Sum && a.val.Type == ir.F32 {
-				a.part, _ = g.variable(g.widen(gpuir.NFloat(ir.F32, 0)))
+				a.part, _ = g.variable(g.widen(gpuir.NFloat(ir.F32, 0), a.acc.Val))
 			}
 		}
 		g.stride(j0, g.let(gpuir.N(loopir.OpMin, ir.I32, g.to, gpuir.NAdd(j0, step))), body)

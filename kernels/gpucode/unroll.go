@@ -87,10 +87,11 @@ func (g *gen) heldSlots(rowStart *gpuir.Node) []*slot {
 	return g.held
 }
 
-// loadAhead loads what stages over the inner space read of held rows, but for what all rows share.
+// loadAhead loads what stages over the inner space read of held rows, but for what all rows share. Where a thread has
+// four rows it loads that as well: few loads more than those of the rows.
 func (g *gen) loadAhead() {
 	own := func(a loopir.Access) bool {
-		return a.Linear || slices.ContainsFunc(a.Stride[:g.k.Outer], func(s int) bool { return s != loopir.Broadcast })
+		return a.Linear || g.o.OuterVec || slices.ContainsFunc(a.Stride[:g.k.Outer], func(s int) bool { return s != loopir.Broadcast })
 	}
 	early := make([]bool, len(g.k.Exprs))
 	for s := range g.k.Stages {

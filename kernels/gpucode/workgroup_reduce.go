@@ -7,12 +7,15 @@ import (
 )
 
 // array is the n-th workgroup array of dtype t with length entries.
-func (g *gen) array(t ir.DType, n, length int) int {
-	key := sharedKey{t, n, length}
+func (g *gen) array(t ir.DType, n, length int) int { return g.wideArray(t, n, length, 1) }
+
+// wideArray is array with entries of width elements.
+func (g *gen) wideArray(t ir.DType, n, length, width int) int {
+	key := sharedKey{t, n, length, width}
 	if s, ok := g.shared[key]; ok {
 		return s
 	}
-	g.p.Shared = append(g.p.Shared, gpuir.SharedArray{Type: t, Len: length, Vec: 1})
+	g.p.Shared = append(g.p.Shared, gpuir.SharedArray{Type: t, Len: length, Vec: width})
 	s := len(g.p.Shared) - 1
 	g.shared[key] = s
 	return s
@@ -21,14 +24,14 @@ func (g *gen) array(t ir.DType, n, length int) int {
 // arrays gives each accumulator workgroup arrays of length entries; the index array is -1 where there is no index.
 func (g *gen) arrays(accs []accum, length int) (vals, idxs []int) {
 	used := map[ir.DType]int{}
-	next := func(t ir.DType) int {
-		used[t]++
-		return g.array(t, used[t]-1, length)
+	next := func(x *gpuir.Node) int {
+		used[x.Type]++
+		return g.wideArray(x.Type, used[x.Type]-1, length, x.Width)
 	}
 	for _, a := range accs {
-		vals = append(vals, next(a.val.Type))
+		vals = append(vals, next(a.val))
 		if a.i >= 0 {
-			idxs = append(idxs, next(a.idx.Type))
+			idxs = append(idxs, next(a.idx))
 		} else {
 			idxs = append(idxs, -1)
 		}

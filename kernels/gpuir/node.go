@@ -52,7 +52,7 @@ func (p *Program) NSharedElement(s int, index *Node) *Node {
 
 // NShuffle is variable x of the thread whose number in the subgroup differs by exclusive or with mask.
 func NShuffle(x *Node, mask int) *Node {
-	return &Node{Op: PShuffle, Type: x.Type, Width: 1, Imm: uint64(mask), Args: []*Node{x}}
+	return &Node{Op: PShuffle, Type: x.Type, Width: x.Width, Imm: uint64(mask), Args: []*Node{x}}
 }
 
 // NSplat widens x to four lanes; a wide node stays as it is.

@@ -138,8 +138,11 @@ func (v *verifier) stmt(s *Stmt) error {
 
 // shuffle allows shuffles of variables only, as the whole value of a new variable: devices compute them in place.
 func (v *verifier) shuffle(s *Stmt, n *Node) error {
-	if s.Op != SLet || len(n.Args) != 1 || n.Args[0].Op != PVar || n.Width != 1 || n.Args[0].Type != n.Type {
+	if s.Op != SLet || len(n.Args) != 1 || n.Args[0].Op != PVar || n.Args[0].Type != n.Type {
 		return errors.New("a shuffle of no variable, or inside an expression")
+	}
+	if n.Width != n.Args[0].Width || n.Width > 1 && (n.Type == ir.Bool || n.Type == ir.I64) {
+		return fmt.Errorf("a shuffle of %v x%d as x%d", n.Type, n.Args[0].Width, n.Width)
 	}
 	if n.Imm == 0 || n.Imm&(n.Imm-1) != 0 || n.Imm >= uint64(v.p.Subgroup) || v.p.Workgroup%v.p.Subgroup != 0 {
 		return fmt.Errorf("a shuffle by %d in subgroups of %d, workgroups of %d", n.Imm, v.p.Subgroup, v.p.Workgroup)
