@@ -11,14 +11,15 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// Bounds of a norm that products compute: how many of them read it, the elements of a row, and those that a product
-// rounds to halves. Each column of a product works the row anew. Of a longer row that costs more than a launch, and the
-// product would take several passes. Reading a float32 weight takes longer than an element of the norm; a half is read
-// in half the time, and its rounding is twenty instructions.
+// Bounds of a norm that products compute: how many of them read it, the elements of a row, and the multiplications of a
+// product. Each column of a product works the row anew. Of a longer row that costs more than a launch, and the product
+// would take several passes. Each multiplication takes an element of the norm, and of many these cost more than a
+// launch: of halves sooner, since they are read in half the time and rounded by twenty instructions.
 const (
-	maxNormReaders = 4
-	maxNormRow     = 8192
-	maxNormHalves  = 8 << 20
+	maxNormReaders       = 4
+	maxNormRow           = 8192
+	maxNormProduct       = 32 << 20
+	maxNormHalvesProduct = 8 << 20
 )
 
 var layerNormOp = uint16(prim.Known.LayerNorm)
@@ -133,8 +134,11 @@ func (b *Builder) normalizes(i, v int) bool {
 	if shape := b.aval(v).Shape(); b.depth(i) != ir.Numel(shape[len(shape)-int(p.Attrs(v)[0]):]) {
 		return false
 	}
-	if _, ok := b.normView(i, v); !ok ||
-		b.aval(v).DType.Size() < 4 && b.aval(i).Layout.Numel*b.depth(i) > maxNormHalves {
+	most := int64(maxNormProduct)
+	if b.aval(v).DType.Size() < 4 {
+		most = maxNormHalvesProduct
+	}
+	if _, ok := b.normView(i, v); !ok || b.aval(i).Layout.Numel*b.depth(i) > most {
 		return false
 	}
 	return b.bindsNorm(i, v)

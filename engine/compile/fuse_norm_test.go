@@ -210,10 +210,10 @@ func TestNormsKeepTheLimitsOfADevice(t *testing.T) {
 	assert.Equal(t, []int{0}, later.Prologue(2))
 }
 
-// A product rounds only so many elements of a norm to halves.
-func TestLargeProductsOfHalvesLeaveTheirNorm(t *testing.T) {
-	for dtype, most := range map[string]int{"f16": 2048, "bf16": 2048, "f32": 1 << 20} {
-		for _, columns := range []int{2048, 2049} {
+// A product of many multiplications leaves its norm, one of halves sooner.
+func TestLargeProductsLeaveTheirNorm(t *testing.T) {
+	for dtype, most := range map[string]int{"f16": 2048, "bf16": 2048, "f32": 8192} {
+		for _, columns := range []int{2048, 2049, 8192, 8193} {
 			text := fmt.Sprintf(`input $0 : T[1,4096]
 input $1 : T[4096,%[1]d]
 %%0 = layer_norm{1,0,0,0} $0 0.5 : T[1,4096]

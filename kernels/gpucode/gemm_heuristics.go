@@ -249,7 +249,7 @@ func Align(g *launch.Gemm, o *GemmOptions, params []uint64) {
 func ceil(n uint64, per int) uint64 { return (n + uint64(per) - 1) / uint64(per) }
 
 func chooseDot(g *launch.Gemm, params []uint64, l *launch.GemmLayout, caps Caps) GemmOptions {
-	k := dotKernel(g.Plain()) // neither epilogue nor prologue change the order of additions
+	k := dotKernel(g.Plain()) // an epilogue does not change the order of additions
 	row := Choose(k, params[:len(k.Params)], caps)
 	// The larger operand decides which threads are neighbours.
 	row.OuterFast = g.BUnit == 'n'
@@ -262,7 +262,7 @@ func chooseDot(g *launch.Gemm, params []uint64, l *launch.GemmLayout, caps Caps)
 	row.Hold, row.Full = 0, false
 	row.chooseRow(k, params, caps)
 	if row.OuterFast && row.Parts == 1 && CanOuterVec(k, params) && outerVecForm(dotKernel(g)) {
-		row.chooseColumns(k, params, caps)
+		row.chooseColumns(k, params, g.Prologue != nil, caps)
 	}
 	row.Ahead = g.Prologue != nil && row.Hold > 0
 	return GemmOptions{Dot: true, Row: row, MaxWorkgroupBytes: caps.MaxWorkgroupBytes}

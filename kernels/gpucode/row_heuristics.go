@@ -94,44 +94,72 @@ func (o *Options) columns(outer, inner uint64, caps Caps) int {
 	return n
 }
 
-const (
-	// columnThreads is the number of threads of a workgroup where each works on four rows.
-	columnThreads = 512
-	// heldVectors is the most vectors that such a thread holds, with the other operand's element for each.
-	heldVectors = 12
-)
+// columnShare is a size of workgroups whose threads work on four rows, and the most inner indices that such a thread
+// holds.
+type columnShare struct{ threads, hold int }
+
+// columnShares lists shares in order of preference: for plain products, for those that first normalize a row of float32,
+// and a row of halves. Each index that is held takes five registers, or seven; the rounding of a norm of halves takes
+// as long as a load. Measured on an H200, in us, launches in a row (plain; float32; halves):
+//
+//	rows x length   256 threads           512                  1024
+//	2304 x 768      6.87; 5.97; 9.26      5.43; 6.90; 7.21     5.79; 6.85; 6.73
+//	3072 x 768            6.61; 9.54            7.50; 7.63           7.39; 7.18
+//	768 x 3072                            7.46                 6.61
+var columnShares = [3][]columnShare{
+	{{512, 12}, {1024, 12}, {256, 24}},
+	{{256, 24}, {512, 16}, {1024, 8}},
+	{{512, 6}, {1024, 8}, {256, 24}},
+}
 
 // chooseColumns lets threads work on four rows of k at a time, whose elements have loads of 16 bytes. A workgroup has a
-// cache line of float32 rows, and fewer where such workgroups are less than half of the compute units. Its rows are at
-// least a sector of memory. benchmarks/generation_gpu.py measures the products of a token.
-func (o *Options) chooseColumns(k *loopir.Kernel, params []uint64, caps Caps) {
+// cache line of float32 rows, and half of one where such workgroups are less than half of the compute units. Rows that
+// are too long to be held are worked in loops, by as many threads as there may be.
+func (o *Options) chooseColumns(k *loopir.Kernel, params []uint64, prologue bool, caps Caps) {
 	outer, inner := product(params[:k.Outer]), product(params[k.Outer:k.Outer+k.Inner])
-	size := 4
-	for n, used := range columnLoads(k) {
-		if used {
-			size = k.Bufs[k.Access[n].Buf].Type.Size()
-		}
-	}
 	columns := line
-	for columns > sector*4/size && ceil(outer, columns)*4 < uint64(caps.Units) {
+	if ceil(outer, columns)*4 < uint64(caps.Units) {
 		columns /= 2
 	}
-	threads := min(columnThreads, caps.MaxThreads)
-	for lanes := threads * 4 / columns; lanes > 4 && uint64(lanes) > inner; lanes /= 2 {
-		threads /= 2
+	shares := columnShares[0]
+	if prologue {
+		shares = columnShares[1]
+		if halfColumns(k) {
+			shares = columnShares[2]
+		}
 	}
-	lanes := threads * 4 / columns
+	c := columnShare{threads: min(1024, caps.MaxThreads)}
+	for _, s := range shares {
+		if s.threads <= caps.MaxThreads && ceil(inner, s.threads*4/columns) <= uint64(s.hold) {
+			c = s
+			break
+		}
+	}
+	lanes := c.threads * 4 / columns
+	for lanes > 4 && uint64(lanes/2) >= inner {
+		lanes /= 2
+	}
 	steps := ceil(inner, lanes)
 	if caps.Software || lanes < 4 || inner == 0 || caps.MaxIterations > 0 && steps > uint64(caps.MaxIterations)/4 {
 		return
 	}
-	o.OuterVec, o.Workgroup, o.Lanes, o.Hold, o.Full, o.Unroll = true, threads, lanes, 0, false, 2*unroll
-	if steps <= heldVectors {
+	o.OuterVec, o.Workgroup, o.Lanes, o.Hold, o.Full, o.Unroll = true, lanes*columns/4, lanes, 0, false, 2*unroll
+	if steps <= uint64(c.hold) {
 		o.Hold, o.Full, o.Unroll = int(steps), steps*uint64(lanes) == inner, 0
 	}
-	if o.Subgroup > threads {
+	if o.Subgroup > o.Workgroup {
 		o.Subgroup = 0
 	}
+}
+
+// halfColumns reports that the vectors that threads load have elements of two bytes.
+func halfColumns(k *loopir.Kernel) bool {
+	for n, used := range columnLoads(k) {
+		if used && k.Bufs[k.Access[n].Buf].Type.Size() < 4 {
+			return true
+		}
+	}
+	return false
 }
 
 // parts is the number of workgroups that share a row. It must not depend on the alignment of views, since all passes of
