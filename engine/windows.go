@@ -103,7 +103,7 @@ func (l *windowLog) inOrder() []windowRun {
 	return slices.Concat([]windowRun{}, l.last[l.next:], l.last[:l.next])
 }
 
-// whyForced tells why a window of these values runs.
+// whyForced returns the reason why a window of these values runs.
 func (e *Engine) whyForced(values []uint32) string {
 	switch {
 	case e.net.running:

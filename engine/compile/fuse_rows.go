@@ -46,7 +46,8 @@ func (b *Builder) rowShapeOf(i int) *rowShape {
 }
 
 // tail is the number of last members that leave a group of rows across memory for the next group: those after the last
-// row node or value for each row. If a remaining member stores a value of the group's shape, the sums leave too.
+// row node or value for each row. If a remaining elementwise member stores a value of the group's shape, the group ends
+// before that member or before its first row node, whichever is later.
 func (b *Builder) tail(g *growing) int {
 	if !g.rows.across {
 		return 0
