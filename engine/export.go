@@ -107,7 +107,7 @@ func (e *Engine) fromMemory(m *Memory, sourceLoc uint32, out *Out) (export uint6
 	av := ir.InternAval(d, ir.CPU, of)
 	st, ok := e.runtime.Import(ir.CPU, m.P, max(l.Span*int64(d.Size()), 1), m.Owner, m.free)
 	if !ok {
-		return 0, ir.Errorf(ir.ErrRuntime, "memory: this CPU device uses only memory of its own")
+		return 0, ir.Errorf(ir.ErrRuntime, "memory: this CPU device cannot import host memory")
 	}
 	v := e.graph.AddLeaf(av.ID, st, sourceLoc)
 	made := op.Val{Kind: op.Tensor, Value: v, Aval: av.ID, Layout: l.ID}

@@ -495,8 +495,8 @@ func (k *capture) hooked(n *autograd.Node) {
 		panic(ir.Errorf(ir.ErrNotImplemented, "the body of a loop has a hook, or calls an autograd.Function written in "+
 			"Python: its gradient is computed without Python"))
 	}
-	panic(ir.Errorf(ir.ErrNotImplemented, "the captured function returns what has a hook, or what an autograd.Function "+
-		"written in Python made: its gradient needs Python"))
+	panic(ir.Errorf(ir.ErrNotImplemented, "a result of the captured function has a hook, or comes from an "+
+		"autograd.Function written in Python: its gradient needs Python"))
 }
 
 // point reports that n is a view from before the function. The view itself is an input of the program, and not its base
