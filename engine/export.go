@@ -159,8 +159,8 @@ func (e *Engine) Owners(list []uint64) int {
 	return n
 }
 
-// settle does what must be done before code outside of the engine runs: it runs the readers of exported memory, and
-// brings writes to it.
+// settleExports must be called before code outside of the engine runs: it runs the readers of exported memory, and
+// copies writes to it.
 func (e *Engine) settleExports() *ir.Error {
 	defer atomic.AndInt32(&e.cfg.State.Due, ^dueShared)
 	if !e.session.ExportsDue() {

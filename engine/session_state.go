@@ -6,8 +6,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// sessionState is a buffer that runs of a session write: an argument and a result of the plan beside the caller's. It
-// gets what a run wrote if the run succeeds, so a run that fails leaves the state as it was.
+// sessionState is a buffer that runs of a session write: an argument and a result of the plan beside the caller's. A
+// run that succeeds replaces it, so a run that fails leaves the state as it was.
 type sessionState struct {
 	constant int // of the program
 	dtype    ir.DType

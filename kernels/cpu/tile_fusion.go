@@ -18,7 +18,7 @@ type access struct {
 	offset     int // the parameter that is the offset; -1: the offset is 0
 }
 
-// tileAccess is what a map kernel reads and writes. Kernels that have one may join tile groups.
+// tileAccess describes the reads and writes of a map kernel. Kernels that have one may join tile groups.
 type tileAccess struct {
 	n             int64
 	reads, writes []access
