@@ -27,9 +27,9 @@ type packKey struct {
 	winograd     bool
 }
 
-// Pack implements device.Host. It packs the second operand of float32 and float64 products of more than one row, or the
-// first operand if the product is faster as its transpose. For channels-last convolutions by Winograd's filtering it
-// transforms the weights.
+// Pack implements device.Host. It packs the second operand of float32 and float64 products of more than one row, and
+// the first of those that are better computed as their transpose. Of convolutions whose channels come last it makes
+// factors of the weights, where these serve.
 func (d *Device) Pack(p device.Program, bind *device.Binding, constant []bool) (bytes int64, err error) {
 	x := p.(*program)
 	for i := range unsafe.Slice(x.prog.step, x.steps) {
