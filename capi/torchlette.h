@@ -609,7 +609,7 @@ TL_API int32_t tl_training_save(uint64_t training, const char *path);
 /* Closes a training session. An unknown one is an error. */
 TL_API int32_t tl_training_close(uint64_t training);
 
-/* Starts the engine anew after TL_POISONED. */
+/* Restarts the engine after TL_POISONED: all handles become invalid. */
 TL_API int32_t tl_reset(void);
 
 /* Makes every later call fail. A forked child calls it, for the engine's threads did not survive the fork. */

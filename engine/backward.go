@@ -218,7 +218,7 @@ func (e *Engine) abandonWalks() {
 	e.backward = walks{byID: map[uint64]*walk{}}
 }
 
-// endWalk releases what a walk holds, the execution lock last.
+// endWalk releases the references and locks of a walk, the execution lock last.
 func (e *Engine) endWalk(id uint64, w *walk) {
 	defer e.waiter.release()
 	e.backward.open--

@@ -75,9 +75,9 @@ func (e *Engine) beginTrace(like []op.Val, fenced FenceKind, outs []Out) *ir.Err
 	return nil
 }
 
-// EndTrace ends the trace. With keep it captures the function: made tells which of results the function made; the
-// others are older tensors or placeholders, which the caller returns by itself. flushes: the caller is to flush after
-// each call, as the function does. What the function did to older tensors is undone.
+// EndTrace ends the trace. With keep it captures the function: made reports which results the function made; the others
+// are older tensors or placeholders, which the caller returns itself. flushes: the caller is to flush after each call,
+// as the function does. Effects of the function on older tensors are undone.
 func (e *Engine) EndTrace(keep bool, results []uint64, made []bool) (id uint64, flushes bool, err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()

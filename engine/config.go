@@ -10,7 +10,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// Config tells the engine how to open devices, and what its caller reads from the environment.
+// Config has the functions that open devices, and the settings that the caller reads from the environment.
 type Config struct {
 	// Open opens a device when it is first named.
 	Open func(ir.DeviceID) (device.Device, error)

@@ -107,7 +107,7 @@ func (e *Engine) fromMemory(m *Memory, sourceLoc uint32, out *Out) (export uint6
 	av := ir.InternAval(d, ir.CPU, of)
 	st, ok := e.runtime.Import(ir.CPU, m.P, max(l.Span*int64(d.Size()), 1), m.Owner, m.free)
 	if !ok {
-		return 0, ir.Errorf(ir.ErrRuntime, "memory: this CPU device uses only memory of its own")
+		return 0, ir.Errorf(ir.ErrRuntime, "memory: this CPU device cannot import host memory")
 	}
 	v := e.graph.AddLeaf(av.ID, st, sourceLoc)
 	made := op.Val{Kind: op.Tensor, Value: v, Aval: av.ID, Layout: l.ID}
@@ -159,8 +159,8 @@ func (e *Engine) Owners(list []uint64) int {
 	return n
 }
 
-// settle does what must be done before code outside of the engine runs: it runs the readers of exported memory, and
-// brings writes to it.
+// settleExports must be called before code outside of the engine runs: it runs the readers of exported memory, and
+// copies writes to it.
 func (e *Engine) settleExports() *ir.Error {
 	defer atomic.AndInt32(&e.cfg.State.Due, ^dueShared)
 	if !e.session.ExportsDue() {

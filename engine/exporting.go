@@ -36,7 +36,7 @@ type valueID int
 
 const firstResult valueID = 1 << 32
 
-// viewKey is what a handle shows.
+// viewKey identifies the view of a handle.
 type viewKey struct {
 	base, gen uint32
 	layout    ir.LayoutID
@@ -98,7 +98,7 @@ func (e *Engine) BeginExport(args, known []uint64, outs []Out) (err *ir.Error) {
 	return nil
 }
 
-// EndExport ends the recording and undoes what the function did to older tensors. With keep it returns the function
+// EndExport ends the recording and undoes the function's effects on older tensors. With keep it returns the function
 // with the given results as text, and the tensors that it took from outside, as new tensors.
 func (e *Engine) EndExport(keep bool, results []uint64) (text []byte, constants []Out, err *ir.Error) {
 	defer e.leave(&err)
@@ -175,7 +175,7 @@ func (x *exporting) add(e *Engine, hd uint64, id valueID) {
 	}
 }
 
-// viewOf returns what a handle shows.
+// viewOf returns the view of a handle.
 func (e *Engine) viewOf(hd uint64) (viewKey, bool) {
 	h, err := e.session.Handle(hd)
 	if err != nil {

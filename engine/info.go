@@ -343,7 +343,7 @@ func RegisterOption(key string, set func(value string) error, get func() string)
 	registered[key] = option{set, get}
 }
 
-// Reset starts anew after a failure: all handles become stale, and devices are reopened.
+// Reset restarts the engine after a failure: all handles become stale, and devices are reopened.
 func (e *Engine) Reset() *ir.Error {
 	e.alone(func() {
 		e.runtime.Close()

@@ -62,7 +62,7 @@ func cut(g *ir.Graph, pending []ir.PendingRef) []ir.PendingRef {
 	return pending
 }
 
-// minWindow is the least number of nodes that cut leaves, or half of them where there are few.
+// minWindow is the least number of nodes that cut leaves, or half of the nodes if there are few.
 const minWindow = 64
 
 // recorded ends a call that records: it runs the safety net if that is due.

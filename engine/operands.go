@@ -79,7 +79,7 @@ func passThroughNumbers() []uint32 {
 	return out
 }
 
-// decode resolves the operands of a call and checks what a rule relies on.
+// decode resolves the operands of a call and checks the preconditions of rules.
 func (r *recorder) decode(b op.Builder, s *lazy.Session, c *Call, d *op.Def) *ir.Error {
 	r.args.B, r.args.Op = b, d
 	if err := r.operands(s, c, d); err != nil {

@@ -26,7 +26,7 @@ type planner struct {
 
 const maxPlans = 256
 
-// start begins anew on a session.
+// start resets the planner for a session.
 func (p *planner) start(s *lazy.Session, c *compile.Cache) { p.window, p.cache = lazy.NewWindow(s), c }
 
 // swap makes next the window that is collected into and returns the former one.

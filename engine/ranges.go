@@ -14,7 +14,7 @@ import (
 // indexes with it, or with a view of it, checks these elements at the call, so a bad index raises at the user's line.
 // The bounds of all elements settle most checks; otherwise the elements of the view decide.
 
-// uploaded is what is known of an upload of integers.
+// uploaded has the known facts of an upload of integers.
 type uploaded struct {
 	lo, hi int64
 	// data holds the elements if the host cannot read the device's memory. Above maxKept bytes it is nil, and only

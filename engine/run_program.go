@@ -361,7 +361,7 @@ func (e *Engine) keepWalk(r *ProgramRun, x *saved.Step, outs []Out) (err *ir.Err
 	return err
 }
 
-// endRun makes the outputs and releases what the run made.
+// endRun makes the outputs and releases the run's other tensors.
 func (e *Engine) endRun(r *ProgramRun, failed *ir.Error) (outs []Out, err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()

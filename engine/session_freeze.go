@@ -196,7 +196,7 @@ func (s *InferenceSession) capture(f *frozenShape) (*lazy.Captured, *ir.Error) {
 	c, _, err := e.session.CaptureTrace(results)
 	if err == nil && c.WritesState() {
 		e.session.Forget(c)
-		return nil, ir.Errorf(ir.ErrNotImplemented, "session: the program writes to a constant that is no state of its: "+
+		return nil, ir.Errorf(ir.ErrNotImplemented, "session: the program writes to a constant that is not in its state: "+
 			"register it as a buffer, or call the program's module()")
 	}
 	return c, err

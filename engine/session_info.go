@@ -30,7 +30,7 @@ func (q *SessionPort) describe(v *SessionValue) {
 	}
 }
 
-// latest returns the plan of the last run, or that of the program's example before the first one.
+// latest returns the plan of the last run or, before the first run, the plan of the program's example.
 func (s *InferenceSession) latest() (*frozenShape, *ir.Error) {
 	if len(s.shapes) > 0 && !s.closed {
 		return s.shapes[0], nil

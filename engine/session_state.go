@@ -6,8 +6,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// sessionState is a buffer that runs of a session write: an argument and a result of the plan beside the caller's. It
-// gets what a run wrote if the run succeeds, so a run that fails leaves the state as it was.
+// sessionState is a buffer that runs of a session write: an argument and a result of the plan beside the caller's. A
+// run that succeeds replaces it, so a run that fails leaves the state as it was.
 type sessionState struct {
 	constant int // of the program
 	dtype    ir.DType
@@ -39,7 +39,7 @@ func (s *InferenceSession) resultDType(k int) ir.DType {
 // arguments is the number of arguments of the session's plans.
 func (s *InferenceSession) arguments() int { return len(s.in) + len(s.state) }
 
-// openState makes room for the constants that the program's function changes, with the values of now.
+// openState makes buffers for the constants that the program's function changes, with their current values.
 func (s *InferenceSession) openState(x *savedSession) *ir.Error {
 	for _, k := range x.f.State {
 		c := &x.p.Constants[k]
@@ -79,14 +79,14 @@ func (s *InferenceSession) resetState(x *savedSession) *ir.Error {
 	return nil
 }
 
-// keepState makes what a run wrote the state.
+// keepState makes the buffers that a run wrote the state.
 func (s *InferenceSession) keepState() {
 	for _, k := range s.kept {
 		k.Swap()
 	}
 }
 
-// Reset gives buffers that runs write the values that they had when the session was opened.
+// Reset restores the values that the state had when the session was opened.
 func (s *InferenceSession) Reset() *ir.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// table maps numbers to open sessions. It has a lock of its own, so that runs do not wait for the engine.
+// table maps numbers to open sessions. Its own lock lets runs proceed without the engine's lock.
 type table[T any] struct {
 	mu   sync.RWMutex
 	next uint64

@@ -10,7 +10,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// sessionRun is a run of a session that goes on beside its caller, who waits for it in time slices.
+// sessionRun is a run of a session in a goroutine. Its caller waits for it in time slices.
 type sessionRun struct {
 	stop device.Stop
 	done chan struct{}
@@ -18,8 +18,8 @@ type sessionRun struct {
 }
 
 // BeginSession does what Run does on results with memory or, with prepare, what Prepare does. A plan that is known to
-// be brief runs in the calling thread. Other work goes on in a goroutine: after slice the call reports pending and
-// gives the run's number, for WaitSession. Until that reports an end, the memory of in and out belongs to the run.
+// be brief runs in the calling thread. Other work runs in a goroutine: after slice the call reports pending and returns
+// the run's number, for WaitSession. Until WaitSession reports an end, the memory of in and out belongs to the run.
 func (e *Engine) BeginSession(id uint64, in, out []SessionValue, prepare bool, slice time.Duration) (run uint64,
 	pending bool, err *ir.Error) {
 	s, err := e.SessionOf(id)
@@ -113,7 +113,7 @@ func (s *InferenceSession) stopped() *ir.Error {
 	return nil
 }
 
-// openEnded reports that values decide how long a program runs: it has a loop that a condition ends.
+// openEnded reports that the run time of a program depends on values: it has a loop that a condition ends.
 func openEnded(g *program.Program) bool {
 	for i := range g.Nodes {
 		if !g.Nodes[i].IsPrim() || g.Prim(i).ID != prim.Known.Loop {

@@ -13,7 +13,7 @@ import (
 // A run can be stopped between any two steps. The fate of its window depends on whether the run has overwritten an
 // older buffer (a store in place):
 //
-//   - If not, the run is given up: all its values stay pending, and a later read computes them anew.
+//   - If not, the run is given up: all its values stay pending, and a later read computes them.
 //   - If so, the window is held, because a second run would update a buffer twice. It continues where it stopped before
 //     anything else runs.
 //

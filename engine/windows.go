@@ -103,7 +103,7 @@ func (l *windowLog) inOrder() []windowRun {
 	return slices.Concat([]windowRun{}, l.last[l.next:], l.last[:l.next])
 }
 
-// whyForced tells why a window of these values runs.
+// whyForced returns the reason why a window of these values runs.
 func (e *Engine) whyForced(values []uint32) string {
 	switch {
 	case e.net.running:
@@ -131,7 +131,7 @@ func (e *Engine) noteWindow(w *lazy.Window, p *compile.Plan, end time.Time) {
 	}
 }
 
-// watch begins or ends the watching of plans. A beginning forgets what was seen before.
+// watch begins or ends the watching of plans. Beginning clears the list.
 func (l *windowLog) watch(on bool) {
 	l.watched = nil
 	if on {
@@ -165,7 +165,7 @@ func (w *watchLog) add(p *compile.Plan, g *program.Program, window int64, timed 
 	}
 }
 
-// explainWatched lists the plans that ran while somebody watched, with what each pass decided.
+// explainWatched lists the watched plans, with the decisions of each pass.
 func (e *Engine) explainWatched() (map[string]any, *ir.Error) {
 	w := e.windows.watched
 	if w == nil {

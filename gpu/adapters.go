@@ -37,7 +37,7 @@ type Options struct {
 	CacheDir string
 	// Autotune opens the device with [Device.SetAutotune] on.
 	Autotune bool
-	// Warn receives what the user should know and no call fails for; nil: standard error.
+	// Warn receives warnings; nil: standard error.
 	Warn func(text string)
 	// Now replaces the clock that times tiles where the device has no timestamps. For tests.
 	Now func() time.Time

@@ -267,7 +267,7 @@ func (r *candidate) pipelines() (list []*pipeline) {
 	return list
 }
 
-// dropTrials releases the pipelines that were made to be timed, but for those in kept and those that other kernels use.
+// dropTrials releases the pipelines that were made for timing, except those in kept and those that other kernels use.
 func (d *Device) dropTrials(kept []*pipeline) {
 	if d.lost != nil {
 		return

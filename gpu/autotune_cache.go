@@ -24,7 +24,7 @@ import (
 type autotuner struct {
 	on    bool
 	trial *gpucode.GemmTile // the choice while a program is built to be timed
-	// tiles are the choices of this process by class; kept are those that the file had when it was read.
+	// tiles are the choices of this process by class; kept are the choices in the file when it was read.
 	tiles  map[string]gpucode.GemmTile
 	kept   map[string]TunedTile
 	device string // key of this device in the file
@@ -166,7 +166,7 @@ func (d *Device) readTuned(tell bool) (f tunedFile) {
 }
 
 // writeTuned adds this device's choices to the file as it is now, since other processes write it too. Of two processes
-// that write at once the later wins; what the other had is timed again by a later process.
+// that write at once the later wins; a later process times the lost choices again.
 func (d *Device) writeTuned() {
 	path := d.cachePath(tunedName)
 	if path == "" {

@@ -71,7 +71,7 @@ func (c *groupCache) add(ctx Context, g *group) {
 	}
 }
 
-// evict releases the least recently used quarter, except what the current run uses.
+// evict releases the least recently used quarter, except the groups of the current run.
 func (c *groupCache) evict(ctx Context, run uint64) {
 	all := make([]*group, 0, c.live)
 	for _, l := range c.byHash {

@@ -19,7 +19,7 @@ type Generator interface {
 	GPUProgram(options any) (*gpuir.Program, error)
 }
 
-// code is what the device asks of a launch's code generator. Kinds embed plain for the methods that they do not need.
+// code is the code generator of a launch. Kinds embed plain for the methods that they do not need.
 type code interface {
 	// options decides the variant of the programs for these parameters; variants are compared with ==.
 	options(params []uint64) any
@@ -27,7 +27,7 @@ type code interface {
 	programs(options any) ([]*gpuir.Program, error)
 	// check refuses launches that the programs cannot address.
 	check(params []uint64, reach []span) error
-	// reach bounds, for each buffer, what a step touches; nil: unknown.
+	// reach bounds the elements of each buffer that a step touches; nil: unknown.
 	reach(s *device.Step) []span
 	// scratch is the bytes of scratch memory that several passes need.
 	scratch(options any, params []uint64) int64
@@ -45,7 +45,7 @@ type span struct {
 	moves  bool // both are relative to an offset that comes at run time
 }
 
-// plain is code of one pass, of which nothing is known.
+// plain is code of one pass with unknown reach.
 type plain struct{}
 
 func (plain) check([]uint64, []span) error { return nil }

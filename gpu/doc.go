@@ -1,5 +1,5 @@
-// Package gpu is the WebGPU device: it implements kernels/device.Device over a [Driver], which is WebGPU reduced to
-// what a tensor engine needs.
+// Package gpu is the WebGPU device: it implements kernels/device.Device over a [Driver], the part of WebGPU that a
+// tensor engine needs.
 //
 // [Open] gives a [Device]. Its Build translates a list of steps once into records; a run encodes them with one call of
 // the driver into one command encoder, which it submits in a few parts. Independent steps of the same code share a
@@ -11,7 +11,7 @@
 // Invariant: uploads, runs and reads take effect in the order of the calls. Uploads are copies at the head of the next
 // submission, which orders them after everything submitted before.
 //
-// Several goroutines compile the pipelines of a program, beside runs if wanted (pipelines.go).
+// Several goroutines compile the pipelines of a program. They may do so while programs run (pipelines.go).
 //
 // With [Device.SetAutotune] the tiles of products are timed on the device when a program is built (autotune.go); the
 // fastest is kept in a file for later processes (autotune_cache.go).

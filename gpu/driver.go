@@ -92,7 +92,7 @@ const (
 	UniformDynamic // a uniform buffer with a dynamic offset
 )
 
-// Shader is what a pipeline is made of.
+// Shader is the source of a pipeline.
 type Shader struct {
 	Name     string // names the kernel in errors
 	Text     string // WGSL
@@ -119,7 +119,7 @@ type BufferBinding struct {
 	Bytes  int64
 }
 
-// RecordKind says what a Record does.
+// RecordKind is the kind of a Record.
 type RecordKind uint32
 
 // The record kinds. A driver opens a compute pass at the first dispatch after any other record, so that consecutive

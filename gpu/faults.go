@@ -10,7 +10,7 @@ import (
 // faultBytes is the size of the error word: event+1, element low, element high, unused.
 const faultBytes = 16
 
-// faultState is what the host knows of the error word.
+// faultState is the host's state of the error word.
 type faultState struct {
 	ran   uint64 // runs with a checking kernel
 	read  uint64 // how many of these were complete when the error word was copied that was read last
@@ -27,7 +27,7 @@ type innerEvent struct{ event, inner uint32 }
 // innerBit marks a place in faultState.inner.
 const innerBit = 1 << 30
 
-// event is what the error word has of a step.
+// event is the number of a step in the error word.
 func (f *faultState) event(s *device.Step) uint32 {
 	if s.Inner == 0 {
 		return s.Event
@@ -60,8 +60,8 @@ func (f *faultState) unread() uint64 {
 	return f.ran
 }
 
-// note takes the error word that was copied after a number of checking runs. Where a later copy was read first, this
-// one is out of date: the fault in it has been told.
+// note takes the error word that was copied after a number of checking runs. If a later copy was read first, this one
+// is out of date: its fault has been reported.
 func (f *faultState) note(mem []byte, checked uint64) {
 	if checked <= f.read {
 		return

@@ -110,7 +110,7 @@ func (d *Device) compileAll(list []*kernel) {
 	}
 }
 
-// compileBeside has kernels made while the caller goes on.
+// compileBeside compiles kernels in the background.
 func (d *Device) compileBeside(list []*kernel) {
 	c := &d.compiler
 	c.mu.Lock()

@@ -28,8 +28,8 @@ type probeCase struct {
 	want       func(x, y float64) float64
 }
 
-// probeCases have tolerances of half of what a comparison at float32's default tolerance (rtol 1.3e-6, atol 1e-5)
-// allows. sqrt and division are correctly rounded in PyTorch and may be off by 2.5 ulp here, WGSL's bound for division.
+// probeCases have half the tolerance of a comparison at float32's default (rtol 1.3e-6, atol 1e-5). sqrt and division
+// are correctly rounded in PyTorch and may be off by 2.5 ulp here, WGSL's bound for division.
 var probeCases = []probeCase{
 	{wgsl.FuncSin, -100, 100, 0, 0, 6e-7, 2e-6, ofOne(loopir.OpSin), func(x, _ float64) float64 { return math.Sin(x) }},
 	{wgsl.FuncCos, -100, 100, 0, 0, 6e-7, 2e-6, ofOne(loopir.OpCos), func(x, _ float64) float64 { return math.Cos(x) }},

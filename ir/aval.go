@@ -37,7 +37,7 @@ func NoData() *Error { return Errorf(ErrNotImplemented, "Cannot copy out of meta
 // AvalID numbers an interned Aval; 0 is none.
 type AvalID uint32
 
-// Aval is an abstract value: what is known of a value before it is computed.
+// Aval is an abstract value: dtype, shape and device, which are known before the value is computed.
 type Aval struct {
 	ID     AvalID
 	DType  DType

@@ -53,7 +53,7 @@ type Graph struct {
 	// OnStoreFree drops the storage of a leaf that is freed. The engine sets it; it must not touch the graph, which is in
 	// the middle of a release. nil: the graph has no storages to drop.
 	OnStoreFree func(store uint32)
-	// OnFree, optional, is told of each value that is freed. It must not touch the graph either.
+	// OnFree, optional, is called for each value that is freed. It must not touch the graph either.
 	OnFree func(id uint32)
 	// Pending lists unexecuted nodes in record order. Entries whose Seq no longer matches are stale.
 	Pending []PendingRef
@@ -186,7 +186,7 @@ func (g *Graph) Realized() uint64 { return g.realized }
 // Retain adds a reference.
 func (g *Graph) Retain(id uint32) { g.nodes[id].Refs++ }
 
-// Release drops a reference. At zero the node is freed, and so is what only it used.
+// Release drops a reference. At zero the node is freed, and so are nodes that only it used.
 func (g *Graph) Release(id uint32) {
 	if id == 0 {
 		return

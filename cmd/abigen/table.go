@@ -303,7 +303,7 @@ var exports = []export{
 	{name: "tl_training_close", ret: "int32_t", params: "uint64_t training",
 		doc: "Closes a training session. An unknown one is an error."},
 	{name: "tl_reset", ret: "int32_t", params: "void",
-		doc: "Starts the engine anew after TL_POISONED."},
+		doc: "Restarts the engine after TL_POISONED: all handles become invalid."},
 	{name: "tl_after_fork", ret: "void", params: "void", inC: true,
 		doc: "Makes every later call fail. A forked child calls it, for the engine's threads did not survive the fork."},
 }

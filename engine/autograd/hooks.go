@@ -244,7 +244,7 @@ func (s *Walk) callAfter() (ok bool) {
 	return false
 }
 
-// endCall delivers what the hooks left.
+// endCall delivers the gradients after the hooks.
 func (s *Walk) endCall() {
 	f := s.calling.f
 	s.calling = nil

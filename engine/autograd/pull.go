@@ -4,8 +4,9 @@ import (
 	"github.com/torchlette/torchlette/engine/op"
 )
 
-// Pull walks back from roots with the cotangents cots and returns those of edges, which the caller releases; Kind None
-// where there is none. It runs inside of a call: the steps between have no hooks. With create it records what it does.
+// Pull walks back from roots with the cotangents cots and returns the cotangents of edges, which the caller releases;
+// Kind None if there is none. It runs inside of a call: the steps between have no hooks. With create it records what it
+// does.
 func (t *Tape) Pull(b Rules, roots, cots []op.Val, edges []uint32, create bool) ([]op.Val, error) {
 	pending := t.pending
 	t.pending = nil

@@ -91,7 +91,7 @@ type Retain struct {
 	Handle uint64
 }
 
-// Bases tells the tape about alias identities.
+// Bases gives the tape alias identities.
 type Bases interface {
 	// Commit returns the generation of base and its count of in-place writes.
 	Commit(base uint32) (gen uint32, commits uint64)
@@ -114,7 +114,7 @@ type Tape struct {
 	// From is the source of the steps that are recorded now.
 	From Source
 	// AllowMutation: values saved now may be written to later. The tape then skips the check; values are immutable, so
-	// the walk still reads what was saved.
+	// the walk still reads the saved value.
 	AllowMutation bool
 	// Packing: values saved now are queued in pending for NextPackHook.
 	Packing bool

@@ -352,8 +352,8 @@ func (s *Walk) before(n *Node) (ev Event, more bool) {
 // backwardRegion is set in the number of the region that holds the backward of a region.
 const backwardRegion = 1 << 31
 
-// stepInRegion is step for a node of a compiled region: what it records forms a region too. In a region, all of the
-// walk belongs to that region.
+// stepInRegion is step for a node of a compiled region: the nodes that it records form a region too. A walk inside of a
+// region belongs to that region.
 func (s *Walk) stepInRegion(n *Node) error {
 	if n.Region == 0 || s.t.G.Region != 0 {
 		return s.step(n)

@@ -17,7 +17,7 @@ type Arena struct {
 // ArenaPart is the place of a temporary, which the nodes First to Last need.
 type ArenaPart struct{ Offset, Bytes, First, Last int64 }
 
-// Sum is what the temporaries would take if each had memory of its own.
+// Sum is the bytes of all temporaries, without sharing.
 func (a *Arena) Sum() (bytes int64) {
 	for _, p := range a.Parts {
 		bytes += p.Bytes
@@ -46,9 +46,9 @@ type placed struct {
 	span
 }
 
-// arena gives each temporary not in inner a place in one buffer: the largest first, each at the lowest offset where
-// nothing lies that lives at the same time. The steps of a fusion group run interleaved, so what one of them uses lives
-// as long as the group.
+// arena gives each temporary not in inner an offset in one buffer: the largest first, each at the lowest offset that no
+// temporary of an overlapping lifetime uses. The steps of a tile group run interleaved, so a temporary of one of them
+// lives as long as the group.
 func (b *Builder) arena(inner []bool) (*placement, error) {
 	tiles := b.tiles
 	if tiles == nil { // the pass is left out; devices form groups all the same
@@ -113,7 +113,7 @@ func firstFit(list []placed) (bytes int64) {
 	return bytes
 }
 
-// groups returns, for each node, the first and the last node of its fusion group, or the node itself.
+// groups returns, for each node, the first and the last node of its tile group, or the node itself.
 func (c *tileTable) groups() (begins, ends []int) {
 	ends = c.until()
 	begins = make([]int, len(ends))

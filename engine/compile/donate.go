@@ -4,10 +4,10 @@ import (
 	"fmt"
 )
 
-// donate lets a result take the buffer of an operand that nobody reads afterwards. It looks at a value that updates
-// another one (a scatter), which then needs no copy, and at a large value made element by element from another one (the
-// cotangent of the logits), which then needs no second buffer. donations is set from result to operand; a run of
-// donations whose last result is live outside the window gets that result's output slot at once.
+// donate lets a result take the buffer of an operand that nobody reads afterwards. Two kinds of results do: one that
+// updates its operand, such as a scatter, then needs no copy; a large elementwise one, such as the cotangent of the
+// logits, needs no second buffer. donations maps results to operands. A chain of donations whose last result is live
+// outside the window gets that result's output slot at once.
 func (b *Builder) donate() error {
 	for i := len(b.Program.Nodes) - 1; i >= 0; i-- {
 		v, ok := b.updated(i)

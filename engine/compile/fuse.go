@@ -24,9 +24,9 @@ type fuseTable struct {
 	in     links          // by node: the last member of its group
 }
 
-// group is a fusion group: nodes that one kernel computes, at the place of the last of them. They are elementwise in
-// one shape, or in shapes that views of its elements have, or they work the rows of that shape, and others are
-// elementwise in the shape with one element for each row. Between the members no other node runs.
+// group is a fusion group: nodes that one kernel computes, at the place of the last of them. A member is elementwise in
+// the group's shape or in a view of it, or reduces the rows of that shape, or is elementwise with one element for each
+// row. No other node runs between the members.
 type group struct {
 	members []int
 	stored  []int // the values that need memory
@@ -34,7 +34,7 @@ type group struct {
 	rows    *rowShape
 }
 
-// growing is a group that may take further members, with what the bounds are about.
+// growing is a group that may take further members, with the state for its bounds.
 type growing struct {
 	group
 	caps    *device.Caps
@@ -52,8 +52,8 @@ type growing struct {
 // maxClasses is the number of size classes of a group's temporaries.
 const maxClasses = 6
 
-// classUse counts temporaries of one size class: those from outside that die in the group; the members' values that are
-// needed later; and the most that the members need when they run one by one.
+// classUse counts temporaries of one size class: operands from outside that die in the group, values of members that
+// are needed later, and the peak when the members run one by one.
 type classUse struct {
 	bytes              int64 // of the class; 0: unused
 	dying, held, apart int
@@ -61,7 +61,7 @@ type classUse struct {
 	given              int // buffers that a value which dies gives to one that is needed later
 }
 
-// grows reports that the group needs more than its members one by one.
+// grows reports that the group needs more memory than its members one by one.
 func (u classUse) grows() bool { return u.dying+u.held-u.given > u.apart }
 
 // groupRead is a read of a value from outside.
@@ -78,9 +78,9 @@ type groupWrite struct {
 	part  bool
 }
 
-// fuse groups elementwise nodes, and nodes that work rows, that read each other's values, in record order, into one
-// kernel each. A value that only members read has no memory. Every other value keeps its bits and its place: each
-// member is computed and rounded as alone, and passes before have decided which buffers are written.
+// fuse groups elementwise nodes and row nodes that read each other's values, in record order. One kernel computes a
+// group. A value that only members read has no memory. Every other value keeps its bits, since each member is computed
+// and rounded as in its own kernel, and its buffer, which earlier passes have chosen.
 func (b *Builder) fuse() error {
 	b.fused.groups = map[int]*group{}
 	b.takeBack()
@@ -117,7 +117,7 @@ func (b *Builder) fuse() error {
 	return nil
 }
 
-// hasKernel reports that node i has a kernel of its own, as far as passes before have decided.
+// hasKernel reports that no earlier pass has fused node i into another kernel.
 func (b *Builder) hasKernel(i int) bool {
 	return b.Program.Nodes[i].IsPrim() && !b.folded.has(i) && !b.summed.has(i) && !b.normed.has(i) && !b.elided[i]
 }
@@ -151,8 +151,8 @@ func (b *Builder) fusible(i int) bool {
 		b.aval(i).Layout.Numel > 0
 }
 
-// alike reports that node i has the device and the shape that a member of g needs. A group with rows also takes nodes
-// that have one element for each row, and one without takes nodes of other shapes with the same elements.
+// alike reports that node i has the device and the shape of a member of g. A group with rows also takes nodes with one
+// element for each row. A group without rows also takes nodes of other shapes with as many elements.
 func (b *Builder) alike(g *growing, i int) bool {
 	av := b.aval(i)
 	if g.sealed || av.Device != g.device || !b.fusible(i) {
@@ -172,21 +172,20 @@ func (b *Builder) alike(g *growing, i int) bool {
 	return av.Layout == g.layout || !view && b.shapeWith(g, i) != nil
 }
 
-// seenAs reports that a kernel can see all members as elements of rows: each has the shape of s, or can be seen in it.
-// In that case rows have several elements, since a member with one element for each row would be taken for values of
-// rows.
+// seenAs reports that every member has the shape of s, or can be viewed in it. A member that is viewed so requires rows
+// of several elements: with rows of one element it would look like a value for each row.
 func (b *Builder) seenAs(members []int, s *rowShape) bool {
 	own := !slices.ContainsFunc(members, func(m int) bool { return b.aval(m).Layout != s.full })
 	return own || s.outer.Numel < s.full.Numel && b.allReshape(members, s.full)
 }
 
-// allReshape reports that the elements of all members can be seen in the shape of a layout.
+// allReshape reports that all members can be viewed in the shape of a layout.
 func (b *Builder) allReshape(members []int, to *ir.Layout) bool {
 	return !slices.ContainsFunc(members, func(m int) bool { return !b.reshapes(m, to) })
 }
 
-// shapeWith is the shape in which a kernel can see the elements of the members and of node i: the group's or the
-// node's; nil for neither.
+// shapeWith is the shape in which the members and node i can be viewed: the group's or the node's; nil if neither
+// works.
 func (b *Builder) shapeWith(g *growing, i int) *ir.Layout {
 	own := b.aval(i).Layout
 	switch {
@@ -200,7 +199,7 @@ func (b *Builder) shapeWith(g *growing, i int) *ir.Layout {
 	return nil
 }
 
-// reshapes reports that the elements of node i, and what it reads for them, can be seen in the shape of a layout.
+// reshapes reports that node i and its operands can be viewed in the shape of a layout.
 func (b *Builder) reshapes(i int, to *ir.Layout) bool {
 	if b.aval(i).Layout.Numel != to.Numel {
 		return false
@@ -229,7 +228,7 @@ func (b *Builder) begin(g *growing, i int) {
 	}
 }
 
-// joins adds node i to g, where that keeps the bounds.
+// joins adds node i to g if the group stays within its bounds.
 func (b *Builder) joins(g *growing, i int) bool {
 	if len(g.members) == maxMembers {
 		return false
@@ -263,8 +262,8 @@ func (b *Builder) joins(g *growing, i int) bool {
 	return true
 }
 
-// addReads adds the operands of node i. It reports that i may follow: it reads what a member makes at its own element
-// or row, and it reads something that the members make or read; or it reads no tensor, and others read it.
+// addReads adds the operands of node i, and reports that i may follow. It may if it shares an operand with the members
+// or reads their values, these at its own element or row; or if it reads no tensor and other nodes read it.
 func (b *Builder) addReads(g *growing, i int) (ok bool) {
 	edges := b.Program.OperandsOf(i)
 	joined := len(g.members) == 1 || b.uses.last[i] > i &&
@@ -300,7 +299,7 @@ func (b *Builder) addReads(g *growing, i int) (ok bool) {
 	return joined
 }
 
-// kept is the number of members that g ends with; the others begin the next group. Node i comes next, or -1.
+// kept is the number of members that stay in g; the others begin the next group. i is the next node, or -1.
 func (b *Builder) kept(g *growing, i int, moved []bool) int {
 	switch {
 	case len(g.members) == 0:
@@ -313,15 +312,15 @@ func (b *Builder) kept(g *growing, i int, moved []bool) int {
 	return len(g.members)
 }
 
-// continues reports that node i would follow g, but for its bounds: it reads what a member makes.
+// continues reports that node i reads the value of a member, so that only the bounds keep it out of g.
 func (b *Builder) continues(g *growing, i int) bool {
 	return b.alike(g, i) && slices.ContainsFunc(b.Program.OperandsOf(i), func(e program.Edge) bool {
 		return b.isMember(g.members, e.Value)
 	})
 }
 
-// narrowest is the number of members of g, at least half of them, after which a kernel that ends there leaves the
-// fewest temporaries to the next one; of equals the largest. A node that moved stays with its reader.
+// narrowest is the number of members, at least half of them, after which the fewest temporaries cross to the next
+// kernel; the largest such number. A node that moved stays with its reader.
 func (b *Builder) narrowest(g *growing, moved []bool) int {
 	n := len(g.members)
 	best, fewest := n, n+1
@@ -342,7 +341,7 @@ func (b *Builder) narrowest(g *growing, moved []bool) int {
 	return best
 }
 
-// isMember reports that a member makes the value.
+// isMember reports that the value is a member's.
 func (b *Builder) isMember(members []int, r program.Ref) bool {
 	return r.IsNode() && slices.Contains(members, b.uses.main[r.Index()])
 }
@@ -358,9 +357,9 @@ func (b *Builder) valuesOf(i int) []int {
 	return list
 }
 
-// writesOwnElements reports that where members write a buffer that members read, each reads the element that it
-// writes: a kernel reads all of an element's operands before it stores. Where one writes a part of a buffer, others
-// neither read nor write the buffer.
+// writesOwnElements reports that in-place writes are safe. A member that reads a buffer which a member writes reads it
+// at the element that it writes, since a kernel reads all operands of an element before it stores. If a member writes a
+// part of a buffer, no other member uses the buffer.
 func (b *Builder) writesOwnElements(g *growing) bool {
 	for k, w := range g.writes {
 		if slices.ContainsFunc(g.reads, func(r groupRead) bool {
@@ -374,12 +373,12 @@ func (b *Builder) writesOwnElements(g *growing) bool {
 	return true
 }
 
-// lowers reports that one kernel can work the members.
+// lowers reports that one kernel can compute the members.
 func (b *Builder) lowers(g *group) bool {
 	return g.rows == nil || lower.CanFuseRows(b.groupNode(g, b.storedOf(g.members)))
 }
 
-// gifts pairs values from outside that die in g with values that g stores: these take their buffers.
+// gifts pairs operands that die in g with values that g stores. The values take the buffers of the operands.
 func (b *Builder) gifts(g *growing) (pairs [][2]int) {
 	last := g.members[len(g.members)-1]
 	stored := b.storedOf(g.members)
@@ -406,9 +405,8 @@ func (b *Builder) gifts(g *growing) (pairs [][2]int) {
 	return pairs
 }
 
-// account keeps count of what the members need, now that node i is one of them. It reports that the group needs no more
-// memory than its members one by one: what they read lives until the last one runs, or gives its buffer to what they
-// store.
+// account adds the memory of member i. It reports that the group needs no more memory than its members one by one: an
+// operand lives until the last member runs, or gives its buffer to a stored value.
 func (b *Builder) account(g *growing, i int) (fits bool) {
 	edges, freed := b.Program.OperandsOf(i), [maxMembers]int{}
 	n, fits, values := 0, true, b.valuesOf(i)
@@ -457,7 +455,7 @@ func (b *Builder) account(g *growing, i int) (fits bool) {
 	return fits
 }
 
-// count calls f with the counts of v's size class where v is a temporary. It fails where there are too many classes.
+// count calls f with the counts of v's size class if v is a temporary. It reports false if there are too many classes.
 func (b *Builder) count(g *growing, v int, f func(u *classUse)) (ok bool) {
 	if b.live(v) || b.slots.has(v) {
 		return true
@@ -488,8 +486,8 @@ func (b *Builder) bindable(g *growing) bool {
 	return n <= g.caps.MaxStorageBuffers
 }
 
-// storedOf lists the values that a group of these members stores: what is read later, what something outside refers to,
-// and what is the last to overwrite a buffer.
+// storedOf lists the values that a group of these members stores: those that are read later, those that are live
+// outside, and the last write to each buffer.
 func (b *Builder) storedOf(members []int) (stored []int) {
 	last := members[len(members)-1]
 	for k, m := range members {
@@ -504,8 +502,7 @@ func (b *Builder) storedOf(members []int) (stored []int) {
 	return stored
 }
 
-// closeGroup ends g. A group of several members goes into the table, and what its members read lives until the last one
-// runs.
+// closeGroup ends g. A group of several members goes into the table, and its operands live until the last member runs.
 func (b *Builder) closeGroup(g *growing) {
 	members := g.members
 	g.members = g.members[:0]

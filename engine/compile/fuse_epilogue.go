@@ -13,7 +13,7 @@ import (
 )
 
 // Bounds of a product's epilogue: its nodes, fewer where the map's text is repeated for each piece of a tile
-// (device.Caps.CostlyKernels), and how far from the product in record order they are looked for.
+// (device.Caps.CostlyKernels), and their distance from the product in record order.
 const (
 	maxFolds       = 16
 	maxCostlyFolds = 8
@@ -37,9 +37,9 @@ type epilogue struct {
 }
 
 // fuseEpilogues lets a product or a convolution apply elementwise nodes to its result. It stores every value that
-// something else needs, its result included. The pass also lets the cotangent of a normalized value be added to the
-// cotangent that goes around the layer. The bits stay the same: a product rounds its result, then evaluates the
-// lowering of each node.
+// something else needs, its result included. The pass also lets the kernel of a norm's gradient add the cotangent of
+// the residual connection. The bits stay the same: a product rounds its result, then evaluates the lowering of each
+// node.
 func (b *Builder) fuseEpilogues() error {
 	b.epilogues = map[int]*epilogue{}
 	for i := range b.Program.Nodes {
@@ -73,7 +73,7 @@ func (b *Builder) noteEpilogue(i int) string {
 	return fmt.Sprintf("makes %s: epilogue %s", strings.Join(makes, " "), strings.Join(names, ", "))
 }
 
-// inner reports that the value of node v need not be stored, if every node that reads it is in the epilogue.
+// inner reports that the value of node v need not be stored if all its readers are in the epilogue.
 func (b *Builder) inner(v int) bool { return !b.live(v) && !b.slots.has(v) && !b.donations.has(v) }
 
 // mapGrowing is the map of product at while it grows.
@@ -137,9 +137,9 @@ func (b *Builder) takesChain(g *mapGrowing, i int) bool {
 		slices.ContainsFunc(b.Program.OperandsOf(i), func(e program.Edge) bool { return g.number(e.Value) == len(g.nodes) })
 }
 
-// considerMap notes the nodes so far as an epilogue, where the product can store what something else needs of them. The
-// buffer of its result holds a value of its dtype. Further results are stored only where no kernel lies between, which
-// might need memory before they do.
+// considerMap notes the nodes so far as an epilogue if the product can store every value that is needed outside of it.
+// The buffer of the product's result holds a value of its dtype. Further results are stored only if no kernel lies
+// between, since a value that is stored early takes memory.
 func (b *Builder) considerMap(g *mapGrowing) {
 	last := len(g.nodes)
 	value := func(k int) int {
@@ -191,7 +191,7 @@ func (g *mapGrowing) readBy(b *Builder, i int) bool {
 	return slices.ContainsFunc(b.Program.OperandsOf(i), func(e program.Edge) bool { return g.number(e.Value) >= 0 })
 }
 
-// joinsMap adds node i to g, where it is elementwise, reads values of the map at its own element, and reads nothing
+// joinsMap adds node i to g if it is elementwise, reads values of the map at its own element, and has no other operand
 // that is made after the product.
 func (b *Builder) joinsMap(g *mapGrowing, i int) bool {
 	p, av := b.Program, b.aval(i)
@@ -250,8 +250,8 @@ func (b *Builder) foldable(i int) bool {
 	return p.Elementwise && !p.MayFail() && lower.CanFuse(p, b.Program.Attrs(i))
 }
 
-// foldCotangent lets the kernel of a normalization's gradient apply the addition i to the cotangent that it makes. The
-// sum is part of that kernel, in the compute type: halves would lack a rounding.
+// foldCotangent lets the kernel of a norm's gradient apply the addition i to its cotangent. The kernel adds in its
+// compute type, so halves, which would lack a rounding, are excluded.
 func (b *Builder) foldCotangent(i int) {
 	if d := b.aval(i).DType; b.slots.has(i) || b.folded.has(i) || d != ir.F32 && d != ir.F64 {
 		return
@@ -273,7 +273,7 @@ func (b *Builder) foldCotangent(i int) {
 	}
 }
 
-// thereFor reports that operand k of node i exists before node at runs, and that its buffer stays as it is.
+// thereFor reports that operand k of node i exists before node at runs, and that no node between writes its buffer.
 func (b *Builder) thereFor(i, k, at int) bool {
 	r := b.Program.OperandsOf(i)[k].Value
 	if r == 0 {

@@ -76,7 +76,7 @@ func (b *Builder) noteNorm(i int) string {
 	return ""
 }
 
-// normReaders lists the products that read norm v, where they are all that does and each can normalize its rows.
+// normReaders lists the products that read norm v, if it has no other readers and each product can normalize its rows.
 func (b *Builder) normReaders(v int) (products []int) {
 	n := &b.Program.Nodes[v]
 	if !n.IsPrim() || n.Op != layerNormOp || !b.inner(v) || b.uses.count[v] > maxNormReaders || !b.mayNormalize(v) {
@@ -159,14 +159,14 @@ func (b *Builder) bindsNorm(i, v int) bool {
 	return bindings <= b.Caps(b.aval(i).Device).MaxStorageBuffers
 }
 
-// normView is what norm v reads as product i reads v.
+// normView is the operand of norm v, viewed as product i reads v.
 func (b *Builder) normView(i, v int) (*ir.Layout, bool) {
 	from, to := b.Program.OperandsOf(v)[0].Layout, b.Program.OperandsOf(i)[0].Layout
 	return ir.ReshapeLayout(ir.LayoutOf(from), ir.LayoutOf(to).Shape)
 }
 
-// grouped reports that a fusion group may compute norm v with what makes its operand. The norm then costs no launch of
-// its own.
+// grouped reports that a fusion group may contain norm v and the node of its operand. The norm then has no launch to
+// save.
 func (b *Builder) grouped(t *touches, v int) bool {
 	x := b.Program.OperandsOf(v)[0].Value
 	if !x.IsNode() {
@@ -177,8 +177,8 @@ func (b *Builder) grouped(t *touches, v int) bool {
 		b.aval(m).Layout.Numel == b.aval(v).Layout.Numel
 }
 
-// keepsOperands reports that what norm v reads is as it is until node last has run: no node after v, and not last
-// itself, writes it. Memory does not grow: one temporary may live longer, in return for the norm.
+// keepsOperands reports that the operands of norm v are unchanged until node last has run: no node after v, last
+// included, writes them. Memory does not grow: one temporary may live longer, since the norm has none.
 func (b *Builder) keepsOperands(t *touches, v, last int) bool {
 	longer := 0
 	for _, e := range b.Program.OperandsOf(v) {

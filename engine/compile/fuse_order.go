@@ -8,9 +8,9 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// Gradients are scaled, all of them, before the first of them is summed or the first parameter is updated. So the pass
-// "fuse" works some elementwise nodes later than they were recorded: right before the first node that reads them, where
-// that is an optimizer's step or a reduction to one value. Nothing between may read or write what moves.
+// Programs scale all gradients before they take the first norm or update the first parameter. So the pass "fuse" moves
+// some elementwise nodes to right before their first reader, if that is an optimizer's step or a reduction to one
+// value. No node between may use the buffers of a node that moves.
 
 // maxDelay bounds the nodes of a chain that moves.
 const maxDelay = 4
@@ -22,8 +22,8 @@ type touches struct {
 	kernels       []int         // by node: nodes with a kernel of their own before it
 }
 
-// fuseOrder is the order in which the pass looks at nodes; moved marks those that it looks at later than recorded. What
-// they read lives until then.
+// fuseOrder is the order in which the pass visits nodes; moved marks nodes that are later than recorded. Their operands
+// live until then.
 func (b *Builder) fuseOrder() (order []int, moved []bool) {
 	n := len(b.Program.Nodes)
 	order, moved = make([]int, 0, n), make([]bool, n)
@@ -138,8 +138,8 @@ func between(list []int, k, i int) bool {
 	return at < len(list) && list[at] < i
 }
 
-// delay appends to list the nodes that move to right before node i so that k does, which only reader reads before: k,
-// after those that it reads and that move with it. The list stays as it is where k cannot move.
+// delay appends node k, which moves to right before node i, to list, after those of its operands that move with it.
+// Before i only reader reads k. The list is unchanged if k cannot move.
 func (b *Builder) delay(t *touches, k, reader, i int, list []int) []int {
 	if len(list) == maxDelay || slices.Contains(list, k) || between(t.readers[k], k, reader) ||
 		between(t.readers[k], reader, i) || !b.movable(t, k, i) {
@@ -162,7 +162,8 @@ func (b *Builder) delay(t *touches, k, reader, i int, list []int) []int {
 	return append(next, k)
 }
 
-// movable reports that node k may run right before node i: nothing between writes what k reads, or uses what it writes.
+// movable reports that node k may run right before node i: no node between writes an operand of k or uses the buffer
+// that k writes.
 func (b *Builder) movable(t *touches, k, i int) bool {
 	if !b.hasKernel(k) || b.rowsOf(k) != nil || !b.fusible(k) || b.Program.Nodes[k].Outputs > 1 ||
 		lower.IsStep(b.Program.Prim(k)) || b.aval(k).Device != b.aval(i).Device {
@@ -197,8 +198,8 @@ func (b *Builder) movable(t *touches, k, i int) bool {
 	return b.givesPlace(dying, k, i)
 }
 
-// givesPlace reports that memory does not grow where node k, the last one to read these temporaries, runs before node i
-// only: they take the place of its value.
+// givesPlace reports that memory does not grow if node k, the last reader of these temporaries, runs right before node
+// i: they live longer, and its value lives shorter.
 func (b *Builder) givesPlace(dying []int, k, i int) bool {
 	if len(dying) == 0 {
 		return true

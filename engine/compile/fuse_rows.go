@@ -8,21 +8,20 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// rowShape is what nodes that work rows do so in: the shape of the elements, that with one element for each row, the
-// view by which a value of rows is read for each element, and the dims along which rows run. across: rows lie across
-// memory.
+// rowShape describes the rows of a node: the shape of its operand, the shape with one element for each row, the view
+// that broadcasts a value along its row, and the dims of a row. across: rows lie across memory.
 type rowShape struct {
 	full, outer, back *ir.Layout
 	reduced           []int
 	across            bool
 }
 
-// rowsOf describes node i where it works rows.
+// rowsOf describes node i if it is a row node.
 func (b *Builder) rowsOf(i int) *lower.Rows {
 	return lower.RowsOf(b.Program.Prim(i), b.Program.Attrs(i))
 }
 
-// rowShapeOf is the shape that node i works; nil where it has no rows, or no elements.
+// rowShapeOf is the row shape of node i; nil if it has no rows or no elements.
 func (b *Builder) rowShapeOf(i int) *rowShape {
 	r, attr := b.rowsOf(i), b.Program.Attrs(i)
 	shape := ir.LayoutOf(b.Program.OperandsOf(i)[r.Main].Layout).Shape
@@ -46,9 +45,9 @@ func (b *Builder) rowShapeOf(i int) *rowShape {
 	return s
 }
 
-// tail is the number of members of g that go with nodes after them, where rows lie across memory: those after the last
-// one that works rows or has a value for each row. If one of the others has elements that are stored, it and the sums
-// are apart.
+// tail is the number of last members that leave a group of rows across memory for the next group: those after the last
+// row node or value for each row. If a remaining elementwise member stores a value of the group's shape, the group ends
+// before that member or before its first row node, whichever is later.
 func (b *Builder) tail(g *growing) int {
 	if !g.rows.across {
 		return 0
@@ -66,8 +65,7 @@ func (b *Builder) tail(g *growing) int {
 	return len(g.members) - kept
 }
 
-// takeBack undoes the epilogues of nodes that work rows, where a group can do the same and more: what the node applies
-// follows it.
+// takeBack undoes the epilogues of row nodes where a group can contain the node and its epilogue.
 func (b *Builder) takeBack() {
 	for i, e := range b.epilogues {
 		if b.rowsOf(i) == nil || b.Caps(b.aval(i).Device).CostlyKernels && !b.Often {
@@ -105,12 +103,12 @@ func (b *Builder) readerLevel(g *group, i, j int) lower.Level {
 	return b.levelOf(g, i)
 }
 
-// reshaped reports that member m sees the elements of a group in another shape than its own.
+// reshaped reports that the shape of member m differs from the group's.
 func (b *Builder) reshaped(g *group, m int) bool {
 	return b.rowsOf(m) == nil && b.aval(m).Layout != g.layout && (g.rows == nil || b.levelOf(g, m) == lower.Full)
 }
 
-// readsOwn reports that operand j of node i, the value of a member, is read at the element or row that is worked.
+// readsOwn reports that node i reads operand j, the value of a member, at its own element or row.
 func (b *Builder) readsOwn(g *group, i, j int) bool {
 	e := b.Program.OperandsOf(i)[j]
 	if g.rows == nil {
@@ -152,8 +150,7 @@ func (b *Builder) lowerGroup(g *group) error {
 	return nil
 }
 
-// groupNode describes a group that stores these values to the lowering. Values without a slot have buffers of their
-// own.
+// groupNode describes a group that stores these values to the lowering. Values without a slot get new buffers.
 func (b *Builder) groupNode(g *group, stored []int) *lower.Node {
 	w, p := &b.lowering, b.Program
 	last := g.members[len(g.members)-1]

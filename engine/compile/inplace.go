@@ -6,7 +6,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// storeInPlace lets a store write the storage of the version before, where
+// storeInPlace lets a store write the storage of the previous version, if
 //
 //	(i)   nothing but the base and the program refers to that version,
 //	(ii)  nothing reads it after the node that makes the new one, and
@@ -21,7 +21,7 @@ func (b *Builder) storeInPlace() error {
 	return nil
 }
 
-// placeOver returns the slot of the version before, where store st may overwrite it.
+// placeOver returns the slot of the previous version if store st may overwrite it.
 func (b *Builder) placeOver(st *program.Store) (slot int, ok bool) {
 	if !st.Value.IsNode() || st.Prev == 0 {
 		return 0, false
@@ -38,7 +38,7 @@ func (b *Builder) placeOver(st *program.Store) (slot int, ok bool) {
 			return 0, false
 		}
 		if !b.slots.has(prev) {
-			// The version before ends as the storage of this one: it gets an output slot now.
+			// The storage of the previous version becomes that of this one: it gets an output slot now.
 			b.slots.set(prev, b.outputSlot(prev))
 		}
 		slot, _ = b.slots.at(prev)
@@ -63,7 +63,8 @@ func (b *Builder) noteInPlace(i int) string {
 	return ""
 }
 
-// mayWriteOver reports that every read of the version before comes first, so that the new version may take its buffer.
+// mayWriteOver reports that every read of the previous version comes first, so that the new version may take its
+// buffer.
 func (b *Builder) mayWriteOver(v int, prev program.Ref) bool {
 	p, main := b.Program, b.uses.main[v]
 	if !p.Nodes[main].IsPrim() {

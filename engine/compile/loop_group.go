@@ -39,7 +39,7 @@ type groupValue struct {
 	t    ir.DType
 }
 
-// newGrouping says what keeps the body's plan from being the work of one workgroup; "": nothing.
+// newGrouping returns the reason why one workgroup cannot run the body's plan; "" if it can.
 func (u *unrolling) newGrouping(dev ir.DeviceID) (g *grouping, reason string) {
 	defer func() {
 		if why, ok := recover().(refusal); ok {
@@ -70,7 +70,7 @@ func (u *unrolling) newGrouping(dev ir.DeviceID) (g *grouping, reason string) {
 	return g, ""
 }
 
-// refusal is what keeps a body from a form.
+// refusal is the reason why a body has no form.
 type refusal string
 
 func refuse(why string) { panic(refusal(why)) }

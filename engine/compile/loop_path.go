@@ -19,8 +19,8 @@ var DispatchWork int64 = 1 << 28
 // sideBySide is about how many lanes a device runs at the same time. More of them take turns.
 const sideBySide = 1 << 14
 
-// chunkShare is how many of the dispatches that repeat have the work of the longest dispatch. Some tens of them may be
-// in flight when a wait begins, and a request to stop waits for them.
+// chunkShare is the number of repeating dispatches with the work of the longest dispatch. Some tens of them may be in
+// flight when a wait begins, and a request to stop waits for them.
 const chunkShare = 8
 
 // mostAhead is how many runs of a repeat are submitted at most before its condition is read again.
@@ -42,7 +42,7 @@ func perDispatch(caps *device.Caps, work int64) int64 {
 // Caps describes devices.
 type Caps = func(ir.DeviceID) *device.Caps
 
-// ResidentReason says what keeps the values of a loop's body from registers; "": nothing.
+// ResidentReason returns the reason why the values of a loop's body cannot be in registers; "" if they can.
 func ResidentReason(l *op.Loop, caps Caps) string {
 	_, why := resident(l, caps)
 	if why == "" && !caps(ir.CPU).Resident {
@@ -51,8 +51,8 @@ func ResidentReason(l *op.Loop, caps Caps) string {
 	return why
 }
 
-// DeviceLoop says which path a loop takes on a device other than the CPU, "" for none, and what keeps it from path A or
-// from the device.
+// DeviceLoop returns the path of a loop on a device other than the CPU, "" for none, and the reason why it is not path
+// A or not on the device.
 func DeviceLoop(l *op.Loop, dev ir.DeviceID, caps Caps) (path, reason string) {
 	k, err := planned(l, caps)
 	if err != nil {
@@ -74,7 +74,7 @@ func DeviceLoop(l *op.Loop, dev ir.DeviceID, caps Caps) (path, reason string) {
 	return "C", why
 }
 
-// paths are the forms of a loop that has none for path A, and what keeps it from each.
+// paths are the forms of a loop that has none for path A, and the reason against each.
 type paths struct {
 	group      *grouping  // path B: the one that the loop takes
 	unrolled   *unrolling // path C, where it is possible
@@ -106,7 +106,7 @@ func (k *loopLowering) newPaths(dev ir.DeviceID, most int) (p paths) {
 	return p
 }
 
-// dispatch returns the resident form of a loop that dispatches of a device run, or what keeps it from one.
+// dispatch returns the resident form of a loop for dispatches of a device, or the reason why it has none.
 func (k *loopLowering) dispatch(dev ir.DeviceID) (form *launch.Resident, reason string) {
 	caps := k.b.Caps(dev)
 	form, why := k.op.Resident()
@@ -134,7 +134,7 @@ func (k *loopLowering) dispatch(dev ir.DeviceID) (form *launch.Resident, reason 
 	return form, ""
 }
 
-// resident returns the resident form of a loop, or what keeps it from one.
+// resident returns the resident form of a loop, or the reason why it has none.
 func resident(l *op.Loop, caps Caps) (*launch.Resident, string) {
 	k, err := planned(l, caps)
 	if err != nil {
@@ -229,7 +229,7 @@ type spread struct {
 // dispatches makes the dispatches of a loop: one where it has at most so many iterations. A longer one is some
 // iterations, which read the operands, and then two dispatches that repeat: while the condition is true, or as often as
 // the length says. The first one of these writes carries to temporaries and the second one to the results, so each run
-// finds them where the run before has left them. Their places move from run to run.
+// reads them where the previous run wrote them. Their places move from run to run.
 func (k *loopLowering) dispatches(s *spread, work, most int64) *lower.Result {
 	if k.l.Length <= most {
 		k.round(s, 0, 1, k.l.Length, s.from)

@@ -15,9 +15,9 @@ const (
 
 // until makes the steps of a loop that a condition ends: copies of the carries to the results, and some iterations,
 // which run again while the condition is true. An iteration computes the next carries in temporaries and then moves
-// them to the results if the condition was true before it. So iterations after the end change nothing, but may report
-// errors in data, and a loop in them may have no end: a body that checks data, or has a loop that a condition ends, has
-// one iteration, which begins only if the condition is true.
+// them to the results if the condition was true before it. So iterations after the end change nothing. They may report
+// errors in data, and a loop in them may have no end. So a body that checks data, or has a loop that a condition ends,
+// has one iteration, which begins only if the condition is true.
 func (u *unrolling) until() {
 	for r := range u.l.Carries {
 		u.copy(r, u.n.Out[r].Layout.Numel, device.OffsetOf(r), u.n.In[r].Buf, device.Const(0))
@@ -39,8 +39,8 @@ func (u *unrolling) until() {
 }
 
 // times makes the steps of a long loop of a known length: some iterations, the first of which read the operands, and as
-// many that repeat. Their number is even, so each run finds carries where the run before has left them. What depends on
-// the place moves from run to run: where xs are read, where ys and kept carries are written, and what is drawn.
+// many that repeat. Their number is even, so each run reads carries where the previous run wrote them. Three things
+// move from run to run: the place of xs, the place of ys and kept carries, and the Philox offset.
 func (u *unrolling) times() {
 	each := int64(2)
 	for n := int64(max(u.perIteration(), 1)); 2*each*n <= min(repeatedSteps, MostUnrolled); {
@@ -77,7 +77,7 @@ type movement struct {
 	next  int64 // from a place to the next one
 }
 
-// moved is a parameter that is more by next at the next place: in a repeat a moving number.
+// moved is a parameter that grows by next at each place: in a repeat a moving number.
 func (u *unrolling) moved(q device.Param, next int64) device.Param {
 	if u.own < 0 || next == 0 {
 		return q

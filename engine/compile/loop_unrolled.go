@@ -48,7 +48,7 @@ type unrolling struct {
 	within         map[int]int      // by moving number of the body's plan: that of the iteration that is made
 }
 
-// newBody plans the body for a device, and says what keeps the device from running it; "": nothing.
+// newBody plans the body for a device, and returns the reason why the device cannot run it; "" if it can.
 func (k *loopLowering) newBody(dev ir.DeviceID) (u *unrolling, reason string) {
 	plan, err := k.planBody(dev)
 	if err != nil {
@@ -58,7 +58,8 @@ func (k *loopLowering) newBody(dev ir.DeviceID) (u *unrolling, reason string) {
 		scalars: k.scalars()}, ""
 }
 
-// unrolls says what keeps the device from running the loop, whose iterations have at most so many steps; "": nothing.
+// unrolls returns the reason why the device cannot run the loop with at most so many steps in its iterations; "" if it
+// can.
 func (u *unrolling) unrolls(most int) (reason string) {
 	n, unrolled := u.perIteration(), MostUnrolled
 	if u.b.Moving {
@@ -121,7 +122,7 @@ func (u *unrolling) perIteration() int {
 	return n
 }
 
-// refuses says what keeps a step of the body's plan from being one of the plan around it; "": nothing.
+// refuses returns the reason why a step of the body's plan cannot be a step of the outer plan; "" if it can.
 func (u *unrolling) refuses(s *device.Step) string {
 	switch s.Op.(type) {
 	case *loopir.Kernel, *launch.Gemm, *launch.Attention, *launch.Sort, *launch.FactorBlock, *launch.Iterate,

@@ -12,13 +12,14 @@ import (
 )
 
 // temporary is a slot that does not outlive the plan, with the node that makes it and the last node that reads it.
-// While nodes are lowered each has a number of its own. The pass "memory" then assigns buffers to those that need one.
+// While nodes are lowered, each temporary has a separate slot. The pass "memory" then assigns buffers to those that
+// need one.
 type temporary struct{ slot, born, dies int }
 
 // memory is the table of the pass "memory".
 type memory struct {
 	to    []int // by the number that a slot had before: its number in the plan
-	until []int // by node: the node up to which what it reads keeps its buffer; nil: itself
+	until []int // by node: the node up to which its operands keep their buffers; nil: itself
 }
 
 // assignMemory assigns a buffer to each temporary that needs memory: the buffer of a dead temporary where there is one.
@@ -34,8 +35,8 @@ func (b *Builder) assignMemory() error {
 	}
 	p := b.share(inner, nil)
 	if inner != nil {
-		// Steps that share a buffer may no longer form one fusion group, and a value between them that had no memory
-		// then needs some.
+		// Steps that share a buffer may no longer form one tile group, and a value between them that had no memory then
+		// needs some.
 		held, err := b.tiles.hold(p.to)
 		if err != nil {
 			return err
@@ -113,7 +114,7 @@ type placement struct {
 	sizes map[ir.DeviceID][]int64 // the classes in large, in order
 }
 
-// most is what the buffers of the slots take in the section that takes most.
+// most is the largest sum of the slots' bytes in a section.
 func (p *placement) most() (bytes int64) {
 	change := map[int]int64{}
 	for n := range p.slots {
@@ -192,8 +193,8 @@ func (p *placement) add(s *Slot, used span) {
 	p.slots, p.spans = append(p.slots, *s), append(p.spans, used)
 }
 
-// placeSections assigns buffers to the large temporaries of each section. A temporary that outlives its section keeps
-// its buffer for itself until the section where it dies.
+// placeSections assigns buffers to the large temporaries of each section. A temporary that outlives its section shares
+// its buffer with no other until the section where it dies.
 func (b *Builder) placeSections(p *placement, outputs [][]sharedBuffer, temps [][]temporary) {
 	var kept []temporary // that outlive the section where they are born
 	for k := range temps {

@@ -29,8 +29,8 @@ type Slot struct {
 	Dev   ir.DeviceID
 	// Offset is the place of a temporary in the plan's arena, if it has one.
 	Offset int64
-	// Last has the buffers of the last two runs, the older first. A run that gets one of them finds what the device
-	// keeps for it. Two, since two windows may be in flight.
+	// Last has the buffers of the last two runs, the older first. A run that gets one of them can reuse the device's
+	// bindings for it. Two, since two windows may be in flight.
 	Last [2]device.Buffer
 }
 
@@ -45,7 +45,7 @@ type Segment struct {
 	Dev     ir.DeviceID
 	Steps   []device.Step
 	Program device.Program // set by engine/runtime
-	// Compiling is the program in the making, where the device compiles beside runs; set by engine/runtime.
+	// Compiling is the program that a device compiles in the background; set by engine/runtime.
 	Compiling device.Compilation
 	Times     []time.Duration // of each step when it was last profiled; nil before
 	// A transfer copies slot From on device FromDev to slot To on Dev.
@@ -81,7 +81,7 @@ type StepPlace struct{ Segment, Step int }
 
 // Plan is how to run a program.
 type Plan struct {
-	// Program is what the plan computes, with the numbers of the run for which the plan was made.
+	// Program is the plan's program, with the numbers of the run for which the plan was made.
 	Program  *program.Program
 	Segments []Segment
 	Slots    []Slot
@@ -91,38 +91,37 @@ type Plan struct {
 	// Moving are the values that further run-time scalars have before the first run of a repeat: they follow those of
 	// Program.
 	Moving []device.Param
-	// Most is what the plan's buffers take at most where its segments are sections, each of which acquires buffers before
-	// it runs. Without sections it is 0, and all buffers are acquired before the plan runs.
+	// Most is the peak of the buffers' bytes if the plan's segments are sections, each of which acquires its buffers.
+	// Without sections it is 0, and all buffers are acquired before the plan runs.
 	Most int64
 	// Arena is where the temporaries lie in one buffer; see Builder.Arena.
 	Arena   Arena
 	Results []Result
-	// InPlace counts stores that overwrite the version before. Through counts those of them whose producer writes
+	// InPlace counts stores that overwrite the previous version. Through counts those of them whose producer writes
 	// through a view.
 	InPlace, Through int
 	Kernels          int
 	// Often: it was built as the plan of a program that runs often.
 	Often bool
-	// Fusible counts the fusion groups that the plan does without, because the device takes long to compile a kernel.
+	// Fusible counts the fusion groups that the plan lacks, because the device takes long to compile a kernel.
 	Fusible int
 	// Brief: a device has chosen kernels that compile soon but run longer.
 	Brief bool
-	// Next is the plan with these groups, and with kernels that run fast, while they are compiled: it will replace this
-	// one.
+	// Next is the plan with these groups, and with kernels that run fast. It replaces this plan when they are compiled.
 	Next     *Plan
 	fused    map[int][]int // by the last member of a fusion group: its members
 	epilogue map[int][]int // by product or convolution: the nodes that it applies to its result
 	prologue map[int][]int // by product: the node that works the rows of its first operand
 	// Overwrites is the first step that writes a buffer that the plan did not make. Before it, a run can be given up
-	// and begun anew.
+	// and restarted.
 	Overwrites   StepPlace
 	BytesWritten int64
 	Runs         int64
 	Number       int64         // counts plans in the order in which they were made
 	Cause        string        // the miss reason: why no earlier plan served
 	RunTime      time.Duration // of all runs, on the host: on an asynchronous device it is encoding and submitting
-	// Slow: the last run took so long that it paused, or would have. The next one is a job from its beginning, since a
-	// pause inside of a step that begins anew, such as a product, loses what the step has done.
+	// Slow: the last run took longer than a time slice. The next run is a job from its beginning, since a step that
+	// restarts after a pause, such as a product, loses its work.
 	Slow bool
 	// Tick orders plans by last use.
 	Tick uint64
@@ -168,7 +167,7 @@ func (p *Plan) notePrologue(i, norm int) {
 // Prologue lists the nodes that the steps with this event apply to their first operand.
 func (p *Plan) Prologue(event uint32) []int { return p.prologue[int(event)-1] }
 
-// Cache finds plans by program. It evicts the least recently used.
+// Cache finds plans by program. It evicts the least recently used plan.
 type Cache struct {
 	byHash map[uint64][]*Plan
 	max    int
@@ -177,7 +176,7 @@ type Cache struct {
 	added  int64
 	// OnEvict releases what a plan holds on devices.
 	OnEvict func(*Plan)
-	// Lowered outlives plans: the next plan has nodes like theirs.
+	// Lowered outlives plans, since the next plan has like nodes.
 	Lowered lower.Memo
 }
 

@@ -37,8 +37,8 @@ func (c *sectionTable) of(node int) int {
 func (c *sectionTable) last() int { return len(c.cuts) }
 
 // findSections cuts a plan of many bytes into sections. A section acquires the buffers that it is the first to use, and
-// returns those that it is the last to use; so the plan takes what its largest section takes. The first node that
-// writes a buffer older than the plan is in the last section: a run that gets no buffer has then changed nothing.
+// returns those that it is the last to use. So the plan needs the bytes of its largest section. The first node that
+// writes a buffer older than the plan is in the last section, so a run that gets no buffer has changed nothing.
 func (b *Builder) findSections() error {
 	if b.Sections == 0 || len(b.p.Segments) != 1 || !b.p.Segments[0].runs() || b.Caps(b.p.Segments[0].Dev).Async {
 		return nil

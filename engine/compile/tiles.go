@@ -6,14 +6,14 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// tileTable is the table of the pass "tiles": the fusion groups of steps that devices work tile by tile.
+// tileTable is the table of the pass "tiles": the groups of steps that devices work tile by tile.
 type tileTable struct {
 	b     *Builder
 	ends  [][]int // by segment and step: the last step of its fusion group; nil for a segment whose device has none
 	inner []bool  // by slot: it needs no memory; nil where no slot is such
 }
 
-// findTiles asks the devices for their fusion groups.
+// findTiles asks the devices for their tile groups.
 func (b *Builder) findTiles() error {
 	b.tiles = &tileTable{b: b}
 	return b.tiles.find()
@@ -33,7 +33,7 @@ func (c *tileTable) device(s *Segment) device.TileFuser {
 	return c.b.TileFuser(s.Dev)
 }
 
-// find asks the devices for fusion groups, and for the temporaries that need no memory.
+// find asks the devices for tile groups, and for the temporaries that need no memory.
 func (c *tileTable) find() error {
 	b := c.b
 	c.ends = make([][]int, len(b.p.Segments))
@@ -100,7 +100,7 @@ func (b *Builder) homes() []int {
 	return home
 }
 
-// hold reports that the fusion groups stay as long where slots are numbered by to.
+// hold reports that the tile groups are unchanged if slots are numbered by to.
 func (c *tileTable) hold(to []int) (bool, error) {
 	for i := range c.b.p.Segments {
 		s := &c.b.p.Segments[i]
@@ -122,7 +122,7 @@ func (c *tileTable) hold(to []int) (bool, error) {
 	return true, nil
 }
 
-// until returns, for each node, the last node of its fusion group, or the node itself.
+// until returns, for each node, the last node of its tile group, or the node itself.
 func (c *tileTable) until() []int {
 	until := make([]int, len(c.b.Program.Nodes))
 	for i := range until {

@@ -138,7 +138,7 @@ func (d *Dispatcher) RNG() (seed, drawOffset op.Val) {
 	return seed, drawOffset
 }
 
-// DrawMany implements op.BodyBuilder. Loops are recorded through the session; a gradient draws nothing anew.
+// DrawMany implements op.BodyBuilder. Loops are recorded through the session; a gradient repeats earlier draws.
 func (d *Dispatcher) DrawMany(n int64) (seed, drawOffset op.Val) {
 	d.traces.uncacheable = true
 	return d.session.DrawMany(n)

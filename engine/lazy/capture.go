@@ -26,7 +26,7 @@ func (s *Session) Mark() Mark {
 }
 
 // Placeholder makes a value that stands for an argument during a capture. It is never computed: reading it, or a value
-// made from it, is an error. It lives until the call's end unless something refers to it.
+// made from it, is an error. It is freed at the end of the call unless something refers to it.
 func (s *Session) Placeholder(d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
 	av := ir.InternAval(d, dev, ir.DenseLayout(shape)).ID
 	id := s.graph.AddPlaceholder(av, s.SourceLoc)
@@ -42,7 +42,7 @@ type Captured struct {
 	bound   []bound       // the other inputs: constants and states
 	avals   [][]ir.AvalID // by node: all its outputs, held or not
 	types   [][]ir.DType  // by node: the dtypes of its number slots
-	// Supplied is how many numbers a call takes. supplied has their places by number slot of the program.
+	// Supplied is the number of numbers that a call takes. supplied maps number slots of the program to them.
 	Supplied int
 	supplied map[int]int
 }
@@ -325,7 +325,7 @@ func (k *capture) node(id uint32) {
 	k.c.types = append(k.c.types, types)
 }
 
-// severed notes that edge number e counts without its value's tangents.
+// severed notes that edge number e is read without its value's tangents.
 func (k *capture) severed(e int) {
 	k.p.Severed = append(k.p.Severed, make([]bool, e+1-len(k.p.Severed))...)
 	k.p.Severed[e] = true
@@ -495,12 +495,12 @@ func (k *capture) hooked(n *autograd.Node) {
 		panic(ir.Errorf(ir.ErrNotImplemented, "the body of a loop has a hook, or calls an autograd.Function written in "+
 			"Python: its gradient is computed without Python"))
 	}
-	panic(ir.Errorf(ir.ErrNotImplemented, "the captured function returns what has a hook, or what an autograd.Function "+
-		"written in Python made: its gradient needs Python"))
+	panic(ir.Errorf(ir.ErrNotImplemented, "a result of the captured function has a hook, or comes from an "+
+		"autograd.Function written in Python: its gradient needs Python"))
 }
 
-// point reports that n is a view from before the function. The program reads that view as an input of its own, and not
-// what it is a view of: a transform, autograd.grad or a hook may ask for the view's gradient.
+// point reports that n is a view from before the function. The view itself is an input of the program, and not its base
+// value, since a transform, autograd.grad or a hook may ask for the view's gradient.
 func (k *capture) point(n *autograd.Node) bool { return k.within == nil && n.Seq <= k.m.step }
 
 // readsPoint reports that the views at edge begin with a point.

@@ -49,7 +49,7 @@ func (k *capture) history(r program.Ref, edge uint32, at int, seen map[visit]boo
 		i = k.p.OperandsOf(i)[0].Value.Index()
 	}
 	if n.Kind == autograd.KindLeaf && k.s.trace != nil && !k.inBody() && n.Seq > k.m.step {
-		panic(ir.Errorf(ir.ErrNotImplemented, "the captured function returns a leaf that it made, or what depends on one"))
+		panic(ir.Errorf(ir.ErrNotImplemented, "a result of the captured function is, or depends on, a leaf that it made"))
 	}
 	v := visit{edge >> autograd.EdgeBits, i}
 	if n.Kind == autograd.KindLeaf || seen[v] {

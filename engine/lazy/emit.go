@@ -34,7 +34,7 @@ func (s *Session) Recorded() uint64 { return s.emitter.recorded }
 // PendingBytes estimates the bytes that pending nodes will write.
 func (s *Session) PendingBytes() int64 { return s.emitter.pendingBytes }
 
-// CountPendingBytes makes the estimate anew from the nodes that are pending, after some of them ran.
+// CountPendingBytes recomputes the estimate from the nodes that are pending, after some of them ran.
 func (s *Session) CountPendingBytes() {
 	var n int64
 	for _, p := range s.graph.Pending {
@@ -49,8 +49,8 @@ func (s *Session) Detach(v op.Val) op.Val {
 	return v
 }
 
-// NeedsGrad implements op.Builder. In the body of a loop it counts what the loop may be asked for later: tangents of
-// the levels around it, and any derivative of a derived body, which is kept for other loops.
+// NeedsGrad implements op.Builder. In the body of a loop it includes derivatives that may be needed later: tangents of
+// outer levels, and any derivative of a derived body, which is kept for other loops.
 func (s *Session) NeedsGrad(v op.Val) bool {
 	if s.taped(v) || s.tangents.levels != nil && s.IsDual(v) {
 		return true

@@ -153,8 +153,8 @@ func (s *Session) forget(x *Export) {
 	s.graph.Release(v)
 }
 
-// dropExport ends what a base that is gone has to do with its export. The memory lives until the last use ends, and
-// stays exported while a saved value reads it.
+// dropExport releases the export of a freed base. The memory lives until the last use ends, and stays exported while a
+// saved value reads it.
 func (s *Session) dropExport(x *Export) {
 	s.countHandles(x.base, -1)
 	delete(s.exports.byBase, x.base)

@@ -68,7 +68,7 @@ func (s *Session) withLevels(v op.Val, levels []ir.HiddenDim) op.Val {
 	return s.viewWhole(v, to, v.Offset, op.ViewOp{Kind: op.ViewExpand})
 }
 
-// Reveal turns the hidden dims of levels into the first dims of v, in the order of levels. v is expanded to those that
+// Reveal turns the hidden dims of levels into the first dims of v, in the order of levels. v is expanded to levels that
 // it lacks; other hidden dims stay.
 func (s *Session) Reveal(v op.Val, levels []ir.HiddenDim) op.Val {
 	if len(levels) == 0 {
@@ -124,8 +124,8 @@ func (s *Session) Hide(v op.Val, levels []ir.HiddenDim) op.Val {
 	return s.reorder(v, ir.InternHidden(all, l.Shape[n:], l.Stride[n:]), perm)
 }
 
-// reorder labels the dims of v anew as layout to. perm is the order of its leading dims among the former ones, all dims
-// counted.
+// reorder gives v layout to, which names its dims in another order. perm is the order of the leading dims among the
+// former ones, all dims counted.
 func (s *Session) reorder(v op.Val, to *ir.Layout, perm []int64) op.Val {
 	if !s.taped(v) || slices.IsSorted(perm) {
 		v.Layout = to.ID

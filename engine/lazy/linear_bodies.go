@@ -10,7 +10,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// dependence says what a value of a joint body, of values and tangents, is computed from.
+// dependence is the kind of operands from which a value of a joint body, of values and tangents, is computed.
 type dependence uint8
 
 const (
@@ -66,8 +66,8 @@ func (g *linearSplit) bodies(key string) *op.LinearBodies {
 	return b
 }
 
-// classify finds what each value depends on, and which values are to be kept. It reports whether the tangents draw
-// nothing, and the values depend on no tangent.
+// classify finds the dependence of each value, and the values to keep. It reports whether the tangents draw nothing,
+// and the values depend on no tangent.
 func (g *linearSplit) classify() bool {
 	g.classifyInputs()
 	return g.classifyNodes() && g.keepValues()
@@ -159,7 +159,7 @@ func (g *linearSplit) isTangent(k int) bool {
 	return k >= g.t.l.Carries && k < n || k >= n+len(g.t.l.Body().Outcomes())-g.t.l.Carries
 }
 
-// recordValues records the values on the operands of the loop's body. It returns results, then what is kept.
+// recordValues records the values on the operands of the loop's body. It returns results, then kept values.
 func (g *linearSplit) recordValues(in []op.Val) (outs []op.Val) {
 	args := make([]op.Val, len(g.inputs))
 	for i, v := range in {
@@ -205,7 +205,7 @@ func (g *linearSplit) linearOperands() (list []ir.AvalID, carries int) {
 	return list, carries
 }
 
-// recordLinear records what depends on tangents, and what it needs that is the same in all iterations.
+// recordLinear records the nodes that depend on tangents, and those of their operands that are equal in all iterations.
 func (g *linearSplit) recordLinear(in []op.Val) (outs []op.Val) {
 	args, at := make([]op.Val, len(g.inputs)), g.t.groups()
 	take := func(to *op.Val) { *to, in = in[0], in[1:] }

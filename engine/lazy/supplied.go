@@ -19,7 +19,7 @@ type suppliedSlot struct {
 	slot, place int
 }
 
-// readBases are the bases from which the operands of a node were read, 0 for none, and which of the operands count
+// readBases are the bases from which the operands of a node were read, 0 for none, and which of the operands are read
 // without their tangents.
 type readBases struct {
 	seq     uint64 // of the node
@@ -30,7 +30,7 @@ type readBases struct {
 // IsTracing reports that a function is being captured.
 func (s *Session) IsTracing() bool { return s.trace != nil }
 
-// NoteOperands notes of the node just recorded which operands are supplied numbers, and which were read from a base.
+// NoteOperands notes which operands of the newest node are supplied numbers, and which were read from a base.
 func (s *Session) NoteOperands(in []op.Val, node uint32) {
 	t, slot := &s.trace.operandNotes, 0
 	from := readBases{seq: s.graph.Node(node).Seq}

@@ -13,7 +13,7 @@ import (
 // tangent like any other.
 type tangents struct {
 	levels  []tangentLevel // the open ones, in ascending order
-	opened  uint32         // number of the last level opened; numbers do not come again
+	opened  uint32         // number of the last level opened; numbers are not reused
 	dropped []tangent      // of freed values, to be released at the end of the call
 }
 
@@ -94,8 +94,8 @@ func (s *Session) below(level uint32) (end func()) {
 	return func() { s.ceiling = old }
 }
 
-// floor is the innermost level around the loop whose body is being recorded, 0 outside of bodies. Levels up to it do
-// not count: the body computes values without their tangents, and the rule of the loop adds the tangents.
+// floor is the innermost level around the loop whose body is being recorded, 0 outside of bodies. Levels up to it are
+// not active: the body computes values without their tangents, and the rule of the loop adds the tangents.
 func (s *Session) floor() uint32 {
 	if s.trace == nil {
 		return 0
@@ -103,7 +103,7 @@ func (s *Session) floor() uint32 {
 	return s.trace.floor
 }
 
-// topLevel returns the highest level that counts at which v has a tangent, nil for none.
+// topLevel returns the highest active level at which v has a tangent, nil for none.
 func (s *Session) topLevel(v *op.Val) *tangentLevel {
 	if !v.IsTensor() || v.Severed || s.Inference {
 		return nil
@@ -120,7 +120,7 @@ func (s *Session) topLevel(v *op.Val) *tangentLevel {
 	return nil
 }
 
-// IsDual reports that v has a tangent that counts.
+// IsDual reports that v has a tangent at an active level.
 func (s *Session) IsDual(v op.Val) bool { return s.topLevel(&v) != nil }
 
 // dualLevel returns the highest level at which an operand has a tangent, nil for none.
@@ -175,8 +175,8 @@ func (s *Session) tangentAt(l *tangentLevel, v op.Val) op.Val {
 	return out
 }
 
-// attach gives v, a result recorded after node since, the tangent t at a level. v becomes a copy where it is a view, or
-// a value that others may have.
+// attach gives v, a result recorded after node since, the tangent t at a level. v becomes a copy if it is a view, or a
+// value that another tensor may share.
 func (s *Session) attach(l *tangentLevel, v *op.Val, t op.Val, since uint64) {
 	if _, has := l.of[v.Value]; has || s.graph.Node(v.Value).Seq <= since || v.Offset != 0 ||
 		v.L().Whole().Numel != ir.AvalOf(v.Aval).Layout.Numel || !v.L().Whole().Dense {

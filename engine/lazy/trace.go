@@ -7,8 +7,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Trace is the recording of a function that is captured: the function runs on placeholders, and what it did to older
-// tensors is undone.
+// Trace is the recording of a captured function: the function runs on placeholders, and its effects on older tensors
+// are undone.
 type Trace struct {
 	Mark Mark
 	// Args are the handles of the placeholders.

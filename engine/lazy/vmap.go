@@ -188,7 +188,7 @@ func (s *Session) recordBatch(p *op.Prim, attr []int64, in []op.Val) *Emission {
 }
 
 // batchedFirst reports that the steps of a batching rule are recorded with tangents, one by one: they are on the tape,
-// and their gradient rules read what the rule computes on its way. A copy is one step.
+// and their gradient rules read intermediates of the batching rule. A copy is one step.
 func (s *Session) batchedFirst(p *op.Prim, attr []int64, in []op.Val) bool {
 	return s.taping && s.plainSteps() && p.ID != prim.Known.Copy && !draw(p, attr) && s.needsRule(p, attr, in) &&
 		slices.ContainsFunc(in, func(v op.Val) bool { return v.Tape != 0 })
@@ -267,8 +267,8 @@ func (s *Session) equalOnce(v op.Val) op.Val {
 	return v
 }
 
-// drawBatch records a draw. Levels with randomness "different" get numbers of their own; in the others all elements
-// share a draw.
+// drawBatch records a draw. At levels with randomness "different" each element draws separate numbers; at other levels
+// all elements share a draw.
 func (s *Session) drawBatch(p *op.Prim, attr []int64, in []op.Val, specs []op.OutSpec,
 	levels []ir.HiddenDim) []op.Val {
 	apart := s.apart()

@@ -97,8 +97,9 @@ func (p *program) padded(x *arg, w *op.Windows, v padding, wantDense bool) *arg 
 var framedRow int64 = 32
 
 // framed copies src into a temporary of this shape, front elements from the beginning of each dim from lead on, and
-// writes v around it, each element once. What lies between two rows of src is one run of elements, the end of one and
-// the beginning of the next; so is what lies between two planes. The temporary has room for a whole run at both ends.
+// writes v around it, each element once. The border between two rows of src is one run of elements, the end of one row
+// and the beginning of the next; so is the border between two planes. The temporary has room for a whole run at both
+// ends.
 func (p *program) framed(src *arg, front, shape []int64, lead int, v padding) *arg {
 	stride, first, back := ir.DenseStrides(shape), int64(0), int64(0)
 	run := make([]int64, len(shape)+1) // by dim: the elements between two indices of the dim before
@@ -495,7 +496,7 @@ func isFew(w *op.Windows, in []int64) bool {
 	return ir.Numel(w.Kernel) <= fewTaps && ir.Numel(in) <= math.MaxInt32
 }
 
-// lowerFewMax starts from -inf at the first element inside the tensor, and takes what is greater, or NaN.
+// lowerFewMax starts from -inf at the first element inside the tensor, and takes greater elements and NaN.
 func lowerFewMax(p *program, in, out, index *arg, w *op.Windows) {
 	lead := len(in.shape) - len(w.Kernel)
 	x := p.padded(in, w, lowest, false)

@@ -2,7 +2,8 @@ package lower
 
 import "math"
 
-// paddedPlane bounds the elements of a picture with its border that a thread copies to memory of its own.
+// paddedPlane is the largest number of elements, border included, of a picture that a thread copies to its scratch
+// memory.
 const paddedPlane = 1 << 18
 
 // padsInPlace returns the parameters of launch.Gemm.Padded for a depthwise convolution whose windows reach over the

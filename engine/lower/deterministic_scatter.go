@@ -112,7 +112,7 @@ func (r *runs) sorted(src *arg) *arg {
 	return out
 }
 
-// double combines each element with the one `step` further on, where that one belongs to the same run.
+// double combines each element with the element `step` further on, if both belong to the same run.
 func (r *runs) double(x *arg, step int64, mode loopir.StoreMode) *arg {
 	keys, far, out := r.placed(r.keys), r.placed(x), r.p.temp(x.dtype, r.shape)
 	here, own := *r.keys, *x

@@ -5,13 +5,13 @@
 // primitive has none. [Memo] keeps what nodes became, so that like nodes share launches.
 //
 // A lowering names its tensor arguments, with their strides over the dims that the kernel walks. [program.kernel] does
-// the rest: it merges dims that every argument walks alike, shares a binding between arguments over one buffer, and
-// gives each access its class (linear, unit, broadcast, strided).
+// the rest: it merges neighbouring dims where the strides of every argument allow it, shares a binding between
+// arguments over one buffer, and gives each access its class (linear, unit, broadcast, strided).
 //
 // Invariant: sizes, strides and numbers are parameters of a kernel. Kernels of equal classes have equal text.
 //
-// What works rows (reductions, softmax, norms) has a body of its own in [Rows], by which it is lowered alone and beside
-// elementwise members of a fusion group.
+// A row primitive (a reduction, softmax, a norm) has one body in [Rows]. It is lowered by this body alone and in a
+// fusion group.
 //
 // Start reading at lower.go and kernel.go; then elementwise.go for the simplest lowering.
 //

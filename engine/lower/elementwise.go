@@ -28,7 +28,7 @@ func init() {
 	register(rules)
 }
 
-// operands are what an elementwise primitive is applied to, alone or in a fusion group.
+// operands are the operands of an elementwise primitive, alone or in a fusion group.
 type operands struct {
 	k     *kernel
 	types []ir.DType // of the operands
@@ -48,7 +48,7 @@ func (o *operands) number(i int) bool { return o.in[i] >= 0 && o.k.p.n.In[o.in[i
 // scalar is operand i, a number, in t's compute type.
 func (o *operands) scalar(i int, t ir.DType) int { return o.k.scalar(o.in[i], t) }
 
-// dtype is the dtype that a body computes in: that of the last tensor operand, since a condition comes first.
+// dtype is the dtype in which a body computes: the last tensor operand's, since a condition comes first.
 func (o *operands) dtype() ir.DType {
 	for i := len(o.in) - 1; i >= 0; i-- {
 		if !o.number(i) {
@@ -58,7 +58,8 @@ func (o *operands) dtype() ir.DType {
 	return o.out
 }
 
-// element is the value of an elementwise primitive. elements has those that fusion groups may contain, by variant.
+// element is the value of an elementwise primitive. elements lists by variant the primitives that fusion groups may
+// contain.
 type element func(o *operands) int
 
 var elements = map[string]element{}

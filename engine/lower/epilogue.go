@@ -9,7 +9,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// epilogue is what is added to a product, the buffers and parameters of its map, and where the sums of an operand go.
+// epilogue has the bias of a product, the buffers and parameters of its map, and the buffer for sums of an operand.
 // vectors and rows are the buffers and parameters of its prologue. A nil field is absent.
 type epilogue struct {
 	bias, sums        *arg
@@ -67,8 +67,8 @@ func (p *program) fold(d ir.DType) *elementMap {
 	return m
 }
 
-// folded evaluates the node's folds, from the bodies that lower them alone, and returns the values that are kept. c is
-// the product's result, load gives an operand. A fold reads another one's value as a store and a load would give it.
+// folded evaluates the node's folds, by the bodies that lower them alone, and returns the kept values. c is the
+// product's result, load gives an operand. A fold reads the value of another fold rounded as by a store.
 func (p *program) folded(k *kernel, c int, load func(i int) int) (kept []int) {
 	n := p.n
 	dtypes, values := []ir.DType{n.Out[0].DType}, []int{c} // the product's, then those of the folds

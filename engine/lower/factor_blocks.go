@@ -9,8 +9,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// Factorisations on devices that do not run launch.Factor. A matrix is halved, by columns or as a triangle, down to
-// what one launch.FactorBlock takes; between the halves there is a product.
+// Factorisations on devices that do not run launch.Factor. A matrix is halved, by columns or as a triangle, down to the
+// size of one launch.FactorBlock. A product joins the halves.
 
 // A panel of LU or QR has up to panelColumns columns. One workgroup reads it once for each of them, so a tall panel
 // that does not stay in workgroup memory has fewer: leastLU or leastQR. QR's are wider, since each is a pass over the
@@ -106,7 +106,7 @@ func (b *blocks) product(m, n, k int64, x, y, c matrix) {
 	b.p.product(g, ir.F32, []int64{b.batch}, [3]int64{m, n, k}, x, y, epilogue{}, c)
 }
 
-// subtract is c -= x y. The product has memory of its own, since a launch does not read what it writes.
+// subtract is c -= x y. The product is a temporary, since a launch does not read the buffer that it writes.
 func (b *blocks) subtract(m, n, k int64, x, y, c matrix) {
 	if m == 0 || n == 0 || k == 0 {
 		return

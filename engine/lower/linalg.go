@@ -24,8 +24,8 @@ func init() {
 	})
 }
 
-// factor makes one step over dense operands; others are copied first. Attributes: option, and what a failure is
-// reported as (0 or 1: failures are not checked). A device without launch.Factor gets blocks.
+// factor makes one step over dense operands; others are copied first. Attributes: option, and the code of a failure (0
+// or 1: failures are not checked). A device without launch.Factor gets blocks.
 func factor(o launch.FactorOp) lowering {
 	return func(p *program) {
 		x := p.in(0)

@@ -22,7 +22,7 @@ type Output struct {
 	Buf    int // may equal an operand's Buf where op.Prim.InPlace allows: the kernel updates in place
 	// Through: the output is a view with a run-time offset (device.OffsetOf), dense or not.
 	Through bool
-	// Unread: nobody reads the result; Buf is a temporary, which a lowering may leave alone.
+	// Unread: nobody reads the result. Buf is a temporary, which a lowering need not write.
 	Unread bool
 }
 
@@ -46,8 +46,8 @@ type Node struct {
 	Bufs int // number of local buffers that In and Out use
 	// Residual: the last operand is added to the first output; it is dense and has that output's shape and dtype.
 	Residual bool
-	// Folds are applied to the result, each rounded to its dtype. Kept numbers the values that are stored, as Fold.In
-	// does: that of the first output, which has the product's dtype, and those of the outputs after it.
+	// Folds are applied to the result, each rounded to its dtype. Kept numbers the stored values, as Fold.In does, in
+	// the order of the outputs. The first one has the product's dtype.
 	Folds []Fold
 	Kept  []int
 	// Norm works the rows of a product's first operand, before it multiplies them: a primitive of Rows with one value for

@@ -11,11 +11,11 @@ type Memo struct {
 	key      []byte // scratch
 }
 
-// mostLaunches bounds a memo, at about 1 KiB for each launch; a full memo starts anew. A recurrence has two launches
-// for each step.
+// mostLaunches bounds a memo, at about 1 KiB for each launch. A full memo is emptied. A recurrence has two launches for
+// each step.
 const mostLaunches = 1 << 13
 
-// Lower returns what the function [Lower] returns.
+// Lower is the function [Lower] with the memo.
 func (m *Memo) Lower(n *Node) (*Result, error) {
 	m.key = n.appendKey(m.key[:0])
 	if r := m.results[string(m.key)]; r != nil {

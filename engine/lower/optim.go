@@ -11,8 +11,8 @@ func init() {
 	}
 }
 
-// step computes an element of an optimizer's step: the new parameter, then the new state. steps has those that fusion
-// groups may contain.
+// step computes an element of an optimizer's step: the new parameter, then the new state. steps lists the steps that
+// fusion groups may contain.
 type step func(o *operands) []int
 
 var steps = map[string]step{"sgd_step": stepSGD, "adam_step": stepAdam}
@@ -33,7 +33,7 @@ func (f step) lower(p *program) {
 	lowerMap(p, []Member{m}, n.Prim.Name+"_"+n.In[0].DType.String())
 }
 
-// update is what an optimizer's step reads.
+// update has the operands of an optimizer's step.
 type update struct {
 	*kernel
 	t    ir.DType // the compute type of the parameter

@@ -11,7 +11,7 @@ import (
 // at the same taps form a phase: a convolution of the elements alone, with those taps, that writes every so many
 // positions.
 
-// phase is what a dim of a convolution is in one of its phases.
+// phase describes a dim of a convolution in one of its phases.
 type phase struct {
 	first, period int64 // its positions among all
 	tap, every    int64 // its taps among the kernel's
@@ -72,8 +72,8 @@ func phasesOf(w *op.Windows) [][]phase {
 	return list
 }
 
-// covering returns what windows of any phase along a dim read: the number of zeros before the first element, and the
-// number of elements including those zeros.
+// covering returns the range that windows of all phases read along a dim: the number of zeros before the first element,
+// and the number of elements including those zeros.
 func covering(list []phase) (front, size int64) {
 	for _, p := range list {
 		if p.win.Kernel[0] > 0 {

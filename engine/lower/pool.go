@@ -40,9 +40,9 @@ func spansOf(w *op.Windows, d int, n int64) (spans []span) {
 	return spans
 }
 
-// lowerGreatest computes the values alone, one dim after the other, without a copy between borders: a window of a x b
-// elements costs a + b steps. Of zeros with both signs either may be the greatest. Returns false, having done nothing,
-// where it does not apply.
+// lowerGreatest computes the values of a max pool without indices, one dim after the other, without a padded copy: a
+// window of a x b elements takes a + b steps. Of zeros with both signs either may be the maximum. It returns false, and
+// does nothing, if it does not apply.
 func (p *program) lowerGreatest(in, out *arg, w *op.Windows) bool {
 	lead := len(in.shape) - len(w.Kernel)
 	spans, dims := make([][]span, len(w.Kernel)), []int(nil)
@@ -73,8 +73,8 @@ func (p *program) lowerGreatest(in, out *arg, w *op.Windows) bool {
 	return true
 }
 
-// greatestAlong stores the greatest elements of the windows of s along dim d of x, gap elements apart; the first window
-// begins at element start, and each step elements after the one before.
+// greatestAlong stores the maxima of the windows of s along dim d of x. Elements of a window are gap apart. The first
+// window begins at element start, and each further one step elements later.
 func (p *program) greatestAlong(x, y *arg, d int, s *span, step, gap, start int64) {
 	part := func(a *arg, from, stride int64) *arg {
 		b := &arg{dtype: a.dtype, buf: a.buf, offset: a.offset, use: a.use, shape: slices.Clone(a.shape),

@@ -18,12 +18,12 @@ const (
 	Column
 )
 
-// Rows describes a primitive that works the rows of an operand: reductions, softmax, norms, cross-entropy and their
-// gradients. It is lowered by its body, alone and in fusion groups.
+// Rows describes a row primitive: a reduction, softmax, a norm, cross-entropy, or their gradients. It is lowered by its
+// body, alone and in fusion groups.
 type Rows struct {
 	// Main is the operand whose rows are worked.
 	Main int
-	// Level says what an operand has elements for.
+	// Level tells whether an operand has an element for each element, or for each row.
 	Level func(attr []int64, operand int) Level
 	// Whole: output 0 has an element for each one of the main operand. Other outputs have one for each row.
 	Whole bool
@@ -33,7 +33,7 @@ type Rows struct {
 	passes func(attr []int64) int // over a row
 	// body begins the stages that it needs and returns the outputs.
 	body func(o *operands) []int
-	// empty is what outputs for each row are where rows have no elements; nil: rows always have some.
+	// empty is the output for a row without elements; nil: rows always have some.
 	empty func(k *kernel, d ir.DType) int
 	// picks: body evaluates an operand at a computed place of the row. Elementwise members before it cannot be numbered.
 	picks bool
@@ -269,7 +269,7 @@ func (g *rowGroup) lower(name string) {
 	k.launch()
 }
 
-// operands gathers what member m is applied to: loads of operands, and values that it finds by number.
+// operands gathers the operands of member m: loads, and values of other members by number.
 func (g *rowGroup) operands(m *Member, load func(at place) int, value func(v int) int) *operands {
 	n, k := g.p.n, g.k
 	o := &operands{k: k, types: make([]ir.DType, len(m.In)), in: m.In, x: make([]int, len(m.In)), attr: m.Attr, s: g.s,
@@ -311,8 +311,9 @@ func (g *rowGroup) at(m *Member, j, index int) int {
 	return k.reload(g.values[^from].dtype, value(^from))
 }
 
-// lastPass reports that the elements' values are stored in a pass of their own, since some depend on what is folded.
-// Else they are stored in the last pass that folds, so that no pass reads an operand which a store has overwritten.
+// lastPass reports that values of the group's shape are stored in a separate pass, since some depend on reductions.
+// Otherwise they are stored in the last pass that reduces, so that no pass reads an operand which a store has
+// overwritten.
 func (g *rowGroup) lastPass() bool {
 	folds := false
 	for i := range g.members {
@@ -383,9 +384,9 @@ const (
 	oneTile = 1024
 )
 
-// CanFuseRows reports that one kernel may work the members of n, some of which work rows: each of these adds the
-// elements of a row in the order in which it does so alone, and no value is evaluated for each pass again. Offsets,
-// buffers and outputs of n do not matter.
+// CanFuseRows reports that one kernel may compute the members of n, some of which are row nodes: each row node adds the
+// elements of a row in the same order as alone, and no pass evaluates a value again. Offsets, buffers and outputs of n
+// do not matter.
 func CanFuseRows(n *Node) bool {
 	p := &program{n: n}
 	g := newRowGroup(p, n.Members)
@@ -425,7 +426,7 @@ func CanFuseRows(n *Node) bool {
 	return false
 }
 
-// readsLate reports that m reads something that depends on what is folded.
+// readsLate reports that m reads a value that depends on a reduction.
 func (g *rowGroup) readsLate(m *Member) bool {
 	return slices.ContainsFunc(m.In, func(from int) bool { return from < 0 && g.values[^from].late })
 }
@@ -471,7 +472,7 @@ const (
 const leastColumns = 4
 
 // direction returns the direction of a kernel of member m alone; of all members, if m is nil. merged: the dims of a row
-// are one for every operand. Else rows have no direction but along memory.
+// merge into one for every operand. Otherwise the only direction of rows is along memory.
 func (g *rowGroup) direction(m *Member) (d direction, merged bool) {
 	seen, members := map[place]bool{}, g.members
 	if m != nil {

@@ -24,8 +24,8 @@ const (
 	winogradArea   = winogradTile * winogradTile
 )
 
-// The rule of what is faster counts the operations of a direct convolution. On an H100 a convolution read in place does
-// 26 TFLOP/s, a product of matrices 36, and memory moves a float in the time of 40 operations.
+// The choice counts the operations of a direct convolution. On an H100 a convolution in place does 26 TFLOP/s, a matrix
+// product 36, and memory moves a float in the time of 40 operations.
 const (
 	winogradProduct = 0.72 // time of an operation of a product of matrices
 	winogradFloat   = 40   // time of a float that is read or written

@@ -6,8 +6,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Body is a program that a primitive holds as an attribute, such as what a loop computes in each iteration. Operands
-// and results are dense whole values.
+// Body is a program that is an attribute of a primitive, such as the iteration of a loop. Operands and results are
+// dense whole values.
 type Body interface {
 	// Operands and Outcomes are the abstract values of operands and results, in order.
 	Operands() []ir.AvalID
@@ -69,9 +69,10 @@ type BodyBuilder interface {
 	//
 	// Operands after the carries that nothing reads are left out: read says which are there.
 	GradientBody(l *Loop, need, given []bool) (id int64, read []bool)
-	// TangentBody is one iteration of l with tangents. tangents says which operands have one. Its carries, its xs and what
-	// all its iterations read are those of l, each group followed by the group's tangents; so are its results. It returns
-	// which carries and further results have a tangent. apart is for the loops in the body, see JVPCall.
+	// TangentBody is one iteration of l with tangents. tangents says which operands have one. Its operands are the
+	// carries, the xs, and the operands that all iterations read, each group followed by the group's tangents; its
+	// results have the same order. It returns which carries and further results have a tangent. apart is for the loops
+	// in the body, see JVPCall.
 	TangentBody(l *Loop, tangents []bool, apart bool) (id int64, carries, ys []bool)
 	// LinearBodies splits body id, the TangentBody of l, into a body of values and a body of tangents. nil: it cannot.
 	LinearBodies(l *Loop, id int64, tangents []bool) *LinearBodies
@@ -80,7 +81,7 @@ type BodyBuilder interface {
 	// BatchBody is the body of l for a batch: operands and results have the batch as their first dims, except for operands
 	// without it.
 	BatchBody(l *Loop, batched []bool, sizes []int64) int64
-	// LoopReason says what keeps a loop from running on a device other than the CPU; "": nothing.
+	// LoopReason returns the reason why a loop cannot run on a device other than the CPU; "" if it can.
 	LoopReason(l *Loop, dev ir.DeviceID) string
 	// MaskedBody is the body of a loop that ends by a condition, where the condition is one bool for each element of a
 	// batch: whether any is true comes before the loop's carries, and an element keeps its carries once its own is false.

@@ -1,6 +1,6 @@
 package op
 
-// CastPolicy says what autocast does with an operator's float32 and half operands. Float64 operands are never cast.
+// CastPolicy is autocast's rule for an operator's float32 and half operands. Float64 operands are never cast.
 type CastPolicy uint8
 
 // The cast policies.

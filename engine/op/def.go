@@ -180,8 +180,8 @@ type Def struct {
 	Aliases []string
 	// View: the results are views of the first tensor and share its base.
 	View bool
-	// NewView: a result that equals the first operand is a tensor of its own, with a step on the tape, as PyTorch's
-	// view functions make it. Other operators return the operand itself.
+	// NewView: a result that equals the first operand is a new tensor, with a step on the tape, as for PyTorch's view
+	// functions. Other operators return the operand itself.
 	NewView bool
 	// OwnWrites: the alias that it makes counts its writes apart, so that backward does not see them in the operand.
 	OwnWrites bool
@@ -203,7 +203,7 @@ type Def struct {
 	Stores []int
 	// Out: "out=" exists; results are copied into the given tensors, which are resized if needed.
 	Out bool
-	// ExactOut: what out= or the in-place form writes to must have the result's dtype.
+	// ExactOut: the tensor that out= or the in-place form writes must have the result's dtype.
 	ExactOut bool
 	// OutApart: out= shares no element with an operand, not even as the same view.
 	OutApart bool
@@ -218,7 +218,7 @@ type Def struct {
 	// NoGrad excludes the operator from gradient tests, with the reason.
 	NoGrad NotDifferentiable
 
-	// Autocast says what autocast does with the operands, on the CPU and on GPUs.
+	// Autocast is the rule of autocast for the operands, on the CPU and on GPUs.
 	Autocast [2]CastPolicy
 	// GradFn names the autograd function of the result.
 	GradFn GradFn

@@ -44,7 +44,7 @@ func SetJVP(id PrimID, kind JVPKind, rule JVP) {
 	p.JVPKind, p.JVP = kind, rule
 }
 
-// Forward records what forward mode adds to a Builder. Levels count from 1, the outermost.
+// Forward has the methods that forward mode adds to a Builder. Levels count from 1, the outermost.
 type Forward interface {
 	// Dual returns a value equal to primal with a tangent at a level.
 	Dual(primal, tangent Val, level int64) Val

@@ -19,7 +19,7 @@ type Val struct {
 	Tape   uint32    // tape edge; 0 where it carries no gradient
 	Base   uint32    // base that it was read from; 0 for an intermediate result
 	Kind   ValKind
-	// Detached: the value went through Builder.Detach, so an alias of it has a history of its own.
+	// Detached: the value went through Builder.Detach, so an alias of it has a separate history.
 	Detached bool
 	// Severed: the value counts without its tangents.
 	Severed bool
@@ -87,7 +87,7 @@ func (v Val) DType() ir.DType {
 // Device is the device of a tensor operand.
 func (v Val) Device() ir.DeviceID { return ir.AvalOf(v.Aval).Device }
 
-// AppendOperand adds to key what a rule may see of an operand. opaque leaves out the value of a number.
+// AppendOperand adds to key the properties of an operand that a rule may read. opaque leaves out the value of a number.
 func AppendOperand(key []uint64, v *Val, opaque bool) []uint64 {
 	flags := uint64(v.Kind)
 	if v.Kind != Tensor {
@@ -137,7 +137,7 @@ type VJPCall struct {
 }
 
 // VJP returns one cotangent for each input; Kind None for inputs without gradient. A cotangent has the shape of the
-// input's view as the primitive saw it. A broadcast operand was expanded before, so the rule sums nothing for it.
+// input's view as the primitive saw it. A broadcast operand was expanded before, so the rule need not sum for it.
 type VJP func(c *VJPCall) []Val
 
 // Prim is one primitive: its name, its rules and its properties.
@@ -152,8 +152,8 @@ type Prim struct {
 	VariantAt int
 	// NIn is the number of inputs, or -1 for a list.
 	NIn int
-	// Infer checks inputs and attributes and appends the outputs to out, a scratch slice. An error names the op, what
-	// was given and what was wanted.
+	// Infer checks inputs and attributes and appends the outputs to out, a scratch slice. An error names the op, the
+	// given value and the expected one.
 	Infer func(in []Val, attr []int64, out []OutSpec) ([]OutSpec, error)
 	// VJP is the gradient rule; NoVJP the reason for its absence. Exactly one of both is set.
 	VJP   VJP

@@ -1,7 +1,7 @@
 package op
 
-// Rule is a rule of one call: an operator's Eval, or a gradient rule. It records through b and looks at its operands'
-// abstract values alone.
+// Rule is the rule of one call: an operator's Eval, or a gradient rule. It records through b and reads its operands'
+// abstract values only.
 type Rule interface {
 	Apply(b Builder, operands []Val) []Val
 }

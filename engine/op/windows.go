@@ -1,8 +1,8 @@
 package op
 
 // Windows places sliding windows over the last dims of a tensor, in the terms of XLA's convolutions. Along each dim the
-// input is spread by Base (Base-1 zeros between neighbours), and padded by Lo in front and by what is needed behind.
-// Window element k of output position o is then at o*Stride + k*Dilation. A negative Lo crops the input.
+// input is dilated by Base (Base-1 zeros between neighbours), and padded by Lo in front and as needed behind. Window
+// element k of output position o is then at o*Stride + k*Dilation. A negative Lo crops the input.
 type Windows struct {
 	Kernel, Stride, Lo, Dilation, Base, Out []int64
 }
@@ -24,7 +24,7 @@ func (w *Windows) Attr() []int64 {
 	return attr
 }
 
-// WindowsOf decodes at the front of attr what Attr made, and returns the rest.
+// WindowsOf decodes the windows that Attr encoded at the front of attr, and returns the rest.
 func WindowsOf(attr []int64) (w Windows, rest []int64) {
 	d := int(attr[0])
 	attr = attr[1:]
@@ -62,8 +62,8 @@ func (w *Windows) Far() bool {
 	return false
 }
 
-// Adjoint returns the windows over an output's cotangent that collect what each of the `in` elements gave; the kernel
-// is reversed.
+// Adjoint returns the windows over an output's cotangent that sum the cotangent of each of the `in` elements; the
+// kernel is reversed.
 func (w *Windows) Adjoint(in []int64) Windows {
 	lo := make([]int64, len(in))
 	for i := range lo {

@@ -51,7 +51,7 @@ func MustParse(text string) *Program {
 	return p
 }
 
-// syntaxError says what is wrong with a line.
+// syntaxError is the error of a line.
 type syntaxError string
 
 // scanner reads one line.

@@ -69,7 +69,7 @@ type Edge struct {
 	Layout ir.LayoutID
 }
 
-// Role says what an input is to a captured function.
+// Role is the role of an input of a captured function.
 type Role uint32
 
 // The roles of an input.

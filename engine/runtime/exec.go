@@ -205,7 +205,8 @@ func (x *Executor) Prepare(p *compile.Plan) error {
 	})
 }
 
-// Compile begins what Prepare does. A device that compiles beside runs does not make the caller wait; see Compiled.
+// Compile begins the work of Prepare. A device that compiles in the background does not make the caller wait; see
+// Compiled.
 func (x *Executor) Compile(p *compile.Plan) error {
 	return x.prepare(p, func(s *compile.Segment) (err error) {
 		if c, ok := x.Devices[s.Dev].Dev.(device.Compiler); ok {
@@ -217,8 +218,8 @@ func (x *Executor) Compile(p *compile.Plan) error {
 	})
 }
 
-// Compiled reports, without waiting, whether the device programs of a plan given to Compile are there. After an error
-// the plan has none.
+// Compiled reports, without waiting, whether the device programs of a plan given to Compile exist. After an error the
+// plan has none.
 func (x *Executor) Compiled(p *compile.Plan) (ok bool, err error) {
 	for i := range p.Segments {
 		if c := p.Segments[i].Compiling; c != nil && !c.Done() {
@@ -263,7 +264,7 @@ func (x *Executor) prepare(p *compile.Plan, build func(s *compile.Segment) error
 	return nil
 }
 
-// ReleasePlan frees the device programs of p and of the plan that was to replace it.
+// ReleasePlan frees the device programs of p and of its successor.
 func (x *Executor) ReleasePlan(p *compile.Plan) {
 	for i := range p.Segments {
 		s := &p.Segments[i]
@@ -398,7 +399,7 @@ func (x *Executor) admit(p *compile.Plan) error {
 	return nil
 }
 
-// again assigns slots their former buffers where these are free, because the device keeps bind groups for them.
+// again assigns slots their former buffers if these are free, because the device keeps bind groups for them.
 func (x *Executor) again(p *compile.Plan) {
 	for i := range p.Slots {
 		s := &p.Slots[i]

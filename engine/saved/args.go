@@ -11,7 +11,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// OperandKind says what an operand of a flat call is.
+// OperandKind is the kind of an operand of a flat call.
 type OperandKind uint8
 
 // The kinds of operands.
@@ -27,7 +27,7 @@ type Operand struct {
 	ID   int
 }
 
-// IntKind says what an integer of a flat call is.
+// IntKind is the kind of an integer of a flat call.
 type IntKind uint8
 
 // The kinds of integers.

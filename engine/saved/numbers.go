@@ -6,8 +6,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Compute evaluates the function's formulas on the program's numbers. It returns what the steps take, and the numbers
-// after a run. fits is false where a guard does not hold: another function of the program may fit.
+// Compute evaluates the function's formulas on the program's numbers. It returns the supplied numbers of the steps, and
+// the numbers after a run. fits is false if a guard does not hold: another function of the program may fit.
 func (f *Function) Compute(p *Program, numbers []float64) (supplied, after []float64, fits bool) {
 	all := slices.Grow(slices.Clone(numbers), len(f.Formulas))
 	for i := range f.Formulas {

@@ -9,7 +9,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Version is the version of programs that this package writes and reads. A change of what a step means changes it.
+// Version is the version of programs that this package writes and reads. Changing the meaning of a step requires a new
+// version.
 const Version = 1
 
 // Program is a saved program.
@@ -29,7 +30,7 @@ type Dim struct {
 	Min, Max int64
 }
 
-// Kind says what a constant is.
+// Kind is the kind of a constant.
 type Kind string
 
 // The kinds. Nothing but state_dict and reports depends on them.
@@ -78,8 +79,8 @@ type Function struct {
 	Outputs []Output
 	// State lists the constants that the function changes, by their numbers among the constants.
 	State []int
-	// Formulas compute numbers in order, Supplied says which of them the steps take, Guards what must hold, and Writes
-	// which numbers get new values after a run.
+	// Formulas compute numbers in order. Supplied lists the numbers that steps take, Guards the conditions, and Writes
+	// the numbers that get new values after a run.
 	Formulas []Formula
 	Supplied []int
 	Guards   []Guard
@@ -188,7 +189,7 @@ func (p *Program) ValueName(f *Function, id int) string {
 // Value describes value id of f.
 func (f *Function) Value(id int) *Value { return &f.values[id] }
 
-// Refs calls use for each value that the step refers to, in the signature's order; then for those that its body
+// Refs calls use for each value that the step refers to, in the signature's order; then for the values that its body
 // reads from outside.
 func (s *Step) Refs(use func(id int)) {
 	for _, x := range s.In {

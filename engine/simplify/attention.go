@@ -37,9 +37,9 @@ func operand(p *program.Program, i, j int) view {
 	return v
 }
 
-// Attention replaces attention that is written out, on float32, by the primitive, which keeps no scores: a product with
-// a transposed operand, a scale, a mask of constants, a softmax, and a product. Each intermediate value has one reader.
-// Rows that the mask leaves without a key give 0, as in the primitive.
+// Attention replaces attention on float32 that is written out by the primitive, which stores no scores. The pattern is
+// a product with a transposed operand, a scale, a constant mask, a softmax, and a product. Each intermediate value has
+// one reader. Rows that the mask leaves without a key give 0, as in the primitive.
 func Attention(p *program.Program, args int) *program.Program {
 	s := newSearch(p, args)
 	at := map[int]*found{}
@@ -82,7 +82,7 @@ func (s *search) is(i int, primitive op.PrimID) bool {
 	return s.p.Nodes[i].IsPrim() && s.p.Prim(i).ID == primitive
 }
 
-// only returns the node whose whole value operand j of node i reads, if nobody else reads it.
+// only returns the node of operand j of node i, if the operand is its whole value and has no other reader.
 func (s *search) only(i, j int) (node int, ok bool) {
 	v := operand(s.p, i, j)
 	if !v.ref.IsNode() || s.uses[v.ref.Index()] != 1 || !s.p.Whole(i, j) {
@@ -91,7 +91,7 @@ func (s *search) only(i, j int) (node int, ok bool) {
 	return v.ref.Index(), true
 }
 
-// attention finds what node i ends, nil for nothing.
+// attention finds the attention that ends with node i, nil for none.
 func (s *search) attention(i int) *found {
 	p := s.p
 	if !s.is(i, prim.Known.Matmul) || len(p.OperandsOf(i)) != 2 || ir.AvalOf(p.Nodes[i].Aval).DType != ir.F32 {
@@ -123,7 +123,7 @@ func (s *search) attention(i int) *found {
 	return f
 }
 
-// masked takes the mask of node i, where it is the application of one: where(mask, -inf, scores), or scores + mask.
+// masked takes the mask of node i, if it applies one: where(mask, -inf, scores), or scores + mask.
 func (f *found) masked(s *search, i int) bool {
 	p := s.p
 	switch {
@@ -149,12 +149,12 @@ func (f *found) scores() int {
 	return 0
 }
 
-// fixed reports a value that only constants decide.
+// fixed reports a value that depends on constants only.
 func (s *search) fixed(v view) bool {
 	return v.ref.IsInput() && v.ref.Index() >= s.args || v.ref.IsNode() && s.constant[v.ref.Index()]
 }
 
-// scaled takes the factor of node i, where it multiplies or divides by a number.
+// scaled takes the factor of node i, if it multiplies or divides by a number.
 func (s *search) scaled(i int, f *found) bool {
 	mul, div := s.is(i, prim.Known.Mul), s.is(i, prim.Known.Div)
 	if !mul && !div || operand(s.p, i, 0).ref == 0 || operand(s.p, i, 1).ref != 0 {
@@ -214,7 +214,7 @@ func headsLast(from *ir.Layout, v view) (*ir.Layout, bool) {
 	return ir.InternLayout(v.layout.Shape, stride), true
 }
 
-// replace copies the program with the primitive in the places of at.
+// replace copies the program with the primitive in place of the nodes in at.
 func (s *search) replace(at map[int]*found) *program.Program {
 	p := s.p
 	g := rewritten(p, func(c *copier, i int) {
@@ -270,7 +270,7 @@ func (c *copier) attention(i int, f *found) {
 	c.refs[program.NodeRef(i)] = program.NodeRef(len(c.to.Nodes) - 1)
 }
 
-// not adds the negation of a mask, which the primitive reads as the keys that count.
+// not adds the negation of a mask: the primitive's mask marks the keys that are read.
 func (c *copier) not(mask view, i int) view {
 	av := c.from.Aval(mask.ref)
 	in := view{ref: c.refs[mask.ref], layout: av.Layout}

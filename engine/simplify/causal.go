@@ -8,9 +8,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Causal replaces constant masks of the primitive attention that leave each query the keys up to its own place by the
-// primitive's own causal mask, which skips the rest. contents gives the elements of a constant input, nil where the
-// host cannot read them.
+// Causal replaces a constant causal mask of the primitive attention by the primitive's causal flag. Kernels then skip
+// the masked keys. contents gives the elements of a constant input, nil where the host cannot read them.
 func Causal(p *program.Program, args int, contents func(input int) []byte) *program.Program {
 	at := map[int]bool{}
 	for i := range p.Nodes {

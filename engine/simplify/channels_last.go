@@ -10,10 +10,10 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// fewChannels are so few that a convolution turns its input itself.
+// fewChannels is the number of channels up to which a convolution transposes its input itself.
 const fewChannels = 4
 
-// lastConv is a convolution that reads and writes pictures whose channels come last, with what follows it.
+// lastConv is a convolution with channels last, and the steps that it applies to its result.
 type lastConv struct {
 	prim.ConvLast
 	conv, end int  // nodes: the convolution, and its last step
@@ -21,12 +21,11 @@ type lastConv struct {
 	add       view // ref 0: none
 }
 
-// ChannelsLast lets the channels of a position lie beside each other from one convolution to the next, where neither
-// copies windows nor packs positions: in networks of depthwise convolutions and products of channels, and of those that
-// are computed by Winograd's filtering (prim.ConvLast.Winograd). It takes depthwise convolutions with at least 16
-// channels, and those of one group, each with its bias, an addition of a value of the same shape, and limits such as a
-// relu's. Pools of the greatest element between them keep channels last too. What others read is copied. Results change
-// by rounding.
+// ChannelsLast keeps channels last from one convolution to the next, since such convolutions neither copy windows nor
+// pack positions. It applies to networks of depthwise and 1x1 convolutions, and of convolutions by Winograd's filtering
+// (prim.ConvLast.Winograd). It takes depthwise convolutions with at least 16 channels, and convolutions of one group,
+// each with its bias, an addition of a value of the same shape, and limits such as a relu's. Max pools between them
+// keep channels last too. Other readers get a copy in the usual order. Results change by rounding.
 func ChannelsLast(p *program.Program, args int) *program.Program {
 	s := newSearch(p, args)
 	ends, inner := map[int]*lastConv{}, map[int]bool{}
@@ -78,8 +77,8 @@ func (s *search) readers() []int {
 	return reader
 }
 
-// lastConv finds the convolution at node i and what follows it, nil for none. ends and inner have the nodes of those
-// before.
+// lastConv finds the convolution at node i and the steps that follow it, nil for none. ends and inner have the nodes of
+// earlier convolutions.
 func (s *search) lastConv(i int, reader []int, ends map[int]*lastConv, inner map[int]bool) *lastConv {
 	p := s.p
 	if !s.is(i, prim.Known.Conv) || s.constant[i] || ir.AvalOf(p.Nodes[i].Aval).DType != ir.F32 || !p.Whole(i, 0) {
@@ -116,8 +115,8 @@ func (s *search) lastConv(i int, reader []int, ends map[int]*lastConv, inner map
 	return f
 }
 
-// between takes what keeps f's result v between two numbers, written out as where(v <= least, least, where(v >= most,
-// most, v)), and returns its last node, -1 for none. So hardtanh and relu6 keep NaN.
+// between takes the nodes that keep f's result v between two numbers: where(v <= least, least, where(v >= most, most,
+// v)), which hardtanh and relu6 record to keep NaN. It returns the last of these nodes, -1 for none.
 func (s *search) between(f *lastConv, reader []int, inner map[int]bool) int {
 	p := s.p
 	if s.uses[f.end] != 3 || !s.is(reader[f.end], prim.Known.Compare) {
@@ -205,8 +204,8 @@ func (s *search) follows(f *lastConv, next int, limited *bool) bool {
 	return false
 }
 
-// poolsOf finds the pools of the greatest element that read what convolutions with these last nodes, or other such
-// pools, make. Nobody reads where these elements are.
+// poolsOf finds the max pools that read a convolution with one of these last nodes, or another such pool. Their indices
+// have no reader.
 func (s *search) poolsOf(ends map[int]*lastConv) map[int]bool {
 	p, pools := s.p, map[int]bool{}
 	for i := range p.Nodes {
@@ -222,15 +221,15 @@ func (s *search) poolsOf(ends map[int]*lastConv) map[int]bool {
 	return pools
 }
 
-// winogradShare is the part of a network's operations that convolutions by Winograd's filtering have where these alone
-// make turning worth it.
+// winogradShare is the share of Winograd's convolutions in a network's operations from which channels last pay without
+// a depthwise convolution.
 const winogradShare = 0.25
 
-// winogradTerms are the multiplications of convolutions by Winograd's filtering that pay for an element that is copied.
+// winogradTerms is the number of multiplications in Winograd's convolutions for which one element may be copied.
 // Filtering saves half of them or more, and a copy takes as long as 25 to 50.
 const winogradTerms = 256
 
-// layoutCopies are the values that are copied between layouts, and their elements.
+// layoutCopies are the values that are copied between layouts, and the number of their elements.
 type layoutCopies struct {
 	of       map[program.Ref]bool
 	elements float64
@@ -243,8 +242,8 @@ func (c *layoutCopies) add(r program.Ref, elements int64) {
 	}
 }
 
-// worthTurning reports that there are depthwise convolutions, or enough that are computed by Winograd's filtering, and
-// few copies between layouts, or so small ones that filtering saves more.
+// worthTurning reports that channels last pay. There is a depthwise convolution, or enough work in Winograd's
+// convolutions. And there are few copies between layouts, or Winograd's filtering saves more time than they take.
 func (s *search) worthTurning(ends map[int]*lastConv, inner, pools map[int]bool) bool {
 	p := s.p
 	alone, copied, all, squares := false, layoutCopies{of: map[program.Ref]bool{}}, 0.0, 0.0
@@ -292,7 +291,7 @@ type turner struct {
 	plain map[program.Ref]bool // results of convolutions and pools that are copied back
 }
 
-// back makes a value that a convolution or a pool made what it was.
+// back copies the result of a convolution or a pool back to channels first.
 func (t *turner) back(r program.Ref, from int) {
 	v, ok := t.last[r]
 	if !ok || !r.IsNode() || t.ends[r.Index()] == nil && !t.pools[r.Index()] || t.plain[r] {
@@ -305,7 +304,7 @@ func (t *turner) back(r program.Ref, from int) {
 	t.refs[r] = t.emitter(from).node(prim.Known.Copy, nil, ir.F32, shape, []view{v}).ref
 }
 
-// turned is the value that v is, whose channels come last.
+// turned is v with channels last.
 func (t *turner) turned(v view, e *emitter) view {
 	if l, ok := t.last[v.ref]; ok {
 		return l

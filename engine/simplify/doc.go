@@ -1,8 +1,11 @@
 // Package simplify rewrites programs whose constants never change, before a session freezes their plans.
 //
 // A rewrite takes a program without stores: arguments first among its inputs, then constants. It returns another
-// program with the same arguments and results. [Split] finds what the constants alone decide; a session computes that
-// once. [Attention] and [Causal] find attention that is written out, [Norms] normalization, [Scales] factors of
-// channels, [Shifts] what is added to them, [Pads] borders around inputs of convolutions and
-// pools, [Numbers] constants of one element, [Quantized] weights of int8.
+// program with the same arguments and results. [Split] finds the nodes whose operands are all constant; a session
+// computes them once. [Attention] and [Causal] find attention that is written out as products and a softmax, [Norms]
+// normalization. [Scales] folds factors of channels into weights, [Shifts] adds up constants of channels, [Pads] makes
+// borders padding of a convolution or pool. [Numbers] makes constants of one element numbers, and [Quantized] keeps
+// weights in int8.
+//
+// simplify imports engine/program, engine/op/prim, kernels/loopir and ir; engine imports simplify.
 package simplify

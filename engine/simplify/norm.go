@@ -16,10 +16,10 @@ type normalized struct {
 	eps  float64
 }
 
-// Norms replaces normalization that is written out, on float32, by the primitive: over the last dims the mean, the
-// difference, its mean square, a number, a square root, and a quotient; without the mean it is root mean square
-// normalization. A weight and a bias stay as they are. Intermediate values have no other readers. Results change by
-// rounding.
+// Norms replaces normalization on float32 that is written out by the primitive. The pattern over the last dims is the
+// mean, the difference, its mean square, the addition of a number, a square root, and a quotient; without the mean it
+// is root mean square normalization. A weight and a bias stay as they are. Intermediate values have no other readers.
+// Results change by rounding.
 func Norms(p *program.Program, args int) *program.Program {
 	s := newSearch(p, args)
 	at := map[int]*normalized{}
@@ -103,7 +103,7 @@ func (s *search) root(i, j int) (node int, ok bool) {
 	return s.only(at, 0)
 }
 
-// sole returns the node that operand j of node i views, if nobody else reads it.
+// sole returns the node that operand j of node i views, if it has no other reader.
 func (s *search) sole(i, j int) (node int, ok bool) {
 	v := operand(s.p, i, j)
 	if !v.ref.IsNode() || v.layout == nil || v.offset != 0 || s.uses[v.ref.Index()] != 1 {
@@ -133,7 +133,7 @@ func (s *search) plus(i int) (node int, number float64) {
 	return -1, 0
 }
 
-// mean finds the sum over the last dims of a value like av, of which node i is the mean. The sum is -1 for none.
+// mean finds the sum over the last dims of a value like av, if node i is a mean. sum is -1 if it is none.
 func (s *search) mean(i int, av *ir.Aval) (sum, dims int) {
 	if i < 0 || !s.is(i, prim.Known.Div) {
 		return -1, 0
@@ -175,8 +175,8 @@ func (s *search) perRow(v view, av *ir.Aval, dims int) bool {
 	return v.offset == 0
 }
 
-// centred finds the value of which c is the difference from its mean over the last dims. c has three readers: the two
-// operands of its square, and the quotient.
+// centred finds x if c is x minus its mean over the last dims. c has three readers: the two operands of its square, and
+// the quotient.
 func (s *search) centred(c view, dims int) (x view, ok bool) {
 	p := s.p
 	if !c.ref.IsNode() || !s.is(c.ref.Index(), prim.Known.Sub) || s.uses[c.ref.Index()] != 3 {

@@ -10,10 +10,10 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// Numbers makes constants of one element numbers, in arithmetic and limits of float32 and float64: files of ONNX have
-// the numbers of a formula as tensors, some behind a conversion. A power of such an exponent becomes products, or a
-// square root, as in the operator pow. contents gives the elements of a constant input, nil where the host cannot read
-// them.
+// Numbers replaces constants of one element by numbers, in arithmetic and limits of float32 and float64: ONNX files
+// have the numbers of a formula as tensors, some behind a conversion. A power with such an exponent becomes products,
+// or a square root, as in the operator pow. contents gives the elements of a constant input, nil where the host cannot
+// read them.
 func Numbers(p *program.Program, args int, contents func(input int) []byte) *program.Program {
 	s := newSearch(p, args)
 	at := map[int]int{} // by node: the operand that is a constant of one element
@@ -86,7 +86,7 @@ func (s *search) element(c view, contents func(input int) []byte) (v float64, ok
 	return 0, false
 }
 
-// decoded is the value of an element, where float64 holds it.
+// decoded is the value of an element, if float64 can represent it.
 func decoded(d ir.DType, bits uint64) (v float64, ok bool) {
 	switch d {
 	case ir.F32, ir.F64, ir.I32, ir.U8, ir.U16:
@@ -124,8 +124,8 @@ func (c *copier) numbered(i, j int, v float64) {
 	q.Scalars = append(q.Scalars, ir.EncodeFloat(ir.AvalOf(x.Aval).DType, v))
 }
 
-// power copies node i, a power, as what the operator pow makes of this exponent. It reports false where that is a
-// power.
+// power copies node i, a power, as the primitives that the operator pow records for this exponent. It reports false if
+// that is a power.
 func (c *copier) power(i int, e float64) bool {
 	p := c.from
 	x, av := operand(p, i, 0), ir.AvalOf(p.Nodes[i].Aval)

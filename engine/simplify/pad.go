@@ -10,15 +10,16 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// padded is a convolution or a pool of a value with a border, which its windows can have as padding.
+// padded is a convolution or a pool of a value with a border that padding can replace.
 type padded struct {
 	inner  view    // the value without the border
 	before []int64 // by spatial dim: how many elements of the border come before it
 }
 
-// Pads makes the border of an input, a fill with a value written into it, padding of windows: zeros around inputs of
-// convolutions and of sums, -inf around those of the greatest element, and zeros where the value is never negative and
-// each window has a part of it. Nobody else reads the padded value. Results keep their bits but for the sign of zeros.
+// Pads replaces the border of an input (a fill with a value written into it) by padding of windows. The border is 0 for
+// convolutions and average pools, and -inf for max pools; a max pool may also have a border of 0 if the value is never
+// negative and each window has a part of it. The padded value has no other reader. Results keep their bits except the
+// sign of zeros.
 func Pads(p *program.Program, args int) *program.Program {
 	s := newSearch(p, args)
 	at := map[int]*padded{}
@@ -78,7 +79,7 @@ func (s *search) pad(i int) *padded {
 	return nil
 }
 
-// border finds what the scatter at this node writes, with nothing before and after it in dims before the last n.
+// border finds the value that the scatter at this node writes, with a border in the last n dims only.
 func (s *search) border(at, n int) *padded {
 	p := s.p
 	f := &padded{inner: operand(p, at, 1)}
@@ -106,7 +107,7 @@ func (s *search) border(at, n int) *padded {
 	return f
 }
 
-// filled is the number that a fill makes v of.
+// filled is the number of a fill v.
 func (s *search) filled(v view) (number float64, ok bool) {
 	if !v.ref.IsNode() || !s.is(v.ref.Index(), prim.Known.Fill) || len(s.p.ScalarsOf(v.ref.Index())) != 1 {
 		return 0, false
@@ -114,7 +115,7 @@ func (s *search) filled(v view) (number float64, ok bool) {
 	return ir.DecodeFloat(s.p.Aval(v.ref).DType, s.p.ScalarsOf(v.ref.Index())[0]), true
 }
 
-// places reports that something reads where the greatest elements of pool i are.
+// places reports that the indices of pool i have a reader.
 func (s *search) places(i int) bool {
 	for k := range s.p.Nodes {
 		if n := &s.p.Nodes[k]; !n.IsPrim() && s.uses[k] > 0 && s.p.OperandsOf(k)[0].Value == program.NodeRef(i) {

@@ -9,15 +9,15 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// maxQuantizedRows is the number of rows up to which a product with int8 weights takes no more time than one with
-// packed floats, with AVX2 and with AVX-512: it reads a quarter of the bytes, and converts them for each tile of rows.
+// maxQuantizedRows is the largest number of rows for which a product with int8 weights is as fast as one with packed
+// floats, with AVX2 and with AVX-512. It reads a quarter of the bytes, and converts them for each tile of rows.
 const maxQuantizedRows = 16
 
 // wholeRow is a group that is longer than any row of a weight.
 const wholeRow = 1 << 40
 
-// Quantized keeps weights of int8 that a program multiplies by scales before a product, as DequantizeLinear of ONNX
-// does, in 8 bits: such a product of few rows becomes the primitive that multiplies its sums by the scales. The weight
+// Quantized keeps int8 weights in 8 bits if the program only dequantizes them for a product of few rows, as
+// DequantizeLinear of ONNX does. The product becomes the primitive that multiplies its sums by the scales. The weight
 // has one scale, or one for each output, and its zero points are zeros.
 func Quantized(p *program.Program, args int, contents func(input int) []byte) *program.Program {
 	s := newSearch(p, args)
@@ -86,8 +86,8 @@ func outputsFirst(w, q, scale view) *dequantized {
 	}
 }
 
-// scaledNumbers finds what DequantizeLinear records as node m: numbers of 8 bits, less a zero point that all share,
-// times a scale. Numbers and scale have the shape of m.
+// scaledNumbers matches node m with the form of DequantizeLinear: (numbers of 8 bits - one zero point) * scale. Numbers
+// and scale have the shape of m.
 func (s *search) scaledNumbers(m int, contents func(input int) []byte) (q, scale view, zero int64, ok bool) {
 	p := s.p
 	if !s.is(m, prim.Known.Mul) || len(p.OperandsOf(m)) != 2 {
@@ -113,7 +113,7 @@ func (s *search) scaledNumbers(m int, contents func(input int) []byte) (q, scale
 	return operand(p, a.ref.Index(), 0), scale, zero, true
 }
 
-// zeroPoint is the number of 8 bits that all elements of z are, which may be converted.
+// zeroPoint is the 8-bit number that all elements of z equal; z may be behind a conversion.
 func (s *search) zeroPoint(z view, contents func(input int) []byte) (zero int64, ok bool) {
 	for z.ref.IsNode() && s.is(z.ref.Index(), prim.Known.Cast) {
 		z = operand(s.p, z.ref.Index(), 0)

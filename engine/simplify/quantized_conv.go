@@ -9,12 +9,12 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// QuantizedConvs computes convolutions and products of rows in integers whose operands DequantizeLinear of ONNX makes:
-// the input from 8 bits with a scale and a zero point, the weights from int8, or uint8 with the zero point 128, with a
-// scale or one for each output. Where QuantizeLinear follows, perhaps after a bias and limits such as a relu's, the
-// result is rounded at once. Scales and zero points are numbers already ([Numbers]).
+// QuantizedConvs computes convolutions and matrix products in integers if both operands come from DequantizeLinear of
+// ONNX. The input has 8 bits with a scale and a zero point. The weights are int8, or uint8 with the zero point 128,
+// with one scale or one for each output. If QuantizeLinear follows, perhaps after a bias and limits such as a relu's,
+// the same launch rounds the result. Scales and zero points are numbers already ([Numbers]).
 //
-// The sums are exact, so that results differ from those of floats by rounding: by one step where they are rounded to 8
+// The sums are exact, so results differ from those of floats by rounding only: by one step if they are rounded to 8
 // bits.
 func QuantizedConvs(p *program.Program, args int, contents func(input int) []byte) *program.Program {
 	s := newSearch(p, args)
@@ -58,7 +58,7 @@ type integers struct {
 	least, most, stepY float64
 }
 
-// integers finds what product i multiplies, nil for others.
+// integers finds the integer operands of product i, nil for none.
 func (s *search) integers(i int, contents func(input int) []byte) *integers {
 	p := s.p
 	conv := s.is(i, prim.Known.Conv)
@@ -113,7 +113,7 @@ func (f *integers) elements(s *search, x view) bool {
 	return (d == ir.I8 || d == ir.U8) && step > 0 && !math.IsInf(step, 0)
 }
 
-// combinedWith is the number that node i, of this primitive, combines its first operand with.
+// combinedWith is the number that is the second operand of node i, of this primitive.
 func (s *search) combinedWith(i int, primitive op.PrimID) (v float64, ok bool) {
 	p := s.p
 	if !s.is(i, primitive) || len(p.OperandsOf(i)) != 2 || operand(p, i, 1).ref != 0 || operand(p, i, 0).ref == 0 {
@@ -176,7 +176,7 @@ func (f *integers) rows(p *program.Program, i int, w, q, scale view) bool {
 	return true
 }
 
-// rounded finds the product whose result QuantizeLinear rounds to what node i is, nil for none.
+// rounded finds the product whose result QuantizeLinear rounds, with node i as its last node; nil for none.
 func (s *search) rounded(i int, products map[int]*integers) *integers {
 	p := s.p
 	d := ir.AvalOf(p.Nodes[i].Aval).DType
@@ -234,7 +234,7 @@ func (s *search) rounded(i int, products map[int]*integers) *integers {
 	return &r
 }
 
-// limit reports that node i keeps a value within limits, which it narrows.
+// limit reports that node i clips its operand, and narrows the limits accordingly.
 func (s *search) limit(i int, least, most *float64) bool {
 	if s.is(i, prim.Known.Relu) {
 		*least = max(*least, 0)

@@ -15,9 +15,9 @@ type scaled struct {
 	factor         view
 }
 
-// Scales multiplies the weights of convolutions by factors of their channels: [Split] computes that once, where the
-// factor's multiplication ran over each result. It applies to float32 and float64, where nobody else reads what is
-// multiplied. Results change by rounding.
+// Scales multiplies the weights of a convolution, instead of its result, by constant factors of the channels: [Split]
+// computes this product once. It applies to float32 and float64, if the multiplied value has no other reader. Results
+// change by rounding.
 func Scales(p *program.Program, args int) *program.Program {
 	s := newSearch(p, args)
 	convs, adds, muls := map[int]*scaled{}, map[int]*scaled{}, map[int]*scaled{}
@@ -47,8 +47,8 @@ func Scales(p *program.Program, args int) *program.Program {
 	})
 }
 
-// constantsFirst copies the program with its constant nodes first; rewrite copies each of the others. What no result
-// needs is dropped.
+// constantsFirst copies the program with its constant nodes first; rewrite copies each of the others. Nodes that no
+// result needs are dropped.
 func (s *search) constantsFirst(rewrite func(c *copier, i int)) *program.Program {
 	c := newCopier(s.p)
 	c.inputs(func(int) bool { return true })
@@ -70,7 +70,7 @@ func (s *search) constantsFirst(rewrite func(c *copier, i int)) *program.Program
 	return out
 }
 
-// operandNode is the operand of the multiplication i that is scaled already.
+// operandNode is the operand of multiplication i that is already scaled.
 func operandNode(p *program.Program, i int, convs, adds map[int]*scaled) program.Ref {
 	for _, e := range p.OperandsOf(i) {
 		if e.Value.IsNode() && (convs[e.Value.Index()] != nil || adds[e.Value.Index()] != nil) {
@@ -99,8 +99,8 @@ func (s *search) scale(i int) *scaled {
 	return f
 }
 
-// channelwise finds the node that node i, of this primitive, combines with a constant for each channel, operand j of
-// i. node is -1 where i is nothing of the kind.
+// channelwise finds the node that node i, of this primitive, combines with operand j, a constant for each channel. node
+// is -1 if i is no such combination.
 func (s *search) channelwise(i int, primitive op.PrimID) (node, j int) {
 	if !s.is(i, primitive) || len(s.p.OperandsOf(i)) != 2 {
 		return -1, 0

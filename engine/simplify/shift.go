@@ -12,9 +12,9 @@ type shifted struct {
 	a, b          int // the operands of first and second that are the constants
 }
 
-// Shifts adds the constants of channels that are added to one value after another, a convolution's bias and a batch
-// norm's shift: [Split] computes the sum once. It applies to float32 and float64, where nobody else reads the first
-// sum. Results change by rounding.
+// Shifts replaces two additions of constants of channels, such as a convolution's bias and a batch norm's shift, by one
+// addition of their sum: [Split] computes the sum once. It applies to float32 and float64, if the first result has no
+// other reader. Results change by rounding.
 func Shifts(p *program.Program, args int) *program.Program {
 	s := newSearch(p, args)
 	firsts, seconds := map[int]*shifted{}, map[int]*shifted{}
@@ -39,7 +39,7 @@ func Shifts(p *program.Program, args int) *program.Program {
 	})
 }
 
-// shift finds the addition whose result node i adds to, nil for none.
+// shift finds the two additions that end with node i, nil for none.
 func (s *search) shift(i int) *shifted {
 	first, b := s.channelwise(i, prim.Known.Add)
 	if first < 0 || s.constant[first] {

@@ -6,9 +6,9 @@ import (
 	"github.com/torchlette/torchlette/engine/program"
 )
 
-// Split cuts off what only constants decide: draws and what depends on an argument stay. fixed computes it from the
-// constants that kept lists; it is nil where there is nothing. rest takes the results of fixed as further inputs, after
-// those of p. The first args inputs are the arguments.
+// Split divides a program for constant folding. fixed computes the values that depend on constants only, from the
+// constants that kept lists; it is nil if there are none. rest computes the others, draws included. It takes the
+// results of fixed as further inputs, after those of p. The first args inputs are the arguments.
 func Split(p *program.Program, args int) (fixed, rest *program.Program, kept []int) {
 	is := constants(p, args)
 	given := readFrom(p, is)
@@ -45,8 +45,8 @@ func Split(p *program.Program, args int) (fixed, rest *program.Program, kept []i
 	return fixed, b.done(), still
 }
 
-// readFrom finds the constant values that results, or nodes that are no constants, read. A node that is made from
-// numbers alone is repeated instead.
+// readFrom finds the constant values that results or other nodes read. A node that is made from numbers alone is
+// repeated instead.
 func readFrom(p *program.Program, is []bool) []bool {
 	given := make([]bool, len(p.Nodes))
 	give := func(r program.Ref) {
@@ -67,8 +67,8 @@ func readFrom(p *program.Program, is []bool) []bool {
 	return given
 }
 
-// constants finds the nodes that depend on neither an argument nor a draw. A result is none: each run writes it to
-// memory of its caller.
+// constants finds the nodes that depend on neither an argument nor a draw. Results are excluded, since each run writes
+// them to its caller's memory.
 func constants(p *program.Program, args int) []bool {
 	is := make([]bool, len(p.Nodes))
 	draws := map[uint32]bool{}
@@ -99,7 +99,7 @@ func constants(p *program.Program, args int) []bool {
 	return is
 }
 
-// made reports a node that makes its value from numbers alone: a kernel that reads it computes it in passing.
+// made reports a node without tensor operands, such as a fill: a kernel that reads it can compute it.
 func made(p *program.Program, i int) bool {
 	for _, e := range p.OperandsOf(i) {
 		if e.Value != 0 {

@@ -299,7 +299,7 @@ func (d *Device) Run(p device.Program, bind *device.Binding) (device.Fence, erro
 	case err != nil:
 		return d.fence, err
 	case missing == C.TLK_UNFUSED:
-		return d.fence, ir.Errorf(ir.ErrInternal, "BUG: cpu: a fusion group without buffers has an offset that is not 0")
+		return d.fence, ir.Errorf(ir.ErrInternal, "BUG: cpu: a tile group without buffers has an offset that is not 0")
 	case missing > 0:
 		return d.fence, outOfMemory(int64(missing))
 	}

@@ -226,7 +226,7 @@ func (p *fourier) row(n int64) *C.tl_fft_row {
 	return t
 }
 
-// products makes the tables of which any root of n is a product: of its index's high and low bits.
+// products makes two tables, by the high and the low bits of an index. Any root of n is a product of two entries.
 func (p *fourier) products(t *C.tl_fft_row, n int64) {
 	bits := 1
 	for int64(1)<<(2*bits) < n {

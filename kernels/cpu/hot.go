@@ -36,8 +36,7 @@ func hotOf(isa C.int, opts int64) int64 {
 	return opts
 }
 
-// heat counts a run of p's kernels and loops, and makes machine code for those that have become hot. No run is under
-// way.
+// heat counts a run of p's kernels and loops, and makes machine code for the hot ones. No run is under way.
 func (d *Device) heat(p *program) {
 	m := machineCode{on: true, level: machine.AVX2}
 	if d.isa >= C.TLK_ISA_AVX512 {
@@ -80,7 +79,7 @@ func (d *Device) warm(p *program, m machineCode, runs int64) (waiting bool) {
 	return waiting
 }
 
-// addCode gives f machine code. The block program stays where that is not possible.
+// addCode gives f machine code. If that is not possible, the block program stays.
 func (f *kernelCode) addCode(isa C.int, m machineCode) bool {
 	var err error
 	func() {

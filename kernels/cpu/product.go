@@ -23,7 +23,7 @@ func appendInts(b []byte, v ...int) []byte {
 	return b
 }
 
-// gemm makes the C form of a product: the numbers of its parameters, -1 for those that it lacks.
+// gemm makes the C form of a product: the numbers of its parameters, -1 for missing ones.
 func (d *Device) gemm(p *program, g *launch.Gemm, s *device.Step) (*C.tl_gemm, error) {
 	params := s.Params
 	l := g.Layout()

@@ -18,20 +18,20 @@ type access struct {
 	offset     int // the parameter that is the offset; -1: the offset is 0
 }
 
-// tileAccess is what a map kernel reads and writes. Kernels that have one may join fusion groups.
+// tileAccess describes the reads and writes of a map kernel. Kernels that have one may join tile groups.
 type tileAccess struct {
 	n             int64
 	reads, writes []access
 	all           []access // reads, then writes
 }
 
-// member is a step of a fusion group.
+// member is a step of a tile group.
 type member struct {
 	*tileAccess
 	slots []int // of its buffers
 }
 
-// groupLeast is the least number of tiles for which a fusion group pays.
+// groupLeast is the least number of tiles for which a tile group pays.
 const groupLeast = 4
 
 // tileAccess describes the kernel. It returns nil if a tile depends on elements outside of itself.
@@ -84,7 +84,7 @@ func (e *emitter) access(n int) access {
 // maxCached is the number of bits of tl_step.cached.
 const maxCached = 64
 
-// footprint is one way in which a fusion group uses a buffer.
+// footprint is one way in which a tile group uses a buffer.
 type footprint struct {
 	slot, width int
 	written     bool
@@ -236,7 +236,7 @@ func (m member) has(l []access, slot int) bool {
 	return slices.ContainsFunc(l, func(t access) bool { return m.slots[t.buf] == slot })
 }
 
-// fuse makes fusion groups of consecutive steps.
+// fuse makes tile groups of consecutive steps.
 func (p *program) fuse(steps []device.Step, list []C.tl_step, forms []*kernelCode) {
 	all := make([]member, len(list))
 	for i, f := range forms {

@@ -105,7 +105,7 @@ func TestChains(t *testing.T) {
 	})
 }
 
-// Values that only one fusion group uses need no buffer, and all others are what they are with buffers for all,
+// Values that only one tile group uses need no buffer, and all others are what they are with buffers for all,
 // also under the profiler.
 func TestValuesOfOneChainNeedNoBuffer(t *testing.T) {
 	const n, slots = 50_000, 7

@@ -25,7 +25,7 @@ import (
 const tileLanes = 1024
 
 // A map with few registers takes larger tiles, since the cost of a tile then counts for more. Twice tileLanes, so that
-// fusion groups may mix both sizes.
+// tile groups may mix both sizes.
 const (
 	mapLanes     = 2 * tileLanes
 	mapRegisters = 32 << 10 // bytes

@@ -29,7 +29,7 @@ type Importer interface {
 
 // Program is a built list of steps. It is immutable and may run any number of times.
 type Program interface {
-	// Release frees what the device holds for the program.
+	// Release frees the program's memory on the device.
 	Release()
 }
 
@@ -94,7 +94,7 @@ type Step struct {
 	Inner uint32
 }
 
-// Constants returns the parameters of s without what a run adds.
+// Constants returns the parameters of s without the numbers that a run adds.
 func (s *Step) Constants() []uint64 {
 	params := make([]uint64, len(s.Params))
 	for i, q := range s.Params {
@@ -110,7 +110,7 @@ type Param struct {
 	Index int32 // of the offset or scalar
 }
 
-// Source says what a run adds to a parameter.
+// Source is the kind of number that a run adds to a parameter.
 type Source uint8
 
 // The sources. Indices refer to Binding.Offsets and Binding.Scalars; in a lowered node, to its operands.

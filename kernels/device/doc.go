@@ -1,5 +1,5 @@
-// Package device says what the engine asks of a device: buffers, transfers, and programs that are built once from a
-// list of steps and run many times.
+// Package device is the interface between the engine and a device: buffers, transfers, and programs that are built once
+// from a list of steps and run many times.
 //
 // Key types: [Device], [Step], [Program], [Binding], [Caps]. A [Step] holds a launch.Op with its buffer slots and
 // parameters. A new kind of launch is a type with the methods of launch.Op, and code in each device.

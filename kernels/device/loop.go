@@ -44,7 +44,7 @@ const (
 	Stays Route = iota
 	// Advances: place p is Bytes * p behind the buffer's beginning.
 	Advances
-	// CarryIn: what the iteration before has written for carry Carry; in the first iteration Buf.
+	// CarryIn: the buffer to which the previous iteration wrote carry Carry; in the first iteration Buf.
 	CarryIn
 	// CarryOut: Buf in the last iteration. Before it, the place of the next iteration in buffer Kept, or buffers Spare and
 	// Buf in turn.

@@ -119,7 +119,7 @@ func (f *flattener) load(slot int, t ir.DType, at, lane int64) int {
 	return v
 }
 
-// port adds a port and returns what it reads.
+// port adds a port and returns its value.
 func (f *flattener) port(p launch.Port) int {
 	f.ports = append(f.ports, p)
 	return f.b.Load(f.b.Linear(f.b.Buf(p.Type, loopir.Read), -1))

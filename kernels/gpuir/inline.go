@@ -11,7 +11,7 @@ type Place struct {
 	Buf   int
 	// At is added to element numbers; nil: 0. Where the program reads vectors it is a multiple of four.
 	At *Node
-	// Narrow: what is stored to a workgroup array is rounded as a store in this type rounds it.
+	// Narrow: values in a workgroup array are rounded as by a store in this type.
 	Narrow ir.DType
 }
 

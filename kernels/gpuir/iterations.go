@@ -71,7 +71,7 @@ func (c *counter) stmt(s *Stmt) int64 {
 	return 0
 }
 
-// loop counts a loop with what is in it.
+// loop counts a loop and its body.
 func (c *counter) loop(s *Stmt) int64 {
 	from, to, step := c.value(s.A), c.value(s.B), c.value(s.C)
 	if !from.ok {

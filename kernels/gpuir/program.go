@@ -124,7 +124,7 @@ type Node struct {
 	Imm   uint64
 }
 
-// StmtOp says what a statement does.
+// StmtOp is the operation of a statement.
 type StmtOp uint8
 
 // The statement kinds.

@@ -1,4 +1,4 @@
-// Package loopir is the loop IR: it says what a kernel computes and leaves open how a device runs it.
+// Package loopir is the loop IR: it defines what a kernel computes. The device decides how.
 //
 // A [Kernel] is a data-parallel program over an outer and an inner index space, in stages. Maps, reductions, row
 // programs (softmax, layer norm), gathers, scatters and scans have this form. [Builder] makes kernels,

@@ -2,7 +2,7 @@ package loopir
 
 import "math/bits"
 
-// DrawPart is what an [OpDraw] gives of the stream. Elements 2i and 2i+1 are a pair.
+// DrawPart is the part of the stream that an [OpDraw] gives. Elements 2i and 2i+1 are a pair.
 type DrawPart uint64
 
 // The parts.

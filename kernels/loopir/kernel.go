@@ -34,7 +34,7 @@ type Param struct {
 	Type ir.DType // of a Scalar; the slot holds bits as ir.EncodeFloat makes them
 }
 
-// ParamKind says what a parameter is.
+// ParamKind is the kind of a parameter.
 type ParamKind uint8
 
 // The parameter kinds. Sizes, strides and offsets are int64 element counts; a GPU takes them as 32-bit words, checked

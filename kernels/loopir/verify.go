@@ -194,7 +194,7 @@ func (v *verifier) accType(e int) ir.DType {
 	return v.k.Exprs[e].Type
 }
 
-// canonicalBits clears what a slot of type t cannot hold.
+// canonicalBits clears the bits that a slot of type t cannot hold.
 func canonicalBits(t ir.DType, b uint64) uint64 {
 	switch t {
 	case ir.Bool:

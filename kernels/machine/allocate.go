@@ -60,7 +60,7 @@ func newAllocator(code []instr, registers int) *allocator {
 	return a
 }
 
-// pressure is the largest number of vectors of the body that live at one time, and what an instruction needs beside.
+// pressure is the largest number of live vectors of the body, plus the temporaries of an instruction.
 func (a *allocator) pressure() int {
 	const beside = 4 // operands that were spilled, and the result
 	live, most := 0, 0

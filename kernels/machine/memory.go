@@ -2,7 +2,7 @@ package machine
 
 import "slices"
 
-// block is the memory of a block of an operand; second is that of the second vector of elements of eight bytes.
+// block is the memory of a block of an operand; second is the memory of its second vector, for elements of eight bytes.
 func (e *emitter) block(x *instr) mem {
 	if e.p.loop != nil {
 		return mem{base: e.base(x.slot), index: -1, disp: x.disp + int32(x.imm)*int32(e.level.bytes())}

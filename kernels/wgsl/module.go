@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// Options say what the device offers.
+// Options are the features of the device.
 type Options struct {
 	// Immediates: parameters are `var<immediate>`; otherwise they are in a uniform buffer, the last binding.
 	Immediates bool
@@ -34,7 +34,7 @@ const (
 	FuncExp2
 )
 
-// BindKind says what a binding is for.
+// BindKind is the kind of a binding.
 type BindKind uint8
 
 // The bindings, in this order in group 0: the storage buffers of the kernel in order, then the error word where the

@@ -203,7 +203,7 @@ PyMethodDef engine_functions[] = {
     {"_set_rng_state", py_set_rng_state, METH_O, "Restore the generator's state."},
     {"_info", py_info, METH_VARARGS, "A JSON text about the engine: kind, and a tensor or a captured function."},
     {"_set_option", py_set_option, METH_VARARGS, "Set an engine option."},
-    {"_reset", py_reset_in_turn, METH_NOARGS, "Start the engine anew."},
+    {"_reset", py_reset_in_turn, METH_NOARGS, "Restart the engine: tensors become invalid, devices are reopened."},
     {"_after_fork", py_after_fork, METH_NOARGS, "Runs in a forked child."},
     {0},
 };

@@ -125,7 +125,7 @@ class QuantizedLinear(Module):
 
         Args:
             name: The weight's name.
-            weight: What was quantized.
+            weight: The weight before quantization.
             output_error: The error of outputs, where it is known.
         """
         size = sum(t.numel() * t.element_size() for _, t in self.named_packs())

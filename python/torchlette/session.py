@@ -169,15 +169,15 @@ def _opened(source: Any, options: tuple[int, int, str]) -> _Opened | _ByShape:
 class InferenceSession:
     """A program that runs on changing inputs.
 
-    Any thread may run it, and many sessions may run at once. A session on the CPU has threads and packed copies of its
-    weights of its own. Sizes that the program leaves open may differ from run to run; the session keeps the plans of
+    Any thread may run it, and many sessions may run at once. A session on the CPU has its own threads and packed copies
+    of its weights. Sizes that the program leaves open may differ from run to run; the session keeps the plans of
     the 16 latest shapes.
 
-    Buffers that the program writes, such as a cache or a running mean, are the session's own: a run leaves them for the
-    next one, and :meth:`reset` makes them what they were. Runs wait for each other.
+    Buffers that the program writes, such as a cache or a running mean, belong to the session: the next run reads what a
+    run wrote, and :meth:`reset` restores their first values. Runs wait for each other.
 
-    An ONNX graph may have no program for all sizes, e.g. where branches depend on a number that is an input. The
-    session then records a program for each shape of the inputs, and for each value of inputs without dims.
+    An ONNX graph may have no program for all sizes, for example if an input selects a branch. The session then records
+    a program for each shape of the inputs, and for each value of inputs without dims.
     """
 
     def __init__(

@@ -6,9 +6,8 @@
 // its gradients in linalg_grad) and optim. register.go gives their order, which decides their numbers.
 //
 // What the families share: infer.go (rules for abstract values), forms.go (operands and results in the text of
-// docs/primitives.md), emit.go (a Go function for each primitive, for VJPs and for engine/op/composite), views.go
-// (view steps, which are no primitives, and their cotangents), and known.go (the primitives that other packages ask
-// for).
+// docs/primitives.md), emit.go (a Go function for each primitive, for VJPs and for engine/op/composite), views.go (view
+// steps, which are no primitives, and their cotangents), and known.go (the primitives that other packages name).
 //
 // Invariant: a VJP is made of primitives, so that a gradient has a gradient.
 //

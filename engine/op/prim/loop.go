@@ -45,7 +45,7 @@ func loopInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error
 	want, results := b.Operands(), b.Outcomes()
 	n := len(want)
 	if l.While && (l.Xs > 0 || len(results) != l.Carries || l.Carries == 0 || ir.AvalOf(want[0]).DType != ir.Bool) {
-		return nil, ir.Errorf(ir.ErrRuntime, "loop: the condition is no carry, or there are xs or ys")
+		return nil, ir.Errorf(ir.ErrRuntime, "loop: with a condition, expected a bool as first carry, no xs and no ys")
 	}
 	if l.While && ir.AvalOf(want[0]).Layout.Rank() > 0 {
 		return nil, ir.Errorf(ir.ErrInternal, "loop: the condition is no scalar")

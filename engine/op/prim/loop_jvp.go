@@ -7,9 +7,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// loopJVP is the rule of loop in forward mode: one loop computes values and tangents together. Where nothing else uses
-// the values of the loop without tangents, this one's take their place. Where no result has a tangent, no loop is
-// recorded: a loop of tangents alone would have no results.
+// loopJVP is the rule of loop in forward mode: one loop computes values and tangents together. Its values replace those
+// of the loop without tangents if nothing else uses that loop. If no result has a tangent, no loop is recorded.
 func loopJVP(c *op.JVPCall) []op.Val {
 	l, bb := op.LoopOf(c.Attr), c.B.(op.BodyBuilder)
 	avals, results := l.Body().Operands(), len(l.Body().Outcomes())
@@ -78,9 +77,9 @@ func loopJoint(c *op.JVPCall, l *op.Loop, id int64, has []bool) []op.Val {
 	return emitLoop(c.B, joint, in)
 }
 
-// loopApart records a loop over values, which keeps what the tangents need, and a loop over tangents. Its results come
-// in the order of loopJoint's. nil: a program is not made of the tangents, or more would be kept than for a gradient.
-// The joint loop keeps nothing.
+// loopApart records a loop over values, which keeps the values that the tangents need, and a loop over tangents. Its
+// results have the order of loopJoint's. It returns nil if the tangents form no program, or if more bytes would be kept
+// than for a gradient. The joint loop keeps nothing.
 func loopApart(c *op.JVPCall, l *op.Loop, id int64, has []bool) (got []op.Val) {
 	if !c.Apart || l.While {
 		return nil

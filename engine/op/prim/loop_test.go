@@ -46,12 +46,12 @@ func TestLoopInfersItsResults(t *testing.T) {
 		l  op.Loop
 		in []op.Val
 	}{
-		"no body":      {op.Loop{ID: -1, Length: 1}, nil},
-		"no iteration": {op.Loop{ID: plain}, in},
-		"operands":     {good, in[:2]},
-		"want float":   {good, []op.Val{in[0], in[0], in[2]}},
-		"changes":      {op.Loop{ID: id([]ir.AvalID{vec}, []ir.AvalID{one}, 0), Carries: 1, Length: 1}, in[:1]},
-		"no carry":     {op.Loop{ID: plain, Carries: 1, Length: 1, While: true}, in},
+		"no body":         {op.Loop{ID: -1, Length: 1}, nil},
+		"no iteration":    {op.Loop{ID: plain}, in},
+		"operands":        {good, in[:2]},
+		"want float":      {good, []op.Val{in[0], in[0], in[2]}},
+		"changes":         {op.Loop{ID: id([]ir.AvalID{vec}, []ir.AvalID{one}, 0), Carries: 1, Length: 1}, in[:1]},
+		"no xs and no ys": {op.Loop{ID: plain, Carries: 1, Length: 1, While: true}, in},
 		"no scalar": {op.Loop{ID: id([]ir.AvalID{ir.InternAval(ir.Bool, 0, ir.DenseLayout([]int64{2})).ID},
 			[]ir.AvalID{ir.InternAval(ir.Bool, 0, ir.DenseLayout([]int64{2})).ID}, 0), Carries: 1, Length: 1, While: true},
 			[]op.Val{val(flag)}},

@@ -1,9 +1,9 @@
 // Package vector holds the vector instructions of the CPU device, in C.
 //
 // kern_base.c, kern_avx2_amd64.c and kern_avx512_amd64.c each compile kern_table.h for one instruction set; the other
-// kern_*.c files hold what one instruction set alone has. Package cpu declares and calls their functions: cpu.h
-// is the interface. They are a package of their own because they take nine tenths of the time that the C of the device
-// takes to compile: a change of package cpu leaves the compiled instructions in the build cache.
+// kern_*.c files hold the instructions that only one instruction set has. cpu.h declares their functions, which package
+// cpu calls. They take nine tenths of the compile time of the device's C code. In a separate package they stay in the
+// build cache when package cpu changes.
 //
 // vector imports nothing; kernels/cpu imports vector.
 package vector

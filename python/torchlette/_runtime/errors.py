@@ -83,7 +83,7 @@ class RefusedNameError(NotSupportedError, AttributeError):
 
 
 class OutOfMemoryError(TorchletteError, RuntimeError):
-    """A device has too little memory for a value. Values that do not depend on it are intact; the engine goes on."""
+    """A device has too little memory for a value. Other values are intact, and the engine stays usable."""
 
 
 class ValueLostError(TorchletteError, RuntimeError):

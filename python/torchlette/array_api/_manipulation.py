@@ -143,7 +143,7 @@ def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) ->
 
     Args:
         x: The array.
-        shape: The lengths of the axes; -1 once: what is left.
+        shape: The lengths of the axes; one may be -1 and is then inferred.
         copy: True: always copies; False: never; None: where it must.
 
     Raises:
@@ -293,7 +293,7 @@ class UniqueInverse(NamedTuple):
 
 
 def unique_all(x: Array, /) -> UniqueAll:
-    """Return the distinct values of ``x`` with positions and counts; each NaN is a value of its own."""
+    """Return the distinct values of ``x`` with positions and counts; each NaN is a separate value."""
     if x.dtype.is_complex:
         rows = torch.view_as_real(x.flatten())
         values, inverse, counts = torch.unique(rows, return_inverse=True, return_counts=True, dim=0)
@@ -309,7 +309,7 @@ def unique_all(x: Array, /) -> UniqueAll:
 
 
 def unique_counts(x: Array, /) -> UniqueCounts:
-    """Return the distinct values of ``x`` with counts; each NaN is a value of its own."""
+    """Return the distinct values of ``x`` with counts; each NaN is a separate value."""
     found = unique_all(x)
     return UniqueCounts(found.values, found.counts)
 
@@ -321,5 +321,5 @@ def unique_inverse(x: Array, /) -> UniqueInverse:
 
 
 def unique_values(x: Array, /) -> Array:
-    """Return the distinct values of ``x``; each NaN is a value of its own."""
+    """Return the distinct values of ``x``; each NaN is a separate value."""
     return unique_all(x).values

@@ -242,7 +242,7 @@ def var(x: Array, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bo
     Args:
         x: The array.
         axis: One axis, several, or all where None; negative ones count from the back.
-        correction: What is taken from the number of elements.
+        correction: The number that is subtracted from the number of elements.
         keepdims: Whether the axes stay, with length 1.
     """
     axes = axes_of(x, axis)
@@ -255,7 +255,7 @@ def std(x: Array, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bo
     Args:
         x: The array.
         axis: One axis, several, or all where None; negative ones count from the back.
-        correction: What is taken from the number of elements.
+        correction: The number that is subtracted from the number of elements.
         keepdims: Whether the axes stay, with length 1.
     """
     return torch.sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))

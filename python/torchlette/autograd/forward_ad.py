@@ -71,7 +71,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     Args:
         tensor: The elements, of a floating-point dtype.
         tangent: The tangent, of the same shape.
-        level: The number of the open level; None: that one.
+        level: The number of the open level; None: the innermost one.
 
     Raises:
         RuntimeError: No level is open, the shapes differ, or one of the two has a tangent already.
@@ -112,7 +112,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
     Args:
         tensor: Any tensor.
-        level: The number of the open level; None: that one.
+        level: The number of the open level; None: the innermost one.
     """
     if (_current_level if level is None else level) < 0:
         return UnpackedDualTensor(tensor, None)

@@ -35,7 +35,7 @@ class ProcessGroup:
 
 
 class Work:
-    """The class of what a collective operation returns: for annotations."""
+    """The class of the results of collective operations, for annotations."""
 
 
 class Store:

@@ -279,7 +279,10 @@ class SoftmaxTransform(_Elementwise):
 
 
 class StickBreakingTransform(_Elementwise):
-    """Maps x [..., n] to weights [..., n + 1] with sum 1: weight i is sigmoid(x_i - log(n - i)) times what is left."""
+    """Maps x [..., n] to weights [..., n + 1] with sum 1: weight i is sigmoid(x_i - log(n - i)) times the rest.
+
+    The rest is 1 minus the sum of the weights before.
+    """
 
     sign = None
     domain, codomain = constraints.real_vector, constraints.simplex

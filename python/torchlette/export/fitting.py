@@ -166,7 +166,7 @@ def _joined(values: Sequence[int], points: Sequence[Sizes]) -> str | None:
 
 
 def fit(values: Sequence[int], points: Sequence[Sizes]) -> str | None:
-    """Return an expression that gives each value at its point; None where there is none of the known forms."""
+    """Return an expression that gives each value at its point; None if no known form fits."""
     if len(set(values)) == 1:
         return str(values[0])
     return _joined(values, points)

@@ -271,7 +271,7 @@ def export(
     strict: bool = False,
     preserve_module_call_signature: tuple[str, ...] = (),
 ) -> ExportedProgram:
-    """Record what a module or function does with tensors as a program. Nothing is computed, and nothing changes.
+    """Record the operators of a module or function as a program. Nothing is computed, and nothing changes.
 
     Args:
         mod: A module, or a function of tensors.

@@ -226,8 +226,8 @@ def export_training(
 ) -> ExportedProgram:
     """Record a training step as a program: ``zero_grad``, ``loss_fn(module, *args)``, ``backward``, ``optimizer.step``.
 
-    Nothing is computed, and module, optimizer and generator are as they were. The program goes on from the module's
-    parameters and the optimizer's state of now. Learning rates and step counts are numbers of the program.
+    Nothing is computed, and module, optimizer and generator are as they were. Training starts from the module's
+    current parameters and the optimizer's current state. Learning rates and step counts are numbers of the program.
 
     Args:
         module: The module to train. A step is recorded in its mode, and an evaluation of the loss in evaluation mode.
@@ -333,7 +333,7 @@ class TrainingSession:
         device: Where the program runs.
 
     Raises:
-        ValueError: The program is none of :func:`export_training`.
+        ValueError: The program is not a result of :func:`export_training`.
     """
 
     def __init__(

@@ -192,7 +192,7 @@ def vmap(
 ) -> Callable[..., Any]:
     """Return a function that maps ``func`` over a dimension of its arguments.
 
-    ``func`` is called once, whatever the size of the dimension: its operators see one element and compute all. Keyword
+    ``func`` is called once, for any size of the dimension: its operators see one element and compute all. Keyword
     arguments are passed whole. In ``func``, Python cannot read elements of mapped tensors, and a tensor that is not
     mapped cannot be written in place with one that is.
 
@@ -206,7 +206,7 @@ def vmap(
         chunk_size: The most elements of a call of ``func``, which is called as often as needed; ``None``: all.
 
     Raises:
-        RuntimeError: ``randomness`` is none of the three, ``func`` draws random numbers where they are refused, reads
+        RuntimeError: ``randomness`` is another word, ``func`` draws random numbers where they are refused, reads
             elements of a mapped tensor, or writes mapped values into a tensor that is not mapped.
         ValueError: The dims do not fit the arguments or results, ``func`` returns something else than tensors, or
             ``chunk_size`` is not positive.

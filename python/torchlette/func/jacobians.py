@@ -169,7 +169,7 @@ def jacfwd(
             for each column. The auxiliary result is that of the first column.
 
     Raises:
-        RuntimeError: ``randomness`` is none of the three, ``func`` draws random numbers where they are refused, or an
+        RuntimeError: ``randomness`` is another word, ``func`` draws random numbers where they are refused, or an
             argument or a result is complex.
         ValueError: An argument to differentiate by holds something else than floating point tensors.
 

@@ -61,7 +61,7 @@ make_jaxpr = make_program
 
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
-    """Return a function that computes what ``func`` computes, without writes in place in what is recorded.
+    """Return a function with the results of ``func`` that records no in-place writes.
 
     Every program is recorded this way: a write makes a new value, and only the last one of a tensor is stored. The
     function is here so that code for PyTorch runs.
@@ -71,7 +71,7 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
         remove: ``"mutations"`` or ``"mutations_and_views"``; views are parts of operands, and never operations.
 
     Raises:
-        RuntimeError: ``remove`` is none of the two.
+        RuntimeError: ``remove`` is not one of the two.
     """
     if remove not in ("mutations", "mutations_and_views"):
         raise RuntimeError(

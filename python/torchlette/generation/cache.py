@@ -111,7 +111,7 @@ class Cache:
         self.values = [_C.zeros(shape, dtype=dtype, device=device) for _ in range(spec.layers)]
 
     def update(self, layer: int, k: Tensor, v: Tensor, step: Step) -> tuple[Tensor, Tensor]:
-        """Store keys and values of new tokens, and return those that attention reads.
+        """Store keys and values of new tokens, and return the ones that attention reads.
 
         Args:
             layer: The layer's index.

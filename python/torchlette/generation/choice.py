@@ -49,7 +49,7 @@ def filtered(scores: Tensor, options: Options, keep: int = 1) -> Tensor:
 
 
 class Chooser:
-    """Chooses the next token of each row, and keeps what the choice depends on, on the device.
+    """Chooses the next token of each row. Its state is on the device.
 
     A call is part of a captured step, so all that changes is in tensors.
 

@@ -99,8 +99,8 @@ def build(config: Mapping[str, Any], tensors: Mapping[str, Tensor], *, device: A
     """Return the model that a config describes, with tensors named as in its checkpoints.
 
     Args:
-        config: What a ``config.json`` holds.
-        tensors: Weights by name, such as a ``state_dict``; they are not copied where device and dtype are right.
+        config: The contents of a ``config.json``.
+        tensors: Weights by name, such as a ``state_dict``. A weight of the right device and dtype is not copied.
         device: Where the weights go; the default device if None.
         dtype: Of the weights; their own if None.
 

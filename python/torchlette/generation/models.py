@@ -98,7 +98,7 @@ class Stack:
 
 
 class Model(Module):
-    """What all models of this package have.
+    """Base class of the models of this package.
 
     Args:
         source: Gives the tensors by name and shape.

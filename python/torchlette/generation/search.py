@@ -188,10 +188,10 @@ def stream(
     next call on.
 
     Args:
-        model: As for :func:`torchlette.generate`, and so is what follows.
+        model: As for :func:`torchlette.generate`; so are the arguments below.
         input_ids: The prompts.
         attention_mask: 0 for padding.
-        input_features: What a Whisper model hears.
+        input_features: Log-mel spectrograms for a Whisper model.
         tokenizer: For stop strings.
         assistant_model: A draft model.
         options: The other arguments of :func:`torchlette.generate`, but beams.
@@ -249,7 +249,7 @@ def generate(
             start token where it is None.
         attention_mask: [batch, steps]: 0 for padding. If None, the tokens ``pad_token_id`` are padding, unless that
             ends texts too.
-        input_features: What a Whisper model hears, [batch, bands, frames].
+        input_features: Log-mel spectrograms for a Whisper model, [batch, bands, frames].
         tokenizer: Has ``decode(ids)``; for stop strings. The model's own if None.
         streamer: Has ``put(tokens)``, called with the prompts and then with each step's tokens, and ``end()``.
         assistant_model: A smaller model with the same tokens, which drafts some that ``model`` then checks in one
@@ -269,13 +269,13 @@ def generate(
         early_stopping: Whether beam search ends when ``num_beams`` texts are finished; "never" to search on while a
             better one is possible.
         eos_token_id: Tokens that end a text.
-        pad_token_id: What follows a finished text; if None, the first token that ends texts.
+        pad_token_id: The token after a finished text; if None, the first token that ends texts.
         suppress_tokens: Tokens that are never made.
         begin_suppress_tokens: Tokens that are not made first.
         stop_strings: Texts that end a continuation.
         num_assistant_tokens: How many tokens are drafted at once; 5 if None.
         prefill_chunk_size: How many tokens of the prompts are computed at once; 512 if None.
-        max_cache_length: Places for keys and values. If None, the cache begins small and doubles.
+        max_cache_length: Positions in the cache of keys and values. If None, the cache begins small and doubles.
 
     Returns:
         Prompts and continuations, int64 [batch * num_return_sequences, steps].

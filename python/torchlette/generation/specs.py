@@ -59,7 +59,7 @@ class Spec:
         activation: Of the feed-forward part.
         biases: Roles whose product has a bias.
         rotary: None where positions are embedded, or not at all.
-        scales: What the scores of each layer are multiplied by.
+        scales: The factor of the scores of each layer.
         windows: How many keys each layer sees; None for all.
         softcap: Scores ``s`` become ``softcap * tanh(s / softcap)``.
         final_softcap: The same for logits.
@@ -535,7 +535,7 @@ ARCHITECTURES: Mapping[str, Callable[[_Reader], Spec]] = {
 
 
 def read(config: Config) -> Spec:
-    """Return what the contents of a ``config.json`` say.
+    """Return the specification in the contents of a ``config.json``.
 
     Raises:
         NotImplementedError: The architecture, or a value that changes results, is not supported; the text names it.

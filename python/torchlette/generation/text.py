@@ -19,7 +19,7 @@ Choose = Callable[[Tensor], Tensor]
 
 
 class Text(Protocol):
-    """Texts of which the next token is wanted."""
+    """Texts whose next token is computed."""
 
     def prompt(self, choose: Choose) -> Tensor:
         """Return what ``choose`` makes of the logits after the prompts."""

@@ -58,7 +58,7 @@ def tensor_over(data: Any, dtype: Any, shape: Iterable[int]) -> _C.Tensor:
 
 
 def open_to_write(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a path for writing bytes. Tensors over the file that was there keep what it held."""
+    """Open a path for writing bytes. Tensors that map the old file keep their values."""
     try:
         found = os.stat(path)
     except OSError:

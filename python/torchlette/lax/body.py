@@ -150,7 +150,7 @@ def check_carry(what: str, carry: Any, given: Sequence[Tensor], tree: Tree) -> N
 
     Args:
         what: The function's name in errors.
-        carry: What the body returns.
+        carry: The body's result.
         given: The tensors of the carry that it got.
         tree: Their structure.
     """

@@ -23,7 +23,7 @@ class LoopPath:
             iterations, and carries stay in its memory. "C": each iteration runs the launches of the body.
         device: The device that runs the loop.
         length: The number of iterations; for a loop that a condition ends, a bound of it.
-        reason: What keeps the loop from path A, or from the device of its operands; "": nothing.
+        reason: Why the loop is not on path A, or not on the device of its operands; "" if it is.
     """
 
     path: str

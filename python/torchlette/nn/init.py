@@ -150,8 +150,8 @@ def trunc_normal_(
         tensor: A tensor, which is written to.
         mean: The mean.
         std: The standard deviation.
-        a: The lower bound of what is drawn.
-        b: The upper bound of what is drawn.
+        a: The lower bound of the drawn numbers.
+        b: The upper bound of the drawn numbers.
         generator: Draws the numbers; None: the default generator.
     """
     if mean < a - 2 * std or mean > b + 2 * std:

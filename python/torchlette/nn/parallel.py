@@ -36,7 +36,7 @@ class DataParallel(Module):
         self.dim = dim
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """Return what the module returns."""
+        """Return the module's result."""
         return self.module(*inputs, **kwargs)
 
 
@@ -62,7 +62,7 @@ def data_parallel(
 
 
 def scatter(inputs: Any, target_gpus: Any, dim: int = 0) -> list[Any]:
-    """Return a list of the inputs for each device, of which there is one: ``[inputs]``.
+    """Return ``[inputs]``, since there is one device.
 
     Args:
         inputs: Tensors, also nested.
@@ -104,7 +104,7 @@ def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
 
 
 def replicate(network: Module, devices: Any, detach: bool = False) -> list[Module]:
-    """Return the module for each device, of which there is one: ``[network]``.
+    """Return ``[network]``, since there is one device.
 
     Args:
         network: The module.

@@ -20,7 +20,7 @@ class Adagrad(PerParameterOptimizer):
         lr: Learning rate.
         lr_decay: The rate of step ``t`` is ``lr / (1 + (t - 1) lr_decay)``.
         weight_decay: Factor of the parameter that is added to the gradient.
-        initial_accumulator_value: What the sum of squares starts with.
+        initial_accumulator_value: The initial value of the sum of squares.
         eps: Added to the divisor.
         foreach: Accepted for compatibility.
         maximize: Ascend.

@@ -364,7 +364,7 @@ class Optimizer:
         """Update the parameters and start the recorded work.
 
         Args:
-            closure: Computes the loss and the gradients anew.
+            closure: Computes the loss and the gradients again.
 
         Returns:
             The loss that ``closure`` returned, else ``None``.
@@ -406,11 +406,11 @@ class Optimizer:
         return _add_hook(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call ``hook(optimizer, state_dict)`` after the state is collected; what it returns replaces the state."""
+        """Call ``hook(optimizer, state_dict)`` after the state is collected; its result replaces the state."""
         return _add_hook(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call ``hook(optimizer, state_dict)`` before loading; what it returns replaces the state."""
+        """Call ``hook(optimizer, state_dict)`` before loading; its result replaces the state."""
         return _add_hook(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., None], prepend: bool = False) -> RemovableHandle:

@@ -74,7 +74,7 @@ class SharedNumbers:
         Args:
             entry: The state of the parameter.
             keys: The names of the numbers.
-            device: Where the parameter lies.
+            device: The device of the parameter.
         """
         now = tuple(entry[key] for key in keys)
         if all(id(t) in self._shared for t in now):
@@ -112,7 +112,7 @@ class SharedNumbers:
         self._replaced.clear()
 
     def leave(self, entries: Sequence[dict[str, Any]]) -> None:
-        """Give each of ``entries`` numbers of its own on the host; reads them."""
+        """Give each of ``entries`` separate numbers on the host; reads them."""
         for entry in entries:
             for key, value in entry.items():
                 if id(value) in self._shared:
@@ -138,7 +138,7 @@ def add_scaled(p: Tensor, rate: Number, direction: Tensor, divisor: Tensor | Non
         p: The parameter.
         rate: The factor.
         direction: Of the shape of ``p``.
-        divisor: What the direction is divided by first.
+        divisor: The divisor of the direction.
     """
     rate = operand(rate, p)
     if isinstance(rate, Tensor):

@@ -155,7 +155,7 @@ class AveragedModel(Module):
 
 @no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Compute the running statistics of all batch normalisations anew from one pass over ``loader``.
+    """Recompute the running statistics of all batch normalisations in one pass over ``loader``.
 
     Args:
         loader: Batches: tensors, or lists and tuples whose first item is one.

@@ -65,8 +65,8 @@ def make_tensor(
         shape: Sizes, or one sequence of sizes.
         dtype: Any dtype of values; complex numbers draw both parts.
         device: Device of the result.
-        low: Least value; default 0 for bool and unsigned, else -9. Clamped to what the dtype can hold.
-        high: End of the range; default 2 for bool, 10 for integers, else 9. Clamped to what the dtype can hold.
+        low: Least value; default 0 for bool and unsigned, else -9. Clamped to the range of the dtype.
+        high: End of the range; default 2 for bool, 10 for integers, else 9. Clamped to the range of the dtype.
         requires_grad: Whether gradients are recorded; floating and complex dtypes only.
         noncontiguous: Take every second element of a larger tensor.
         exclude_zero: Replace zeros: by 1 for integers and bool, else by the smallest normal number.

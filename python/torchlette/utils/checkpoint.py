@@ -255,7 +255,7 @@ def checkpoint_sequential(
     Args:
         functions: A ``Sequential``, or the functions.
         segments: The number of segments.
-        input: What the first function takes.
+        input: The argument of the first function.
         use_reentrant: As of :func:`checkpoint`.
         preserve_rng_state: As of :func:`checkpoint`.
         **kwargs: Further options of :func:`checkpoint`.

@@ -32,7 +32,7 @@ SAC_IGNORED_OPS = {OpOverload("detach")}
 
 
 class CheckpointPolicy(enum.Enum):
-    """What a policy answers for an operator. Results of ``MUST_SAVE`` and ``PREFER_SAVE`` are kept; others, also those
+    """The answer of a policy for an operator. Results of ``MUST_SAVE`` and ``PREFER_SAVE`` are kept; others, also those
     of the two ``CPU_OFFLOAD``, are computed again.
     """
 
@@ -45,7 +45,7 @@ class CheckpointPolicy(enum.Enum):
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told besides the operator and its arguments.
+    """The context of a policy's call, besides the operator and its arguments.
 
     Args:
         is_recompute: Always False: the policy is asked in the first run.

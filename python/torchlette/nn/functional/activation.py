@@ -252,7 +252,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     Args:
         logits: Log probabilities, not normalised.
         tau: Temperature.
-        hard: Return one-hot vectors whose gradient is that of the soft sample.
+        hard: Return one-hot vectors with the gradient of the soft sample.
         eps: Accepted for compatibility.
         dim: The dimension of the classes.
     """

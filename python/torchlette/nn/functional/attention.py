@@ -107,7 +107,7 @@ def multi_head_attention_forward(
         out_proj_weight: Weights of the last projection, [features, features].
         out_proj_bias: [features]; None for none.
         training: Whether weights are dropped.
-        key_padding_mask: [batch, sources]: bool, True where a source is left out, or what is added to its scores.
+        key_padding_mask: [batch, sources]: bool, True where a source is left out, or added to its scores.
         need_weights: Whether to return the attention weights too.
         attn_mask: [steps, sources], or one for each batch and head: bool, True where a source is masked out, or numbers
             to add to the scores.

@@ -180,7 +180,7 @@ def mse_loss(
 
     Args:
         input: Predictions, of any shape.
-        target: What is wanted, of the shape of ``input``.
+        target: The target values, of the shape of ``input``.
         size_average: An old flag in place of ``reduction``.
         reduce: An old flag in place of ``reduction``.
         reduction: "none", "mean" or "sum": what becomes of the losses.
@@ -206,7 +206,7 @@ def l1_loss(
 
     Args:
         input: Predictions, of any shape.
-        target: What is wanted, of the shape of ``input``.
+        target: The target values, of the shape of ``input``.
         size_average: An old flag in place of ``reduction``.
         reduce: An old flag in place of ``reduction``.
         reduction: "none", "mean" or "sum": what becomes of the losses.
@@ -232,7 +232,7 @@ def smooth_l1_loss(
 
     Args:
         input: Predictions, of any shape.
-        target: What is wanted, of the shape of ``input``.
+        target: The target values, of the shape of ``input``.
         size_average: An old flag in place of ``reduction``.
         reduce: An old flag in place of ``reduction``.
         reduction: "none", "mean" or "sum": what becomes of the losses.
@@ -252,7 +252,7 @@ def huber_loss(
 
     Args:
         input: Predictions, of any shape.
-        target: What is wanted, of the shape of ``input``.
+        target: The target values, of the shape of ``input``.
         reduction: "none", "mean" or "sum": what becomes of the losses.
         delta: From this difference on the loss is linear.
         weight: Factors that broadcast to the losses; None for none.
@@ -481,7 +481,7 @@ def poisson_nll_loss(
 
     Args:
         input: Rates or means, of any shape.
-        target: What was observed, of the shape of ``input``.
+        target: The observed values, of the shape of ``input``.
         log_input: Whether ``input`` is the logarithm of the rate.
         full: Whether to add the constant term.
         size_average: An old flag in place of ``reduction``.

@@ -552,7 +552,7 @@ class MultiheadAttention(Module):
             query: [steps, batch, features], with ``batch_first`` [batch, steps, features].
             key: [sources, batch, features], with ``batch_first`` [batch, sources, features].
             value: As ``key``.
-            key_padding_mask: [batch, sources]: bool, True where a source is left out, or what is added to its scores.
+            key_padding_mask: [batch, sources]: bool, True where a source is left out, or added to its scores.
             need_weights: Whether to return the attention weights too.
             attn_mask: [steps, sources], or one for each batch and head: bool, True where a source is left out, or what
                 is added to the scores.

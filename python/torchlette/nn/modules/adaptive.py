@@ -28,7 +28,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         in_features: Features of the input.
         n_classes: Number of classes, sorted by falling frequency.
         cutoffs: The first class of each cluster, rising.
-        div_value: The factor by which each cluster's projection has fewer features than the one before.
+        div_value: The ratio of the features of a cluster's projection to those of the next cluster.
         head_bias: Whether the first step has a bias.
         device: Device of the parameters.
         dtype: Dtype of the parameters.

@@ -270,7 +270,7 @@ class ConvTranspose2d(_ConvTransposeNd):
         out_channels: Channels of the output.
         kernel_size: Size of the window.
         stride: Distance in the output of neighbours in the input.
-        padding: The padding of the convolution of which this is the transpose.
+        padding: The padding of the convolution whose transpose this is.
         output_padding: Elements added to the output's size.
         groups: Groups of channels that do not mix.
         bias: Whether to add a bias.

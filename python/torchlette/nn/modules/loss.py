@@ -589,7 +589,7 @@ class GaussianNLLLoss(_Loss):
 
         Args:
             input: Rates or means, of any shape.
-            target: What was observed, of the shape of ``input``.
+            target: The observed values, of the shape of ``input``.
             var: Variances, of the shape of ``input`` or with 1 as the last size.
         """
         return F.gaussian_nll_loss(input, target, var, self.full, self.eps, self.reduction)

@@ -174,10 +174,10 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Call ``hook(module, args)`` before every ``forward``; what it returns replaces the arguments.
+        """Call ``hook(module, args)`` before every ``forward``; its result replaces the arguments.
 
         Args:
-            hook: The function to call; what it returns, unless None, takes the place of what it was given.
+            hook: The function to call; its result, unless None, replaces the last argument.
             prepend: Whether it is called before those there are.
             with_kwargs: Whether it also gets the call's keyword arguments.
         """
@@ -187,10 +187,10 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
-        """Call ``hook(module, args, output)`` after every ``forward``; what it returns replaces the output.
+        """Call ``hook(module, args, output)`` after every ``forward``; its result replaces the output.
 
         Args:
-            hook: The function to call; what it returns, unless None, takes the place of what it was given.
+            hook: The function to call; its result, unless None, replaces the last argument.
             prepend: Whether it is called before those there are.
             with_kwargs: Whether it also gets the call's keyword arguments.
             always_call: Whether it is called also when ``forward`` raises.
@@ -386,7 +386,7 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         Args:
             prefix: Begins every path.
             recurse: Whether to go into the modules below.
-            remove_duplicate: Whether to leave out what was given before.
+            remove_duplicate: Whether to leave out items that were yielded before.
         """
         return self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
 
@@ -403,7 +403,7 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         Args:
             prefix: Begins every path.
             recurse: Whether to go into the modules below.
-            remove_duplicate: Whether to leave out what was given before.
+            remove_duplicate: Whether to leave out items that were yielded before.
         """
         return self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
 
@@ -433,7 +433,7 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         Args:
             memo: Modules to leave out; those that are given are added.
             prefix: Begins every path.
-            remove_duplicate: Whether to leave out what was given before.
+            remove_duplicate: Whether to leave out items that were yielded before.
         """
         memo = set() if memo is None else memo
         if self in memo:

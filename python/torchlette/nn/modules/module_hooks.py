@@ -58,32 +58,32 @@ def registered(kind: str, module: Any, name: str, value: Any) -> Any:
 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, name, buffer)`` when a module gets a buffer; what it returns replaces the buffer."""
+    """Call ``hook(module, name, buffer)`` when a module gets a buffer; its result replaces the buffer."""
     return _register(EVERY.registration["buffer"], hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, name, submodule)`` when a module gets a submodule; what it returns replaces it."""
+    """Call ``hook(module, name, submodule)`` when a module gets a submodule; its result replaces it."""
     return _register(EVERY.registration["module"], hook)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, name, parameter)`` when a module gets a parameter; what it returns replaces it."""
+    """Call ``hook(module, name, parameter)`` when a module gets a parameter; its result replaces it."""
     return _register(EVERY.registration["parameter"], hook)
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call ``hook(module, args)`` before every module's ``forward``; what it returns replaces the arguments."""
+    """Call ``hook(module, args)`` before every module's ``forward``; its result replaces the arguments."""
     return _register(EVERY.forward_pre, hook)
 
 
 def register_module_forward_hook(
     hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
-    """Call ``hook(module, args, output)`` after every module's ``forward``; what it returns replaces the output.
+    """Call ``hook(module, args, output)`` after every module's ``forward``; its result replaces the output.
 
     Args:
-        hook: The function to call; what it returns, unless None, takes the place of what it was given.
+        hook: The function to call; its result, unless None, replaces the last argument.
         with_kwargs: Whether it also gets the call's keyword arguments.
         always_call: Whether it is called also when ``forward`` raises.
     """

@@ -277,7 +277,7 @@ class _AvgPoolNd(Module):
         padding: Zeros on each side.
         ceil_mode: Whether the last window may reach beyond the input.
         count_include_pad: Whether padding counts in the mean.
-        divisor_override: What the sums are divided by instead.
+        divisor_override: The divisor of the sums, instead of the size of the window.
     """
 
     _function: Callable[..., Any]

@@ -314,7 +314,7 @@ class RNN(RNNBase):
     Args:
         input_size: Size of an element of the input.
         hidden_size: Size of the state.
-        num_layers: Number of layers, each on top of the one before.
+        num_layers: Number of layers; the results of each are the inputs of the next.
         nonlinearity: "tanh" or "relu".
         bias: Whether there are biases.
         batch_first: Whether inputs are [batch, steps, features].

@@ -223,7 +223,7 @@ class Identity(BasePruningMethod):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes what a mask says."""
+    """Prunes by a given mask."""
 
     PRUNING_TYPE = "global"
 

@@ -179,7 +179,7 @@ def pad_packed_sequence(
     """Pad a packed sequence; return [steps, batch, ...] and the lengths.
 
     Args:
-        sequence: What is padded.
+        sequence: The packed sequence.
         batch_first: Return [batch, steps, ...].
         padding_value: The value after the end of a sequence.
         total_length: Pad to this many steps instead of those of the longest sequence.

@@ -41,7 +41,7 @@ class LRScheduler:
 
     Args:
         optimizer: The optimizer whose groups are adjusted.
-        last_epoch: The epoch to resume after; -1 starts anew.
+        last_epoch: The epoch to resume after; -1 starts from the beginning.
     """
 
     optimizer: Optimizer

@@ -227,7 +227,7 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """The rate falls to zero as a power of what is left of ``total_iters`` epochs.
+    """The rate falls to zero as a power of the remaining share of ``total_iters`` epochs.
 
     Args:
         optimizer: The optimizer whose rates are set.

@@ -18,7 +18,7 @@ class ReduceLROnPlateau(LRScheduler):
     Args:
         optimizer: The optimizer.
         mode: "min" if smaller metrics are better, else "max".
-        factor: What the rate is multiplied by.
+        factor: The factor of the rate.
         patience: Number of epochs without improvement that are tolerated.
         threshold: The least change that counts as better.
         threshold_mode: "rel" if the threshold is a fraction of the best metric, else "abs".

@@ -151,7 +151,7 @@ def device_count() -> int:
 
 
 def get_arch_list() -> list[str]:
-    """Return an empty list: kernels are compiled by the driver for the GPU at hand."""
+    """Return an empty list: the driver compiles kernels for its GPU."""
     return []
 
 
@@ -197,7 +197,7 @@ class _DeviceProperties:
 
 
 def get_device_properties(device: Any = None) -> _DeviceProperties:
-    """Return what is known of a GPU."""
+    """Return the known properties of a GPU."""
     return _DeviceProperties(streams.index_of(device, "get_device_properties"))
 
 

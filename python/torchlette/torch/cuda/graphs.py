@@ -22,7 +22,7 @@ class CUDAGraph:
         """Do nothing."""
 
     def capture_end(self) -> None:
-        """Compute what was captured."""
+        """Compute the captured work."""
         synchronize()
 
     def replay(self) -> NoReturn:

@@ -1,4 +1,4 @@
-"""The memory of GPUs: what this library holds of it, and what the driver tells."""
+"""The memory of GPUs, as this library and the driver count it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Start the high-water marks of all devices anew."""
+    """Reset the high-water marks of all devices."""
     _C._set_option("reset_peak", "1")
 
 

@@ -160,7 +160,7 @@ def random_split(dataset: Dataset[Any], lengths: Sequence[float], generator: Any
     """Split a dataset at random into parts of the given lengths, or fractions that add up to 1.
 
     Args:
-        dataset: What is split.
+        dataset: The dataset to split.
         lengths: Lengths that add up to the dataset's, or fractions.
         generator: Source of the permutation, see :class:`RandomSampler`.
     """

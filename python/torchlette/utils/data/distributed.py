@@ -14,7 +14,7 @@ class DistributedSampler(Sampler[int]):
     """Every ``num_replicas``-th index from ``rank`` on, so that each process sees a part of the data.
 
     Args:
-        dataset: What is sampled.
+        dataset: The dataset to sample.
         num_replicas: How many processes there are.
         rank: The number of this one.
         shuffle: Whether to draw a new order for each epoch, the same in all processes.

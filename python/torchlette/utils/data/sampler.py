@@ -57,7 +57,7 @@ class RandomSampler(Sampler[int]):
     """Indices at random.
 
     Args:
-        data_source: What is sampled.
+        data_source: The dataset to sample.
         replacement: Whether an index may be drawn again.
         num_samples: How many; the length of the source by default.
         generator: Source of randomness; the default one follows ``manual_seed``.

@@ -119,7 +119,7 @@ class IterDataPipe(_Registered, IterableDataset[Any]):
         return self
 
     def reset(self) -> None:
-        """Begin anew: called before each iteration."""
+        """Restart; called before each iteration."""
 
 
 class DFIterDataPipe(IterDataPipe):

@@ -28,7 +28,7 @@ class IterableWrapperIterDataPipe(IterDataPipe):
     """The items of an iterable.
 
     Args:
-        iterable: What is iterated over.
+        iterable: The items.
         deepcopy: Whether each iteration reads a copy of it.
     """
 
