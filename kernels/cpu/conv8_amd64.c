@@ -102,33 +102,45 @@ NARROW static void narrow_tile(const tl_conv8 *q, int panels, const uint8_t *con
 		for (int i = 0; i < ROWS; i += 4) narrow(q, x + i, w, init, c + i * TLK_PANEL);
 }
 
-// Bytes of 16-bit products that AVX2 adds in pairs. Two positions at a time; a sum is in two lanes until the end.
+INLINE int64_t four_wide(const uint8_t *x) {
+	int64_t y;
+	__builtin_memcpy(&y, x, 8);
+	return y;
+}
+
+// Products of 16 bits, which AVX2 adds in pairs: a sum is in two lanes until the end. Four positions by half a panel,
+// as a load spreads the elements of a position, and a shuffle widens weights, which each serve four sums.
 MIDDLE INLINE void middle(const tl_conv8 *q, const uint8_t *const *x, const uint32_t *w, const int32_t *init,
 	int32_t *c) {
-	__m256i t[2][4];
-	UNROLL for (int r = 0; r < 2; r++) UNROLL for (int v = 0; v < 4; v++) t[r][v] = _mm256_setzero_si256();
-	for (int64_t tap = 0; tap < q->taps; tap++)
+	__m256i t[4][2];
+	UNROLL for (int i = 0; i < 4; i++) UNROLL for (int v = 0; v < 2; v++) t[i][v] = _mm256_setzero_si256();
+	for (int64_t tap = 0; tap < q->taps; tap++) {
+		const uint8_t *row[4];
+		UNROLL for (int i = 0; i < 4; i++) row[i] = x[i] + q->tap[tap];
 		for (int64_t k = 0; k < q->words; k++, w += TLK_PANEL) {
-			__m256i y[2];
-			UNROLL for (int r = 0; r < 2; r++)
-				y[r] = _mm256_cvtepu8_epi16(_mm_set1_epi32(four(x[r] + q->tap[tap] + 4 * k)));
-			UNROLL for (int v = 0; v < 4; v++) {
-				const __m256i f = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(w + 4 * v)));
-				UNROLL for (int r = 0; r < 2; r++) t[r][v] = _mm256_add_epi32(t[r][v], _mm256_madd_epi16(f, y[r]));
+			__m256i f[2];
+			UNROLL for (int v = 0; v < 2; v++)
+				f[v] = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(w + 4 * v)));
+			UNROLL for (int i = 0; i < 4; i++) {
+				const __m256i y = _mm256_set1_epi64x(four_wide(row[i] + 8 * k));
+				UNROLL for (int v = 0; v < 2; v++)
+					t[i][v] = _mm256_add_epi32(t[i][v], _mm256_madd_epi16(f[v], y));
 			}
 		}
-	UNROLL for (int r = 0; r < 2; r++)
-		UNROLL for (int v = 0; v < 4; v += 2) {
-			const __m256i sum = _mm256_permute4x64_epi64(_mm256_hadd_epi32(t[r][v], t[r][v + 1]), 0xd8);
-			_mm256_storeu_si256((__m256i *)(c + r * TLK_PANEL + 4 * v),
-				_mm256_add_epi32(sum, _mm256_loadu_si256((const __m256i *)(init + 4 * v))));
-		}
+	}
+	const __m256i first = _mm256_loadu_si256((const __m256i *)init);
+	UNROLL for (int i = 0; i < 4; i++) {
+		const __m256i sum = _mm256_permute4x64_epi64(_mm256_hadd_epi32(t[i][0], t[i][1]), 0xd8);
+		_mm256_storeu_si256((__m256i *)(c + i * TLK_PANEL), _mm256_add_epi32(sum, first));
+	}
 }
 
 MIDDLE static void middle_tile(const tl_conv8 *q, int panels, const uint8_t *const *x, const uint32_t *w, int64_t wm,
 	const int32_t *init, int32_t *c, int64_t cm) {
 	for (int p = 0; p < panels; p++, w += wm, init += TLK_PANEL, c += cm)
-		for (int i = 0; i < ROWS; i += 2) middle(q, x + i, w, init, c + i * TLK_PANEL);
+		for (int i = 0; i < ROWS; i += 4)
+			for (int half = 0; half < TLK_PANEL; half += 8)
+				middle(q, x + i, w + half, init + half, c + i * TLK_PANEL + half);
 }
 
 MIDDLE static void middle_alone(const tl_conv8 *q, const uint8_t *const *x, const uint32_t *w, const int32_t *init,
@@ -191,8 +203,8 @@ WIDE static void wide_finish(const tl_conv8 *q, int64_t rows, const int32_t *c, 
 }
 
 const tl_conv8_kernel *tl_conv8_vectors(int isa) {
-	static const tl_conv8_kernel avx2 = {middle_tile, middle_alone, middle_finish},
-		avx2_vnni = {narrow_tile, middle_alone, middle_finish}, avx512_vnni = {wide_tile, wide_alone, wide_finish};
+	static const tl_conv8_kernel avx2 = {1, middle_tile, middle_alone, middle_finish},
+		avx2_vnni = {0, narrow_tile, middle_alone, middle_finish}, avx512_vnni = {0, wide_tile, wide_alone, wide_finish};
 	if (isa >= TLK_ISA_AVX512_VNNI) return &avx512_vnni;
 	if (isa == TLK_ISA_AVX2_VNNI) return &avx2_vnni;
 	return isa >= TLK_ISA_AVX2 ? &avx2 : &tl_conv8_plain;

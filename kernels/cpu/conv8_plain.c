@@ -47,4 +47,4 @@ static void finish(const tl_conv8 *q, int64_t rows, const int32_t *c, const floa
 	}
 }
 
-const tl_conv8_kernel tl_conv8_plain = {tile, alone, finish};
+const tl_conv8_kernel tl_conv8_plain = {0, tile, alone, finish};

@@ -16,18 +16,19 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// packed runs c with constant weights, and returns the result and the bytes of packs.
-func (c *lastCase) packed(t *testing.T, d *cpu.Device) (got []byte, bytes int64) {
+// runPacked runs a launch with constant weights, its second operand, and returns the result and the bytes of packs.
+func runPacked(t *testing.T, d *cpu.Device, q launch.Op, params []uint64, bufs [][]byte, size int) (got []byte,
+	bytes int64) {
 	t.Helper()
-	got = make([]byte, len(c.want))
-	step, bind, constant := device.Step{Op: &c.q}, device.Binding{}, make([]bool, len(c.bufs)+1)
-	for i, b := range append(append([][]byte{}, c.bufs...), got) {
+	got = make([]byte, size)
+	step, bind, constant := device.Step{Op: q}, device.Binding{}, make([]bool, len(bufs)+1)
+	for i, b := range append(append([][]byte{}, bufs...), got) {
 		w := d.NewWindow()
 		w.Set(unsafe.Pointer(unsafe.SliceData(b)), int64(len(b)))
 		step.Bufs, bind.Bufs = append(step.Bufs, i), append(bind.Bufs, w)
 	}
 	constant[1] = true
-	for _, v := range c.params {
+	for _, v := range params {
 		step.Params = append(step.Params, device.Const(int64(v)))
 	}
 	p, err := d.Build([]device.Step{step}, len(bind.Bufs))
@@ -38,6 +39,12 @@ func (c *lastCase) packed(t *testing.T, d *cpu.Device) (got []byte, bytes int64)
 	_, err = d.Run(p, &bind)
 	require.NoError(t, err)
 	return got, bytes
+}
+
+// packed runs c with constant weights, and returns the result and the bytes of packs.
+func (c *lastCase) packed(t *testing.T, d *cpu.Device) (got []byte, bytes int64) {
+	t.Helper()
+	return runPacked(t, d, &c.q, c.params, c.bufs, len(c.want))
 }
 
 // withoutNaN gives the case a number in place of the NaN.

@@ -1,5 +1,6 @@
 package cpu
 
+// #include "conv8.h"
 // #include "conv_last.h"
 import "C"
 
@@ -28,13 +29,13 @@ type packKey struct {
 }
 
 // Pack implements device.Host. It packs the second operand of float32 and float64 products of more than one row, and
-// the first of those that are better computed as their transpose. Of convolutions whose channels come last it makes
-// factors of the weights, where these serve.
+// the first of those that are better computed as their transpose. Of convolutions whose channels come last, and of 8-bit
+// elements, it makes factors of the weights, where these serve.
 func (d *Device) Pack(p device.Program, bind *device.Binding, constant []bool) (bytes int64, err error) {
 	x := p.(*program)
 	for i := range unsafe.Slice(x.prog.step, x.steps) {
 		s := &unsafe.Slice(x.prog.step, x.steps)[i]
-		if s.kind >= C.TLK_STEP_CONV_LAST && constant[unsafe.Slice(s.slot, s.nbuf)[1]] {
+		if s.kind >= C.TLK_STEP_CONV8 && constant[unsafe.Slice(s.slot, s.nbuf)[1]] {
 			n, err := d.packWinograd(s, bind)
 			if err != nil {
 				return bytes, err
@@ -88,14 +89,21 @@ func parameters(s *C.tl_step, bind *device.Binding) []C.int64_t {
 // packWinograd makes the factors of the weights of step s, a convolution, if it is computed by Winograd's filtering.
 func (d *Device) packWinograd(s *C.tl_step, bind *device.Binding) (bytes int64, err error) {
 	par, from := parameters(s, bind), bind.Bufs[unsafe.Slice(s.slot, s.nbuf)[1]].(*buffer)
+	offset := launch.LastOffsets + 1
+	if s.kind < C.TLK_STEP_CONV_LAST {
+		offset = launch.ConvOffsets + 1
+	}
 	pack := func(to unsafe.Pointer) int64 {
+		if s.kind < C.TLK_STEP_CONV_LAST {
+			return int64(C.tl_conv8_pack(d.isa, first(par), (*C.char)(from.p), (*C.char)(to)))
+		}
 		return int64(C.tl_winograd_pack(s.kind-C.TLK_STEP_CONV_LAST, first(par), (*C.char)(from.p), (*C.char)(to)))
 	}
 	n := pack(nil)
 	if n == 0 {
 		return 0, nil
 	}
-	at := unsafe.Add(from.p, 4*int64(par[launch.LastOffsets+1]))
+	at := unsafe.Add(from.p, 4*int64(par[offset]))
 	to, bytes, err := d.packed(packKey{at: at, n: n, winograd: true}, pack)
 	s.winograd = (*C.char)(to)
 	return bytes, err

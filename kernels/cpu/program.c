@@ -43,7 +43,8 @@ static int64_t run_step(tl_step *s, tl_pool *pool, int isa, tl_fault *fault) {
 	}
 	if (s->kind >= TLK_STEP_CONV_LAST) return tl_run_conv_last(s->kind - TLK_STEP_CONV_LAST, pool, isa, s->buf, s->par,
 		s->winograd);
-	return s->kind < TLK_STEP_CONV8 ? 0 : tl_run_conv8(s->kind - TLK_STEP_CONV8, pool, isa, s->buf, s->par);
+	return s->kind < TLK_STEP_CONV8 ? 0 : tl_run_conv8(s->kind - TLK_STEP_CONV8, pool, isa, s->buf, s->par,
+		s->winograd);
 }
 
 // A loop looks for requests to stop about every LOOP_WAIT nanoseconds.

@@ -28,7 +28,17 @@ type convShape struct {
 	last                                                            bool // channels come last, in x and in the result
 }
 
+// newConv returns a case of random numbers.
 func newConv(t *testing.T, r *rand.Rand, q launch.QuantizedConv, s convShape) *convCase {
+	byteOf := func() uint64 { return uint64(r.IntN(256)) }
+	c := newOperands(r, q, s, byteOf, byteOf)
+	_, err := c.q.Interpret(c.params, append(append([][]byte{}, c.bufs...), c.want))
+	require.NoError(t, err)
+	return c
+}
+
+// newOperands returns a case with these elements and weights, without the definition's result.
+func newOperands(r *rand.Rand, q launch.QuantizedConv, s convShape, element, weight func() uint64) *convCase {
 	const skipped = 3
 	out := (s.size+2*s.before-(s.taps-1)*s.gap-1)/s.step + 1
 	c := &convCase{q: q}
@@ -62,7 +72,7 @@ func newConv(t *testing.T, r *rand.Rand, q launch.QuantizedConv, s convShape) *c
 	number := func(scale float64) func(int64) uint64 {
 		return func(int64) uint64 { return ir.EncodeFloat(ir.F32, scale*r.NormFloat64()) }
 	}
-	put(q.X, s.batch*s.groups*s.channels*s.size*s.size, func(int64) uint64 { return uint64(r.IntN(256)) })
+	put(q.X, s.batch*s.groups*s.channels*s.size*s.size, func(int64) uint64 { return element() })
 	// Bytes of words beyond the channels are zeros, as the definition has it.
 	put(ir.I32, panels*words*16, func(i int64) (bits uint64) {
 		count := s.taps*s.taps - i/16%words*4
@@ -70,7 +80,7 @@ func newConv(t *testing.T, r *rand.Rand, q launch.QuantizedConv, s convShape) *c
 			count = s.channels - i/16%((s.channels+3)/4)*4
 		}
 		for k := range min(4, count) {
-			bits |= uint64(r.IntN(256)) << (8 * k)
+			bits |= weight() << (8 * k)
 		}
 		return bits
 	})
@@ -89,8 +99,6 @@ func newConv(t *testing.T, r *rand.Rand, q launch.QuantizedConv, s convShape) *c
 	}
 	c.bufs[4] = sums
 	c.want = make([]byte, s.batch*s.groups*s.outputs*out*out*int64(q.Y.Size()))
-	_, err := c.q.Interpret(c.params, append(append([][]byte{}, c.bufs...), c.want))
-	require.NoError(t, err)
 	return c
 }
 
@@ -134,6 +142,70 @@ func TestQuantizedConvolutionsAreThoseOfTheDefinition(t *testing.T) {
 					exact[i] = got
 				}
 				require.Equal(t, exact[i], got, name)
+			}
+		})
+	}
+}
+
+// packed runs c with constant weights, and returns the result and the bytes of packs.
+func (c *convCase) packed(t *testing.T, d *cpu.Device) (got []byte, bytes int64) {
+	t.Helper()
+	return runPacked(t, d, &c.q, c.params, c.bufs, len(c.want))
+}
+
+// winogradCases returns cases that Winograd's filtering computes: odd and even sizes, sizes beside those of panels,
+// vectors, tiles and blocks, pictures wider than a block, several images, and the greatest sums. others are not computed
+// by it.
+func winogradCases() (cases, others []*convCase) {
+	r := rand.New(rand.NewPCG(15, 16))
+	random := func() uint64 { return uint64(r.IntN(256)) }
+	for _, s := range []convShape{
+		{1, 1, 16, 16, 12, 3, 1, 1, 1, false}, {2, 1, 20, 40, 9, 3, 1, 1, 1, false}, {3, 1, 33, 17, 5, 3, 1, 0, 1, true},
+		{1, 1, 130, 50, 7, 3, 1, 1, 1, false}, {1, 1, 310, 20, 99, 3, 1, 2, 1, true}, {1, 1, 300, 24, 21, 3, 1, 1, 1, true},
+	} {
+		for _, q := range []launch.QuantizedConv{{X: ir.U8, Y: ir.U8}, {X: ir.I8, Y: ir.I8}, {X: ir.U8, Y: ir.F32}} {
+			cases = append(cases, newOperands(r, q, s, random, random))
+		}
+	}
+	most, least := func() uint64 { return 255 }, func() uint64 { return 128 }
+	deep := convShape{1, 1, 1800, 16, 5, 3, 1, 1, 1, false}
+	cases = append(cases, newOperands(r, launch.QuantizedConv{X: ir.U8, Y: ir.F32}, deep, most, least))
+	for _, s := range []convShape{
+		{1, 1, 16, 16, 12, 3, 2, 1, 1, false}, {1, 1, 16, 16, 12, 3, 1, 1, 2, false}, {1, 1, 16, 16, 12, 1, 1, 0, 1, false},
+		{1, 1, 15, 16, 12, 3, 1, 1, 1, false}, {1, 1, 16, 15, 12, 3, 1, 1, 1, false}, {1, 2, 16, 16, 6, 3, 1, 1, 1, false},
+		{1, 1, 16, 16, 2, 3, 1, 1, 1, false}, {1, 20, 1, 1, 18, 3, 1, 1, 1, false}, {1, 1, 1801, 16, 5, 3, 1, 1, 1, false},
+	} {
+		others = append(others, newOperands(r, launch.QuantizedConv{X: ir.U8, Y: ir.U8}, s, random, random))
+	}
+	return cases, others
+}
+
+// TestQuantizedConvolutionsByWinogradAreExact requires the bits of the tiles without vectors, whatever the number of
+// threads. No instruction set that multiplies bytes has factors.
+func TestQuantizedConvolutionsByWinogradAreExact(t *testing.T) {
+	cases, others := winogradCases()
+	plain, _ := devicesOf(t, "plain")
+	for _, isa := range []string{"avx2", "avx2_vnni", "avx512", "avx512_vnni"} {
+		t.Run(isa, func(t *testing.T) {
+			one, three := devicesOf(t, isa)
+			for _, c := range cases {
+				want := c.run(t, plain)
+				got, bytes := c.packed(t, one)
+				require.Equal(t, want, got, "%+v %v", c.q, c.params)
+				again, _ := c.packed(t, three)
+				require.Equal(t, want, again, "%+v %v: threads", c.q, c.params)
+				whole := func(i int) int64 { return int64(c.params[i]+15) / 16 * 16 }
+				factors := 2 * 16 * whole(launch.ConvOutputs) * whole(launch.ConvChannels)
+				if isa == "avx2" || isa == "avx512" {
+					require.Equal(t, factors, bytes, "16 factors of each weight")
+				} else {
+					require.Zero(t, bytes)
+				}
+			}
+			for _, c := range others {
+				got, bytes := c.packed(t, one)
+				require.Zero(t, bytes, c.params)
+				require.Equal(t, c.run(t, plain), got, c.params)
 			}
 		})
 	}

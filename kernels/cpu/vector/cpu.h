@@ -271,7 +271,7 @@ typedef struct {
 	tl_fft *fft;
 	tl_quantized *quantized;
 	struct tl_loop *loop;
-	const char *winograd; // packed weights of a convolution (tl_winograd_pack), or NULL
+	const char *winograd; // packed weights of a convolution (tl_winograd_pack, tl_conv8_pack), or NULL
 	int32_t *slot;
 	char **buf;
 	int64_t *par;
