@@ -8,6 +8,7 @@ from torchlette import _C
 from torchlette._runtime.errors import NotSupportedError
 from torchlette.onnx.export_shapes import flipped
 from torchlette.onnx.exporter import Exporter, Step, rule
+from torchlette.onnx.terms import Term, where
 
 F32, I64, BOOL = _C.float32, _C.int64, _C.bool
 #: ONNX's names of the reductions of ``scatter_reduce``.
@@ -249,3 +250,20 @@ def _searchsorted(x: Exporter, s: Step) -> str:
         sequence = x.node("Unsqueeze", [sequence, x.constant([-2], I64)])
     right = s["side"] == "right" if s.get("side") else bool(s.get("right"))
     return _count(x, s, sequence, x.as_type(s.operand, x.type_of(s["sorted_sequence"])), right)
+
+
+@rule("histc")
+def _histc(x: Exporter, s: Step) -> str:
+    """Count elements in bins of equal width."""
+    low, high, bins = float(s.get("min", 0)), float(s.get("max", 0)), s.get("bins", 100)
+    v = Term.of(x, s.operand, s.dtype if s.dtype.itemsize > 2 else F32).ints("Reshape", [-1])
+    first, last = (Term(x, x.constant(n, v.dtype), v.dtype) for n in (low, high))
+    if low == high:  # from the least element to the largest, or around the one value
+        first, last = (v.call(kind, keepdims=0) for kind in ("ReduceMin", "ReduceMax"))
+        same = first == last
+        first, last = where(same, first - 1.0, first), where(same, last + 1.0, last)
+    inside = (v >= first) & (v <= last)
+    place = where(inside, (v - first) * float(bins) / (last - first), 0.0).call("Min", float(bins - 1))
+    counts = x.node("Expand", [x.constant(0.0, v.dtype), x.constant([bins], I64)])
+    rows = [counts, place.to(I64).name, inside.to(v.dtype).name]
+    return x.cast(x.node("ScatterElements", rows, axis=0, reduction="add"), v.dtype, s.dtype)
