@@ -151,7 +151,10 @@ def test_transforms(dim, n, norm, tmp_path):
 def test_transforms_of_several_dims(norm, tmp_path):
     def function(x, z):
         return (
-            *(f(x, norm=norm) for f in (fft.fft2, fft.rfft2, fft.irfft2, fft.hfft2, fft.ihfft2, fft.irfftn, fft.ihfftn)),
+            *(
+                f(x, norm=norm)
+                for f in (fft.fft2, fft.rfft2, fft.irfft2, fft.hfft2, fft.ihfft2, fft.irfftn, fft.ihfftn)
+            ),
             *(fft.ifftn(z, s=(4, 6), norm=norm), fft.rfftn(x, s=(-1, 4, 6), dim=(0, 1, 2), norm=norm)),
             *(fft.hfftn(z, dim=(0, 2), norm=norm), fft.fftn(z, norm=norm)),
         )
@@ -162,7 +165,22 @@ def test_transforms_of_several_dims(norm, tmp_path):
 
 def _complex_numbers(z, y, x):
     return (
-        *(z + y, z - y, z * y, z / y, z * x, x * z, z / x, x / z, z + 1, 1 - z, z * (2 + 1j), 3 / z, -z, z.reciprocal()),
+        *(
+            z + y,
+            z - y,
+            z * y,
+            z / y,
+            z * x,
+            x * z,
+            z / x,
+            x / z,
+            z + 1,
+            1 - z,
+            z * (2 + 1j),
+            3 / z,
+            -z,
+            z.reciprocal(),
+        ),
         *(z**2, z**0.5, z.exp(), z.log(), z.sqrt(), z.sgn(), z.sin(), z.cos(), z.abs(), z.angle(), z.real, z.imag),
         *(z.conj() * z, z.mH, torchlette.add(z, y, alpha=2), torchlette.complex(x, x[0]), torchlette.polar(x.abs(), x)),
         *(torchlette.view_as_complex(torchlette.view_as_real(z) * 2), x.to(torchlette.complex64), z @ y.mT),
@@ -172,7 +190,15 @@ def _complex_numbers(z, y, x):
 
 def _complex_places(z, y, x):
     return (
-        *(z.reshape(-1), z.permute(1, 2, 0), z[0], z[:, ::2], torchlette.cat([z, y]), torchlette.cat([z, x]), z.flip(1)),
+        *(
+            z.reshape(-1),
+            z.permute(1, 2, 0),
+            z[0],
+            z[:, ::2],
+            torchlette.cat([z, y]),
+            torchlette.cat([z, x]),
+            z.flip(1),
+        ),
         *(z.roll(1, 2), z.sum(1), z.mean((0, 1)), torchlette.where(x > 0, z, x), z.masked_fill(x > 0, 1 + 2j)),
         *(z[x[:, 0, 0].long() * 0], z.tril(), z.split(2, 1)[1], torchlette.ones_like(z), F.pad(z, (1, 1, 1, 1))),
         lax.scan(lambda c, a: (c * a, c + a), z[0], z),
@@ -220,8 +246,21 @@ def _so_far(x):
 def _sums(x):
     holes = x.masked_fill(x > 1, NAN)
     return (
-        *(holes.nansum(1), holes.nanmean(), (x > 0).count_nonzero(1), x.diff(dim=1), x.diff(n=2), torchlette.trapezoid(x)),
-        *(linalg.norm(x), linalg.matrix_norm(x), x.norm(3, 1), linalg.vector_norm(x, INF, 1), torchlette.dist(x, x * 2)),
+        *(
+            holes.nansum(1),
+            holes.nanmean(),
+            (x > 0).count_nonzero(1),
+            x.diff(dim=1),
+            x.diff(n=2),
+            torchlette.trapezoid(x),
+        ),
+        *(
+            linalg.norm(x),
+            linalg.matrix_norm(x),
+            x.norm(3, 1),
+            linalg.vector_norm(x, INF, 1),
+            torchlette.dist(x, x * 2),
+        ),
         *(x.quantile(0.3, 1), holes.quantile(0.5, 1), torchlette.cov(x[0]), torchlette.corrcoef(x[0])),
         *(x.histc(5, -1, 1), x.histc(7), (x * 0).histc(3), x.half().histc(4, -2, 2)),
     )
@@ -233,7 +272,12 @@ def _elements(x, y):
         *(torchlette.max(x, y), torchlette.min(x, y), x.round(decimals=2), x.round(decimals=-1), F.tanhshrink(x)),
         *(torchlette.addcmul(x, x, y, value=2), torchlette.addcdiv(x, x, y), x.lerp(y, 0.3), x.lerp(y, y)),
         *(torchlette.logaddexp(x, y), torchlette.xlogy(x.relu(), y.abs()), torchlette.hypot(x, y), x.copysign(y)),
-        *(torchlette.heaviside(x, y), torchlette.fmax(x, y), torchlette.float_power(x, 2), torchlette.isclose(x, x + 1e-9)),
+        *(
+            torchlette.heaviside(x, y),
+            torchlette.fmax(x, y),
+            torchlette.float_power(x, 2),
+            torchlette.isclose(x, x + 1e-9),
+        ),
         *(x.byte(), x.long().type_as(x), torchlette.ldexp(x, y.long()), numbers.histc(4, -2, 2), x.rad2deg()),
         F.binary_cross_entropy(x.sigmoid(), y.sigmoid()),
     )
@@ -243,7 +287,11 @@ def _vectors(x, y):
     a, b = x[0, 0], y[0, 0]
     return (
         *(torchlette.outer(a, b), torchlette.kron(x[0], y[0]), torchlette.inner(x, y), linalg.vecdot(x, y)),
-        *(linalg.cross(x[..., :3], y[..., :3]), torchlette.addmv(a[:4], x[0], b, beta=2), torchlette.addr(x[0], x[0, :, 0], b)),
+        *(
+            linalg.cross(x[..., :3], y[..., :3]),
+            torchlette.addmv(a[:4], x[0], b, beta=2),
+            torchlette.addr(x[0], x[0, :, 0], b),
+        ),
         *(torchlette.diag_embed(x, 1), torchlette.diagflat(a, -1), torchlette.diagonal_scatter(x, y[:, :, 0], 0, 1, 2)),
     )
 
@@ -252,8 +300,19 @@ def _places(x, y):
     a, b = x[0, 0], y[0, 0]
     best, where = F.max_pool2d(x[None], 2, return_indices=True)
     return (
-        *(torchlette.hstack([x, y]), torchlette.vstack([a, b]), torchlette.dstack([a, b]), torchlette.column_stack([a, b])),
-        *(torchlette.cartesian_prod(a, b), x.flipud(), x.broadcast_to((2, *x.shape)), torchlette.atleast_3d(a), x.ravel()),
+        *(
+            torchlette.hstack([x, y]),
+            torchlette.vstack([a, b]),
+            torchlette.dstack([a, b]),
+            torchlette.column_stack([a, b]),
+        ),
+        *(
+            torchlette.cartesian_prod(a, b),
+            x.flipud(),
+            x.broadcast_to((2, *x.shape)),
+            torchlette.atleast_3d(a),
+            x.ravel(),
+        ),
         *(x.vsplit(3), x.hsplit([1, 3]), torchlette.msort(x), torchlette.take(x, x.long().abs()), x.roll(3)),
         *(torchlette.select_scatter(x, y[0], 0, -1), torchlette.slice_scatter(x, y[:, 1:3], 1, 1, 3)),
         *(torchlette.isin(x.long(), torchlette.tensor([1, 2])), torchlette.tril_indices(3, 4), best, where),
@@ -262,12 +321,51 @@ def _places(x, y):
     )
 
 
-@pytest.mark.parametrize(
-    ("function", "count"), [(_so_far, 1), (_sums, 1), (_elements, 2), (_vectors, 2), (_places, 2)]
-)
+@pytest.mark.parametrize(("function", "count"), [(_so_far, 1), (_sums, 1), (_elements, 2), (_vectors, 2), (_places, 2)])
 def test_formulas(function, count, tmp_path):
     args = (torchlette.randn(3, 4, 4), torchlette.randn(3, 4, 4))[:count]
     check(function, args, tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize("reduction", ["sum", "prod", "mean", "amax", "amin"])
+def test_values_at_places_are_reduced(reduction, tmp_path):
+    """With and without the elements that are there; places that no value goes to keep theirs."""
+    places = torchlette.tensor([0, 2, 0, 1, 1]).expand(2, 3, 5).contiguous()
+    rows = torchlette.tensor([0, 0, 3])
+
+    def function(x, y):
+        found = [x.scatter_reduce(1, places, y, reduction, include_self=flag) for flag in (True, False)]
+        if reduction == "sum":
+            return found
+        found += [x.index_reduce(1, rows, y[:, :3], reduction, include_self=flag) for flag in (True, False)]
+        if reduction != "mean":
+            found.append((x * 5).long().scatter_reduce(0, places, (y * 5).long(), reduction, include_self=False))
+        return found
+
+    check(function, (torchlette.randn(3, 4, 5), torchlette.randn(3, 4, 5)), tmp_path / "m.onnx")
+
+
+CELLS = {"gru": nn.GRUCell, "lstm": nn.LSTMCell, "rnn": nn.RNNCell}
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_cells(kind, tmp_path):
+    cell = CELLS[kind](5, 6).requires_grad_(False)
+
+    def function(x):
+        return cell(x[1], cell(x[0]))
+
+    check(function, (torchlette.randn(2, 4, 5),), tmp_path / "m.onnx")
+
+
+def test_greatest_elements_of_unequal_windows(tmp_path):
+    def function(x):
+        pools = (F.adaptive_max_pool2d, F.adaptive_max_pool1d)
+        return [f(x, n, return_indices=True) for f in pools for n in (2, 3, 4)], F.adaptive_max_pool3d(
+            x[None], (2, 3, 2)
+        )
+
+    check(function, (torchlette.randn(3, 5, 7),), tmp_path / "m.onnx")
 
 
 def test_products_so_far_are_one_scan_of_any_length(tmp_path):
@@ -310,6 +408,3 @@ def test_values_are_written_under_a_mask(shape, tmp_path):
 def test_what_has_no_form_is_named(function, text, tmp_path):
     with pytest.raises(NotImplementedError, match=text):
         torchlette.onnx.export(function, (torchlette.eye(3),), tmp_path / "m.onnx")
-
-
-assert nn

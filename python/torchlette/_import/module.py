@@ -129,9 +129,9 @@ def _named(step: Step, exc: Exception) -> TorchletteError:
     text = f"step {step.name!r} ({step.target}): {str(exc) or type(exc).__name__}"
     if isinstance(exc, HostReadInCompileError):
         return NotSupportedError(
-            f"step {step.name!r} ({step.target}): its sizes, or what comes next, depend on values of tensors, and a program "
-            "has sizes that those of its inputs tell: leave what follows out of the file, or give places without values by "
-            "torch.where"
+            f"step {step.name!r} ({step.target}): its sizes, or what comes next, depend on values of tensors, and a "
+            "program has sizes that those of its inputs tell: leave what follows out of the file, or let torch.where "
+            "give all places values"
         )
     if isinstance(exc, TorchletteError) and type(exc).__init__ is Exception.__init__:
         return type(exc)(text)

@@ -12,14 +12,13 @@ REFUSED = {
 }
 #: Operators that :func:`torchlette.onnx.export` does not write, and why.
 UNWRITTEN = {
-    "linalg_svd linalg_eigh linalg_eig linalg_qr linalg_lu linalg_lstsq linalg_pinv linalg_matrix_exp": (
-        "ONNX has no such factors; loops that converge have other results"
-    ),
+    "linalg_svd linalg_eigh linalg_eig linalg_qr linalg_lu": "ONNX has none; loops have other signs and orders",
+    "linalg_lstsq linalg_pinv linalg_matrix_exp": "they take such factors",
     "nonzero masked_select unique bincount": "the size of the result depends on values, so a program does not hold it",
     "rand randn bernoulli multinomial": "draws, whose numbers would be others",
-    "i0 special_i1 igamma special_zeta special_bessel_j0": "no formula of ONNX's operators, and so other Bessel functions",
+    "i0 special_i1 igamma special_zeta special_bessel_j0": "no formula of ONNX's operators",
     "func.grad autograd.grad": "a file has no gradients",
-    "mode nanmedian index_reduce gcd": "ONNX has no such reduction",
+    "mode nanmedian gcd": "ONNX has no such reduction",
 }
 _WIDTH = 120
 
@@ -77,12 +76,14 @@ def page() -> str:
         "",
         *_wrapped(sorted(name for name in {**RULES, **COMPLEX} if not name.startswith("_"))),
         "",
-        "Writes in place are written too, except those to inputs. Matrices and special functions are computed in float64; a",
-        "singular matrix gives infinities or NaN, where the operator raises.",
+        "Writes in place are written too, except those to inputs.",
         "",
-        "Complex numbers are pairs: inputs and results have a last dim of size 2, as that of `view_as_real`. Of them are written:",
+        "Matrices, special functions, and Fourier transforms of sizes that are no powers of two are computed in float64.",
+        "WebGPU lacks it where such a file is read again. A singular matrix gives infinities or NaN, and no error.",
         "",
-        *_wrapped(sorted(name for name in (*COMPLEX, *PARTWISE) if not name.startswith("_"))),
+        "Complex numbers are pairs: inputs and results have a last dim of size 2, as `view_as_real` gives it. Written are:",
+        "",
+        *_wrapped(sorted(name for name in {*COMPLEX, *PARTWISE} if not name.startswith("_"))),
         "",
         "| not written | why |",
         "|---|---|",

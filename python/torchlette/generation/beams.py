@@ -76,7 +76,9 @@ class _Beams:
             ended = ended | _C.tensor(hits, device=ended.device).reshape(ended.shape)
         go_on = _C.topk(best + ended * _LOW, self.beams)[1]
         if self.stops is not None:
-            self.stops.keep((go_on + _C.arange(self.batch, device=go_on.device).unsqueeze(-1) * count).reshape(-1).tolist())
+            self.stops.keep(
+                (go_on + _C.arange(self.batch, device=go_on.device).unsqueeze(-1) * count).reshape(-1).tolist()
+            )
         self._finish(texts, best, ended, length + 1 - self.prompt)
         self.running = _take(texts, go_on)
         self.scores = best.gather(1, go_on) + ended.gather(1, go_on) * _LOW

@@ -1,4 +1,4 @@
-"""How steps with complex numbers are written: ONNX has real ones, so a value is two, its real and its imaginary part."""
+"""How steps with complex numbers are written: ONNX has real ones, so a value is two, its real and imaginary part."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ I64, BOOL = _C.int64, _C.bool
 COMPLEX: dict[str, Callable[[Exporter, Step], Any]] = {}
 #: Operators that are those of the real parts and of the imaginary parts.
 PARTWISE = frozenset(
-    "_T _index _index_put _index_tensor _mT _setitem_ _to_dtype alias as_strided broadcast_tensors cat chunk clone concat "
-    "constant_pad_nd contiguous copy_ cumsum detach diag diagonal empty empty_like expand expand_as fill_ flatten flip full "
-    "full_like gather index_copy index_fill index_select masked_fill mean meshgrid movedim narrow neg permute repeat "
-    "repeat_interleave reshape reshape_as roll rot90 select slice split split_with_sizes squeeze stack sum swapaxes t "
-    "take_along_dim tensor_split tile trace transpose tril triu unbind unfold unsqueeze view view_as where zero_ zeros "
-    "zeros_like new_zeros new_empty new_full unflatten".split()
+    """
+    _T _index _index_put _index_tensor _mT _setitem_ _to_dtype alias as_strided broadcast_tensors cat chunk clone
+    concat constant_pad_nd contiguous copy_ cumsum detach diag diagonal empty empty_like expand expand_as fill_
+    flatten flip full full_like gather index_copy index_fill index_select masked_fill mean meshgrid movedim narrow
+    neg new_empty new_full new_zeros permute repeat repeat_interleave reshape reshape_as roll rot90 select slice
+    split split_with_sizes squeeze stack sum swapaxes t take_along_dim tensor_split tile trace transpose tril triu
+    unbind unflatten unfold unsqueeze view view_as where zero_ zeros zeros_like
+    """.split()
 )
 
 

@@ -12,6 +12,7 @@ from torchlette.onnx import (  # noqa: F401
     export_formulas,
     export_fourier,
     export_functions,
+    export_layouts,
     export_linalg,
     export_loops,
     export_places,

@@ -46,9 +46,7 @@ def _columns(
         inputs = [(number, I64, []), (goes_on, BOOL, [])]
         inputs += [(name, v.dtype, shape) for name, (v, shape) in zip(names, state, strict=True)]
         outputs = [(x.node("Identity", [goes_on]), BOOL, [])]
-        outputs += [
-            (x.node("Identity", [v.name]), v.dtype, shape) for v, (_, shape) in zip(found, state, strict=True)
-        ]
+        outputs += [(x.node("Identity", [v.name]), v.dtype, shape) for v, (_, shape) in zip(found, state, strict=True)]
         graph = graph_of(x.nodes, inputs, outputs)
     last = x.node("Loop", [x.size(size), None, *(v.name for v, _ in state)], len(state), body=graph)
     return [Term(x, n, v.dtype) for n, (v, _) in zip([last] if len(state) == 1 else last, state, strict=True)]

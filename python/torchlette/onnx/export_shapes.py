@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from torchlette import _C
-from torchlette._runtime.errors import NotSupportedError
 from torchlette.onnx.exporter import Exporter, Step, rule
 
 I64 = _C.int64

@@ -286,7 +286,11 @@ class Exporter:
         """Return an argument, a value or a number, in a dtype; of the part that is written, where it is complex."""
         if isinstance(ref, str) and ref.startswith("complex:"):
             ref = ref.removeprefix("complex:").split(",")[self.part or 0]
-        elif self.part == 1 and dtype.is_floating_point and not (self.is_complex(ref) or self.number_of(ref) in self.split):
+        elif (
+            self.part == 1
+            and dtype.is_floating_point
+            and not (self.is_complex(ref) or self.number_of(ref) in self.split)
+        ):
             shape = self.sizes(self.shape_of(ref))
             return self.node("Expand", [self.constant(0.0, dtype), shape])
         if self.number_of(ref) is not None:
@@ -489,7 +493,10 @@ def write_program(
     x = Exporter(program, function, input_names)
     if x.function.get("state"):
         names = ", ".join(x.function["state"][:5])
-        raise NotSupportedError(f"onnx.export: the program writes to {names}: export the module in evaluation mode")
+        raise NotSupportedError(
+            f"onnx.export: the program writes to {names}, which a file cannot: export the module in evaluation mode, "
+            "or take a cache as an argument and return it"
+        )
     x.run()
     graph = Writer()
     outputs = []

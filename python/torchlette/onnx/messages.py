@@ -17,7 +17,6 @@ __all__ = ["PARTS", "attribute", "bytes_of", "graph_of", "value_info"]
 PARTS = {_C.complex64: _C.float32, _C.complex128: _C.float64}
 
 
-
 def bytes_of(values: Sequence[Any], dtype: _C.dtype) -> bytes:
     """Return numbers as a file has them."""
     if dtype is _C.float16:

@@ -324,9 +324,7 @@ def _adaptive(images: Tensor, edges: Tensor, sizes: tuple[int, int], half: float
     return made.reshape([*start.shape[:2], *sizes])
 
 
-def _sampled(
-    images: Tensor, edges: Tensor, sizes: tuple[int, int], half: float, greatest: bool, ratio: int
-) -> Tensor:
+def _sampled(images: Tensor, edges: Tensor, sizes: tuple[int, int], half: float, greatest: bool, ratio: int) -> Tensor:
     """Return regions with a given number of samples for an element along each dim: all regions at once.
 
     Args:
