@@ -163,6 +163,18 @@ def test_transforms_of_several_dims(norm, tmp_path):
     check(function, args, tmp_path / "m.onnx")
 
 
+@pytest.mark.parametrize("device", ["cpu", "wgpu"])
+def test_transforms_of_files_run_on_every_device(device, request, tmp_path):
+    """ONNX's DFT there and back: no float64 is in the way."""
+    if device == "wgpu":
+        request.getfixturevalue("wgpu")
+    x = torchlette.randn(3, 16)
+    torchlette.onnx.export(lambda x: (fft.rfft(x), fft.ifft(fft.fft(x)).real), (x,), tmp_path / "m.onnx")
+    found = torchlette.onnx.load(tmp_path / "m.onnx").module().to(device)(x.to(device))
+    for got, expected in zip(found, (torchlette.view_as_real(fft.rfft(x)), x), strict=True):
+        assert_close(got.cpu(), expected)
+
+
 def _complex_numbers(z, y, x):
     return (
         *(
