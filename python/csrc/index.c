@@ -1,6 +1,7 @@
 /* A key is split in two. Ints, slices, None and Ellipsis make one view (_index, whose argument is a flat list).
  * Tensors, lists and masks then index dimensions of that view (_index_tensor). A mask stands for the indices of its
- * true elements, so it is read first. Assigning one value under a mask needs no read. */
+ * true elements, so it is read first. Assigning one value under a mask needs no read, and neither does assigning
+ * several where a compiled function allows none. */
 #include "index.h"
 
 #include "argbuf.h"
@@ -17,6 +18,7 @@
 #include "table.h"
 #include "tensor.h"
 #include "tensor_read.h"
+#include "threads.h"
 #include "torchlette.h"
 #include "types.h"
 
@@ -485,9 +487,22 @@ static PyObject *put_through(plan *p, PyObject *view, PyObject *value, bool accu
     return r;
 }
 
+/* Writes values under a mask without a read: torchlette._ops.indexing.put_under. */
+static PyObject *put_unread(plan *p, PyObject *view, PyObject *value, bool accumulate) {
+    PyObject *module = PyImport_ImportModule("torchlette._ops.indexing");
+    PyObject *r = module != NULL ? PyObject_CallMethod(module, "put_under", "OOOii", view, p->mask, value,
+                                       p->dims[p->n_advanced], (int)accumulate)
+                                 : NULL;
+    Py_XDECREF(module);
+    return r;
+}
+
 static PyObject *assign(plan *p, PyObject *view, PyObject *value, bool accumulate) {
     if (!accumulate && p->mask != NULL && p->n_advanced == 0 && (!is_tensor(value) || ((Tensor *)value)->rank == 0)) {
         return fill_masked(p, view, value);
+    }
+    if (p->mask != NULL && p->n_advanced == 0 && is_tensor(value) && current.compile & REFUSES_READS) {
+        return put_unread(p, view, value, accumulate);
     }
     if (settle_mask(p) < 0) {
         return NULL;

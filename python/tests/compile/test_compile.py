@@ -424,3 +424,20 @@ def test_halves_around_rows_stay_rounded(dtype: torchlette.dtype) -> None:
         torchlette.realize(y := f(x))  # apart from the sum below, which works rows
         errors.append((y.float() - want).abs().sum().item())
     assert errors[0] < errors[1]
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_one_graph_writes_values_under_a_mask(accumulate: bool) -> None:
+    """Rows of values go to the true elements in order, and so do gradients."""
+    x = facade.arange(12.0).reshape(3, 4).requires_grad_()
+    rows = facade.tensor([[1.0, 2, 3, 4], [5, 6, 7, 8]], requires_grad=True)
+
+    def write(x: Any, rows: Any) -> Any:
+        return (x * 1).index_put_((x[:, 0] != 4,), rows, accumulate)
+
+    results = []
+    for function in (write, facade.compile(write, fullgraph=True)):
+        y = function(x, rows)
+        gradients = facade.autograd.grad((y * y.detach()).sum(), [x, rows])
+        results.append([t.tolist() for t in (y, *gradients)])
+    assert results[0] == results[1]

@@ -182,6 +182,49 @@ def test_stop_strings_end_their_text_alone() -> None:
     assert got[1] == plain[1]
 
 
+WORDS = ["<pad>", "<s>", "</s>", *map(chr, range(97, 123)), *(a + b for a in "abcdef" for b in "ghijkl"), "th", "he"]
+BEAMS = {
+    "greedy": {},
+    "beams": {"num_beams": 3, "eos_token_id": ENDS},
+    "early": {"num_beams": 2, "num_return_sequences": 2, "early_stopping": True, "length_penalty": 0.6},
+    "never": {"num_beams": 3, "early_stopping": "never", "length_penalty": 2.0, "repetition_penalty": 1.4},
+}
+#: Stop strings as spans of tokens of the best text without them: the prompt has 11 tokens.
+SPANS = {"one": [(13, 15)], "first": [(11, 12)], "two": [(17, 18), (14, 16)], "begins in the prompt": [(9, 13)]}
+
+
+class _Words:
+    """A tokenizer: texts of tokens beside each other."""
+
+    def decode(self, ids: list[int]) -> str:
+        return "".join(WORDS[i] for i in ids)
+
+
+@pytest.mark.parametrize("spans", SPANS)
+@pytest.mark.parametrize("case", BEAMS)
+def test_stop_strings_end_texts_as_in_transformers(case: str, spans: str) -> None:
+    """With beams, a beam whose last token ends a string is finished: others go on, and may be better."""
+    tokenizers = pytest.importorskip("tokenizers")
+    model = tokenizers.Tokenizer(tokenizers.models.BPE({word: i for i, word in enumerate(WORDS)}, []))
+    model.decoder = tokenizers.decoders.Fuse()
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=model, pad_token="<pad>", eos_token="</s>")
+    theirs = tiny.reference("llama")
+    options = {"max_new_tokens": 10, "pad_token_id": 0, "do_sample": False, **BEAMS[case]}
+    plain = theirs.generate(IDS, attention_mask=MASK, **options)
+    stop = [_Words().decode(plain[0].tolist()[a:b]) for a, b in SPANS[spans]]
+    expected = theirs.generate(IDS, attention_mask=MASK, stop_strings=stop, tokenizer=fast, **options).tolist()
+    got = tl.generate(
+        tiny.ours(theirs),
+        tiny.from_torch(IDS),
+        attention_mask=tiny.from_torch(MASK),
+        stop_strings=stop,
+        tokenizer=_Words(),
+        **options,
+    )
+    assert expected != plain.tolist()
+    assert got.tolist() == expected
+
+
 def test_pieces_never_end_within_a_character() -> None:
     text = "aé€😀b"
 
@@ -258,7 +301,7 @@ def test_half_weights_generate(dtype: str) -> None:
         ({"attention_mask": torch.tensor([[1] * 10 + [0]] * 2)}, ValueError, "padded on the left"),
         ({"input_features": torch.ones(1)}, ValueError, "only Whisper"),
         ({"assistant_model": lambda ids: None}, ValueError, "works on one text"),
-        ({"num_beams": 2, "stop_strings": "x"}, ValueError, "beams go with no"),
+        ({"num_beams": 2, "stop_strings": "x"}, ValueError, "need a tokenizer"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments: dict, error: type, text: str) -> None:

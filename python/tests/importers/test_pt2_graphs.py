@@ -219,6 +219,50 @@ def test_programs_and_sessions_of_graphs_compute_what_the_exported_module_does(c
     check_all(FORMS[form](torch.export.export(module, args)), tmp_path, args)
 
 
+def _regions(s, x, rois):
+    from torchvision.ops import roi_align
+
+    return roi_align(x, rois, 3, 0.5, 2, True), roi_align(x, rois, (2, 4), 1.0, 1, False)
+
+
+def _moved(s, x, offset, mask):
+    from torchvision.ops import deform_conv2d
+
+    plain = deform_conv2d(x, offset, s.layer.weight, padding=1, stride=2)
+    return plain, deform_conv2d(x, offset, s.layer.weight, s.layer.bias, padding=1, stride=2, mask=mask)
+
+
+VISION = {
+    "regions": (_regions, (R(2, 3, 12, 12), torch.tensor([[0, 1.0, 2, 9, 11], [1, 0, 0, 8, 8.5], [0, 3, 3, 3.5, 3]]))),
+    "moved": (_moved, (R(2, 4, 8, 8), R(2, 36, 4, 4), torch.rand(2, 18, 4, 4))),
+}
+
+
+@pytest.mark.parametrize("case", VISION)
+def test_operators_of_torchvision(case, tmp_path):
+    pytest.importorskip("torchvision")
+    function, args = VISION[case]
+    parts = {"layer": nn.Conv2d(4, 6, 3, groups=2)} if case == "moved" else {}
+    check_all(torch.export.export(Net(function, **parts), args), tmp_path, args)
+
+
+def test_regions_with_samples_by_their_sizes(tmp_path):
+    """The default of torchvision, which has no gradient here: a loop over the samples."""
+    ops = pytest.importorskip("torchvision.ops")
+    args = VISION["regions"][1]
+    program = torch.export.export(Net(lambda s, x, rois: ops.roi_align(x, rois, 2, 0.5, -1, True)), args)
+    found = loaded(program, tmp_path).module()(*ours(args))
+    check(plain(program.module()(*args)), plain(found))
+
+
+@pytest.mark.parametrize("function", [lambda s, x: x[x > 0], lambda s, x: x.nonzero()])
+def test_sizes_that_values_tell_are_refused_by_the_name_of_the_step(function, tmp_path):
+    program = torch.export.export(Net(function), (R(3, 4),))
+    torch.export.save(program, tmp_path / "m.pt2")
+    with pytest.raises(NotImplementedError, match="step '(index|nonzero)'.*depend on values of tensors"):
+        torchlette.export.load(tmp_path / "m.pt2")
+
+
 n, m = Dim("n", min=2, max=50), Dim("m", min=2, max=50)
 SIZES = {
     "condition": (

@@ -20,6 +20,7 @@ from torchlette._import.aten_quantized import DECOMPOSED, FAKE
 from torchlette._import.read_numbers import best, chosen, item, to_float, to_int, to_root
 from torchlette._import.recording import compared, negated
 from torchlette._import.recurrent import aten_layers
+from torchlette._import.vision import VISION
 from torchlette._ops import polynomials
 from torchlette.nn import functional as F
 from torchlette.nn.functional.activation import _stored
@@ -445,6 +446,8 @@ def find(target: str) -> Call | None:
         return find_name(parts[3], parts[4])
     if len(parts) == 5 and parts[:3] == ["torch", "ops", "quantized_decomposed"]:
         return DECOMPOSED.get(f"{parts[3]}.{parts[4]}")
+    if len(parts) == 5 and parts[:3] == ["torch", "ops", "torchvision"]:
+        return VISION.get(f"{parts[3]}.{parts[4]}")
     return None
 
 

@@ -7,7 +7,13 @@ from typing import Any, NamedTuple
 
 from torchlette import _C
 from torchlette._import.files import damaged
-from torchlette._runtime.errors import ExecutionError, InvalidValueError, NotSupportedError, TorchletteError
+from torchlette._runtime.errors import (
+    ExecutionError,
+    HostReadInCompileError,
+    InvalidValueError,
+    NotSupportedError,
+    TorchletteError,
+)
 from torchlette.nn.modules.module import Module
 from torchlette.nn.parameter import Parameter
 
@@ -121,6 +127,12 @@ def run_steps(steps: Sequence[Step], env: dict[str, Any]) -> None:
 def _named(step: Step, exc: Exception) -> TorchletteError:
     """Return an error of the same kind whose text names the step."""
     text = f"step {step.name!r} ({step.target}): {str(exc) or type(exc).__name__}"
+    if isinstance(exc, HostReadInCompileError):
+        return NotSupportedError(
+            f"step {step.name!r} ({step.target}): its sizes, or what comes next, depend on values of tensors, and a "
+            "program has sizes that those of its inputs tell: leave what follows out of the file, or let torch.where "
+            "give all places values"
+        )
     if isinstance(exc, TorchletteError) and type(exc).__init__ is Exception.__init__:
         return type(exc)(text)
     if isinstance(exc, NotImplementedError):

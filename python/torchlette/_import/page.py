@@ -10,6 +10,16 @@ REFUSED = {
     "MaxRoiPool": "use RoiAlign",
     "RegexFullMatch StringConcat StringNormalizer StringSplit TfIdfVectorizer": "tensors hold no strings",
 }
+#: Operators that :func:`torchlette.onnx.export` does not write, and why.
+UNWRITTEN = {
+    "linalg_svd linalg_eigh linalg_eig linalg_qr linalg_lu": "ONNX has none; loops have other signs and orders",
+    "linalg_lstsq linalg_pinv linalg_matrix_exp": "they take such factors",
+    "nonzero masked_select unique bincount": "the size of the result depends on values, so a program does not hold it",
+    "rand randn bernoulli multinomial": "draws, whose numbers would be others",
+    "i0 special_i1 igamma special_zeta special_bessel_j0": "no formula of ONNX's operators",
+    "func.grad autograd.grad": "a file has no gradients",
+    "mode nanmedian gcd": "ONNX has no such reduction",
+}
 _WIDTH = 120
 
 
@@ -31,6 +41,7 @@ def page() -> str:
     from torchlette.onnx import export_rules  # noqa: F401
     from torchlette.onnx import operators as _operators  # noqa: F401
     from torchlette.onnx.control import CONTROL
+    from torchlette.onnx.export_complex import COMPLEX, PARTWISE
     from torchlette.onnx.exporter import OPSET, RULES
     from torchlette.onnx.registry import OPERATORS
 
@@ -63,9 +74,20 @@ def page() -> str:
         "",
         f"## ONNX: operators of a program that are written, as version {OPSET}",
         "",
-        *_wrapped(sorted(name for name in RULES if not name.startswith("_"))),
+        *_wrapped(sorted(name for name in {**RULES, **COMPLEX} if not name.startswith("_"))),
         "",
         "Writes in place are written too, except those to inputs.",
+        "",
+        "Matrices, special functions, and Fourier transforms of sizes that are no powers of two are in float64, which",
+        "WebGPU lacks where such a file is read again. A singular matrix gives infinities or NaN, and no error.",
+        "",
+        "Complex numbers are pairs: inputs and results have a last dim of size 2, that of `view_as_real`. Written are:",
+        "",
+        *_wrapped(sorted(name for name in {*COMPLEX, *PARTWISE} if not name.startswith("_"))),
+        "",
+        "| not written | why |",
+        "|---|---|",
+        *(f"| {' '.join(f'`{n}`' for n in names.split())} | {why} |" for names, why in UNWRITTEN.items()),
         "",
         "## Graphs of torch.export: ATen's operators that are read",
         "",

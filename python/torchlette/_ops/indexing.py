@@ -110,6 +110,33 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     return _into(chosen.reshape(-1), out, "masked_select")
 
 
+def put_under(input: Tensor, mask: Tensor, values: Tensor, dim: int, accumulate: bool) -> Tensor:
+    """Write values where a mask holds, in place, and read nothing: row number n goes to the n-th true element.
+
+    As nothing is read, more rows than true elements are no error: the first ones count. Of too few, the last repeats.
+
+    Args:
+        input: Gets the values.
+        mask: Bool: of the sizes of some dims of ``input``.
+        values: Broadcast to ``input`` with one dim, for the true elements, in place of the mask's dims.
+        dim: The first dim of the mask.
+        accumulate: Whether to add to what is there.
+    """
+    mask, values = mask.to(input.device), values.to(input.device)
+    behind = input.dim() - dim - mask.dim()
+    shown = mask.reshape(*mask.shape, *(1,) * behind)
+    if values.dim() > behind:
+        place = values.dim() - 1 - behind
+        rows = (mask.reshape(-1).cumsum(0) - 1).clamp(0, max(values.shape[place] - 1, 0))
+        if values.shape[place] == 0:  # nothing is true
+            return input
+        wide = (*values.shape[:place], *mask.shape, *values.shape[place + 1 :])
+        values = values.index_select(place, rows).reshape(wide)
+    if accumulate:
+        return input.add_(values.masked_fill(~shown, 0))
+    return input.copy_(_C.where(shown, values.to(input.dtype), input))
+
+
 def _changes(x: Tensor) -> Tensor:
     """Mark the rows of x, along dim 0, that differ from the row before; the first row is marked."""
     differs = x[1:] != x[:-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torchlette import _C
 from torchlette.generation.choice import Chooser, filtered
 from torchlette.generation.options import Options
+from torchlette.generation.strings import StopStrings
 from torchlette.generation.text import Text
 
 __all__ = ["beam_search"]
@@ -27,7 +28,8 @@ def _take(t: Tensor, rows: Tensor) -> Tensor:
 class _Beams:
     """Running and finished texts, and their scores; all shapes stay the same."""
 
-    def __init__(self, ids: Tensor, limit: int, options: Options) -> None:
+    def __init__(self, ids: Tensor, limit: int, options: Options, stops: StopStrings | None) -> None:
+        self.stops = stops
         self.options, self.beams, self.limit = options, options.num_beams, limit
         self.batch, self.prompt = ids.shape[0] // self.beams, ids.shape[1]
         device, shape = ids.device, (self.batch, self.beams)
@@ -68,7 +70,15 @@ class _Beams:
         texts = _take(self.running, beam)
         texts[:, :, length] = token
         ended = eos[token] | (length + 1 >= self.limit)
+        if self.stops is not None:
+            rows = (beam + self.first_row).reshape(-1).tolist()
+            hits = self.stops.try_on(rows, token.reshape(-1).tolist())
+            ended = ended | _C.tensor(hits, device=ended.device).reshape(ended.shape)
         go_on = _C.topk(best + ended * _LOW, self.beams)[1]
+        if self.stops is not None:
+            self.stops.keep(
+                (go_on + _C.arange(self.batch, device=go_on.device).unsqueeze(-1) * count).reshape(-1).tolist()
+            )
         self._finish(texts, best, ended, length + 1 - self.prompt)
         self.running = _take(texts, go_on)
         self.scores = best.gather(1, go_on) + ended.gather(1, go_on) * _LOW
@@ -102,7 +112,9 @@ class _Beams:
         return more & ~self.is_done.all() if o.early_stopping is True else more
 
 
-def beam_search(text: Text, chooser: Chooser, ids: Tensor, limit: int, options: Options) -> Tensor:
+def beam_search(
+    text: Text, chooser: Chooser, ids: Tensor, limit: int, options: Options, stops: StopStrings | None = None
+) -> Tensor:
     """Return the best texts of each prompt, int64 [batch * num_return_sequences, steps].
 
     Args:
@@ -111,8 +123,9 @@ def beam_search(text: Text, chooser: Chooser, ids: Tensor, limit: int, options: 
         ids: The prompts, repeated.
         limit: The longest text.
         options: Beams, penalties.
+        stops: Ends a text, too.
     """
-    beams = _Beams(ids, limit, options)
+    beams = _Beams(ids, limit, options, stops)
     tokens = None
     for length in range(ids.shape[1], limit):
         chooser.allow(length - ids.shape[1])

@@ -115,7 +115,13 @@ class _Request:
             return None
         if self.tokenizer is None:
             raise ValueError("generate: stop_strings need a tokenizer: pass tokenizer=")
-        return StopStrings(self.options.stop_strings, self.tokenizer, self.ids.shape[0])
+        prompts: list[list[int | None]] = self.ids.tolist()
+        if self.mask is not None:
+            prompts = [
+                [token if real else None for token, real in zip(*row, strict=True)]
+                for row in zip(prompts, self.mask.tolist(), strict=True)
+            ]
+        return StopStrings(self.options.stop_strings, self.tokenizer, prompts)
 
 
 def _sample(request: _Request, alone: bool) -> Iterator[Tensor]:
@@ -272,7 +278,7 @@ def generate(
         pad_token_id: The token after a finished text; if None, the first token that ends texts.
         suppress_tokens: Tokens that are never made.
         begin_suppress_tokens: Tokens that are not made first.
-        stop_strings: Texts that end a continuation.
+        stop_strings: Texts that end a continuation with the token that ends them; with beams, a beam.
         num_assistant_tokens: How many tokens are drafted at once; 5 if None.
         prefill_chunk_size: How many tokens of the prompts are computed at once; 512 if None.
         max_cache_length: Positions in the cache of keys and values. If None, the cache begins small and doubles.
@@ -290,10 +296,10 @@ def generate(
     with no_grad():
         request = _Request(model, input_ids, attention_mask, input_features, tokenizer, given)
         if request.options.num_beams > 1:
-            if streamer is not None or assistant_model is not None or request.options.stop_strings:
-                raise ValueError("generate: beams go with no streamer, assistant_model or stop_strings")
-            text = request.text()
-            return beam_search(text, request.chooser(text), request.ids, request.limit, request.options)
+            if streamer is not None or assistant_model is not None:
+                raise ValueError("generate: beams go with no streamer or assistant_model")
+            text, stops = request.text(), request.stops()
+            return beam_search(text, request.chooser(text), request.ids, request.limit, request.options, stops)
         if streamer is not None:
             streamer.put(request.ids.cpu())
         parts = [request.ids]

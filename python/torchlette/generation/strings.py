@@ -9,6 +9,8 @@ __all__ = ["Pieces", "StopStrings"]
 
 #: What decoders give for bytes that are not yet a character.
 _INCOMPLETE = "\ufffd"
+#: Tokens of a prompt before those that a string may begin in: what bytes before them decode to does not matter.
+_MARGIN = 8
 
 
 class Pieces:
@@ -21,47 +23,87 @@ class Pieces:
     def __init__(self, tokenizer: Any) -> None:
         """Begin without tokens."""
         self._decode = tokenizer.decode
+        # The tokens whose text was given last are decoded again: some decoders treat the first token differently.
         self._ids: list[int] = []
-        # The last tokens before ``_given`` are decoded again: some decoders treat the first token differently.
-        self._start = self._given = 0
+        self._given = 0
 
     def put(self, token: int) -> str:
         """Return the text that a further token completes; it may be empty."""
         self._ids.append(token)
-        before = self._decode(self._ids[self._start : self._given])
-        text = self._decode(self._ids[self._start :])
+        before = self._decode(self._ids[: self._given])
+        text = self._decode(self._ids)
         if text.endswith(_INCOMPLETE) or len(text) <= len(before):
             return ""
-        self._start, self._given = self._given, len(self._ids)
+        del self._ids[: self._given]
+        self._given = len(self._ids)
         return str(text[len(before) :])
 
     def rest(self) -> str:
         """Return the text of tokens that never became whole characters."""
-        before = self._decode(self._ids[self._start : self._given])
-        return str(self._decode(self._ids[self._start :])[len(before) :])
+        before = self._decode(self._ids[: self._given])
+        return str(self._decode(self._ids)[len(before) :])
+
+    def copy(self) -> Pieces:
+        """Return another text with the same tokens so far."""
+        made = Pieces.__new__(Pieces)
+        made._decode, made._ids, made._given = self._decode, list(self._ids), self._given
+        return made
 
 
 class StopStrings:
-    """Looks for strings in the continuations of some texts.
+    """Looks for strings in some texts. A string counts where a new token ends it; it may begin in the prompt.
 
     Args:
         strings: What ends a text.
         tokenizer: Has ``decode(ids)``.
-        rows: Number of texts.
+        prompts: The tokens of each text before the new ones, None for padding.
     """
 
-    def __init__(self, strings: Sequence[str], tokenizer: Any, rows: int) -> None:
-        """Begin without tokens."""
+    def __init__(self, strings: Sequence[str], tokenizer: Any, prompts: Sequence[Sequence[int | None]]) -> None:
+        """Begin with the prompts' ends."""
         self._strings = strings
         self._longest = max(map(len, strings))
-        self._pieces = [Pieces(tokenizer) for _ in range(rows)]
-        self._ends = [""] * rows
+        self._rows: list[tuple[Pieces, str]] = []
+        self._tried: list[tuple[Pieces, str]] = []
+        for prompt in prompts:
+            row = Pieces(tokenizer), ""
+            for token in prompt[-self._longest - _MARGIN :]:
+                if token is not None:
+                    row = self._with(row, token)[0]
+            self._rows.append(row)
 
     def put(self, tokens: Sequence[int | None]) -> list[bool]:
         """Add a token to each text, None for none; return which texts now have a string."""
-        return [token is not None and self._one(i, token) for i, token in enumerate(tokens)]
+        hits = [False] * len(tokens)
+        for i, token in enumerate(tokens):
+            if token is not None:
+                self._rows[i], hits[i] = self._with(self._rows[i], token)
+        return hits
 
-    def _one(self, row: int, token: int) -> bool:
-        end = self._ends[row] + self._pieces[row].put(token)
-        self._ends[row] = end[-self._longest + 1 :] if self._longest > 1 else ""
-        return any(s in end for s in self._strings)
+    def try_on(self, rows: Sequence[int], tokens: Sequence[int]) -> list[bool]:
+        """Return which texts would have a string with one more token; :meth:`keep` takes some of them.
+
+        Args:
+            rows: A text for each candidate.
+            tokens: Its further token.
+        """
+        found = []
+        self._tried = []
+        for row, token in zip(rows, tokens, strict=True):
+            pieces, end = self._rows[row]
+            made, hit = self._with((pieces.copy(), end), token)
+            self._tried.append(made)
+            found.append(hit)
+        return found
+
+    def keep(self, candidates: Sequence[int]) -> None:
+        """Go on with these of the candidates last tried; none comes twice."""
+        self._rows = [self._tried[i] for i in candidates]
+        self._tried = []
+
+    def _with(self, row: tuple[Pieces, str], token: int) -> tuple[tuple[Pieces, str], bool]:
+        new = row[0].put(token)
+        end = row[1] + new
+        # What the new text does not end was there before, in the prompt.
+        hit = bool(new) and any(s in end[-(len(new) + len(s) - 1) :] for s in self._strings)
+        return (row[0], end[-self._longest + 1 :] if self._longest > 1 else ""), hit

@@ -8,7 +8,16 @@ from typing import Any
 
 from torchlette import _C
 from torchlette._runtime.errors import NotSupportedError
-from torchlette.onnx import export_loops, export_places, export_shapes  # noqa: F401
+from torchlette.onnx import (  # noqa: F401
+    export_formulas,
+    export_fourier,
+    export_functions,
+    export_layouts,
+    export_linalg,
+    export_loops,
+    export_places,
+    export_shapes,
+)
 from torchlette.onnx.exporter import Exporter, Step, rule
 
 I64 = _C.int64
@@ -102,10 +111,22 @@ def _adaptive(x: Exporter, s: Step) -> str:
     if out == [1] * dims:
         return x.node("ReduceMean", [x.value(s.operand), x.constant(list(range(-dims, 0)), I64)], keepdims=1)
     have = x.static(sizes, "a pooled size")
-    if any(n % m for n, m in zip(have, out, strict=True)):
-        raise NotSupportedError(f"onnx.export: adaptive pooling of {have} to {out}")
-    kernel = [n // m for n, m in zip(have, out, strict=True)]
-    return x.node("AveragePool", [x.value(s.operand)], kernel_shape=kernel, strides=kernel)
+    if not any(n % m for n, m in zip(have, out, strict=True)):
+        kernel = [n // m for n, m in zip(have, out, strict=True)]
+        return x.node("AveragePool", [x.value(s.operand)], kernel_shape=kernel, strides=kernel)
+    # Windows of unequal sizes: products with matrices of what each element counts, one for each dim, which comes last.
+    v, rank = x.value(s.operand), x.rank(s.operand)
+    turn = [*range(rank - dims), rank - 1, *range(rank - dims, rank - 1)]
+    for n, m in zip(reversed(have), reversed(out), strict=True):
+        v = x.node("Transpose", [x.node("MatMul", [v, _windows(x, n, m, s.dtype)])], perm=turn)
+    return v
+
+
+def _windows(x: Exporter, have: int, want: int, dtype: _C.dtype) -> str:
+    """Return the matrix [have, want] of the means of adaptive windows."""
+    spans = [(k * have // want, -(-(k + 1) * have // want)) for k in range(want)]
+    flat = [1 / (end - first) if first <= i < end else 0.0 for i in range(have) for first, end in spans]
+    return str(x.node("Reshape", [x.constant(flat, dtype), x.constant([have, want], I64)]))
 
 
 @rule("batch_norm")

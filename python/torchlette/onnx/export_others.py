@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -141,12 +142,34 @@ def _adaptive_max(x: Exporter, s: Step) -> list[str]:
     have = x.static(x.shape_of(s.operand)[-dims:], s.op)
     want = x.static(s.shape[-dims:], s.op)
     if any(n % m for n, m in zip(have, want, strict=True)):
-        raise NotSupportedError(f"onnx.export: {s.op} from {have} to {want}, which is no division")
+        return _unequal_max(x, s, have, want)
     kernel = [n // m for n, m in zip(have, want, strict=True)]
     found: list[str] = x.node("MaxPool", [x.value(s.operand)], 2, kernel_shape=kernel, strides=kernel)
     # ONNX counts places from the first element of all, ours from the first of the channel.
     inner = x.constant(math.prod(have), I64)
     return [found[0], x.node("Mod", [found[1], inner])]
+
+
+def _unequal_max(x: Exporter, s: Step, have: list[int], want: list[int]) -> list[str]:
+    """Return the greatest elements of windows of unequal sizes, and their places; short windows repeat the last one."""
+    each = []
+    for n, m in zip(have, want, strict=True):
+        spans = [(k * n // m, -(-(k + 1) * n // m)) for k in range(m)]
+        longest = max(end - first for first, end in spans)
+        each.append([[min(first + k, end - 1) for k in range(longest)] for first, end in spans])
+    places = []
+    for cell in itertools.product(*each):
+        places += [sum(p * math.prod(have[d + 1 :]) for d, p in enumerate(point)) for point in itertools.product(*cell)]
+    outer = s.shape[: len(s.shape) - len(have)]
+    flat = x.node("Reshape", [x.value(s.operand), x.sizes([*outer, math.prod(have)])])
+    shape = [*outer, *want, len(places) // math.prod(want)]
+    index = x.constant(places, I64)
+    windows = x.node("Reshape", [x.node("Gather", [flat, index], axis=-1), x.sizes(shape)])
+    best = x.node("ArgMax", [windows], axis=-1, keepdims=1)
+    table = x.node("Expand", [x.node("Reshape", [index, x.sizes(shape[len(outer) :])]), x.sizes(shape)])
+    last = x.constant([-1], I64)
+    found = [x.node("Squeeze", [x.node("GatherElements", [v, best], axis=-1), last]) for v in (windows, table)]
+    return found
 
 
 @rule("softshrink", "hardshrink")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from torchlette import _C
+from torchlette import _C, finfo, iinfo
 from torchlette._runtime.errors import NotSupportedError
 from torchlette.onnx.export_shapes import flipped
 from torchlette.onnx.exporter import Exporter, Step, rule
+from torchlette.onnx.terms import Term, where
 
 F32, I64, BOOL = _C.float32, _C.int64, _C.bool
 #: ONNX's names of the reductions of ``scatter_reduce``.
@@ -35,18 +37,57 @@ def cut(x: Exporter, value: str, have: list[Any], want: list[Any]) -> str:
 @rule("scatter", "scatter_add", "scatter_reduce")
 def _scatter(x: Exporter, s: Step) -> str:
     base = s.op.partition(".")[0]
-    kind = "add" if base == "scatter_add" else "none"
-    if s.get("reduce"):
-        if s["reduce"] not in REDUCTIONS or not s.get("include_self", True):
-            raise NotSupportedError(f"onnx.export: {base} with reduce={s['reduce']!r}, or without the elements before")
-        kind = REDUCTIONS[s["reduce"]]
     index, source = s["index"], s.get("src", s.get("value"))
     values, shape = x.as_type(source, s.dtype), x.shape_of(index)
     if x.number_of(source) is None:
         values = x.node("Expand", [values, x.sizes(shape)])
     else:
         values = cut(x, values, x.shape_of(source), shape)
+    if s.get("reduce"):
+        # "add" and "multiply" are those of scatter.
+        reduction = {"add": "sum", "multiply": "prod"}.get(s["reduce"], s["reduce"])
+        return _reduced_at(x, s, x.value(index), values, s["dim"], reduction)
+    kind = "add" if base == "scatter_add" else "none"
     return x.node("ScatterElements", [x.value(s.operand), x.value(index), values], axis=s["dim"], reduction=kind)
+
+
+def _reduced_at(x: Exporter, s: Step, index: str, values: str, dim: int, reduction: str) -> str:
+    """Return the operand where values are added, multiplied, compared or averaged at places of a dim.
+
+    Args:
+        x: Gets the nodes.
+        s: Has the operand, and says whether its elements count at these places.
+        index: Of each value.
+        values: Of the index's shape.
+        dim: The dim.
+        reduction: PyTorch's name.
+    """
+    operand, alone = x.value(s.operand), not s.get("include_self", True)
+    mean = reduction == "mean"
+    if mean and not s.dtype.is_floating_point or s.dtype is BOOL:
+        raise NotSupportedError(f"onnx.export: {s.op} with reduce={reduction!r} of {s.dtype}")
+    count = Term(x, operand, s.dtype)
+    if mean or alone:
+        none = x.node("Expand", [x.constant(0, I64), x.sizes(s.shape)])
+        ones = x.node("Expand", [x.constant(1, I64), x.node("Shape", [index])])
+        count = Term(x, x.node("ScatterElements", [none, index, ones], axis=dim, reduction="add"), I64)
+    if alone:
+        info = finfo(s.dtype) if s.dtype.is_floating_point else iinfo(s.dtype)
+        low, high = (-math.inf, math.inf) if s.dtype.is_floating_point else (info.min, info.max)
+        start = {"sum": 0, "mean": 0, "prod": 1, "amax": low, "amin": high}[reduction]
+        operand = where(count > 0, Term(x, x.as_type(start, s.dtype), s.dtype), Term(x, operand, s.dtype)).name
+    kind = "add" if mean else REDUCTIONS[reduction]
+    found = x.node("ScatterElements", [operand, index, values], axis=dim, reduction=kind)
+    if not mean:
+        return found
+    total = count.call("Max", 1) if alone else count + 1
+    return (Term(x, found, s.dtype) / total.to(s.dtype)).name
+
+
+@rule("index_reduce")
+def _index_reduce(x: Exporter, s: Step) -> str:
+    dim, shape = s["dim"] % x.rank(s.operand), x.shape_of(s["source"])
+    return _reduced_at(x, s, along(x, s["index"], dim, shape), x.as_type(s["source"], s.dtype), dim, s["reduce"])
 
 
 @rule("index_add", "index_copy", "index_fill", "_unsafe_index_copy")
@@ -249,3 +290,20 @@ def _searchsorted(x: Exporter, s: Step) -> str:
         sequence = x.node("Unsqueeze", [sequence, x.constant([-2], I64)])
     right = s["side"] == "right" if s.get("side") else bool(s.get("right"))
     return _count(x, s, sequence, x.as_type(s.operand, x.type_of(s["sorted_sequence"])), right)
+
+
+@rule("histc")
+def _histc(x: Exporter, s: Step) -> str:
+    """Count elements in bins of equal width."""
+    low, high, bins = float(s.get("min", 0)), float(s.get("max", 0)), s.get("bins", 100)
+    v = Term.of(x, s.operand, s.dtype if s.dtype.itemsize > 2 else F32).ints("Reshape", [-1])
+    first, last = (Term(x, x.constant(n, v.dtype), v.dtype) for n in (low, high))
+    if low == high:  # from the least element to the largest, or around the one value
+        first, last = (v.call(kind, keepdims=0) for kind in ("ReduceMin", "ReduceMax"))
+        same = first == last
+        first, last = where(same, first - 1.0, first), where(same, last + 1.0, last)
+    inside = (v >= first) & (v <= last)
+    place = where(inside, (v - first) * float(bins) / (last - first), 0.0).call("Min", float(bins - 1))
+    counts = x.node("Expand", [x.constant(0.0, v.dtype), x.constant([bins], I64)])
+    rows = [counts, place.to(I64).name, inside.to(v.dtype).name]
+    return x.cast(x.node("ScatterElements", rows, axis=0, reduction="add"), v.dtype, s.dtype)

@@ -326,15 +326,6 @@ def _var(x: Exporter, s: Step) -> Any:
     return [y, x.node("ReduceMean", [v, names], keepdims=keep)]
 
 
-@rule("linalg_vector_norm", "norm")
-def _norm(x: Exporter, s: Step) -> str:
-    order = s.get("ord", s.get("p", 2))
-    if order not in (1, 2) or s.op.startswith("norm") and order == "fro":
-        raise NotSupportedError(f"onnx.export: a norm of order {order}")
-    v = x.as_type(s.operand, s.dtype)
-    return x.node(f"ReduceL{int(order)}", [v, _dims(x, s)], keepdims=int(bool(s.get("keepdim", False))))
-
-
 @rule("cumsum")
 def _cumsum(x: Exporter, s: Step) -> str:
     return x.node("CumSum", [x.as_type(s.operand, s.dtype), x.constant(s["dim"], I64)])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from torchlette import _C
-from torchlette._runtime.errors import NotSupportedError
 from torchlette.onnx.exporter import Exporter, Step, rule
 
 I64 = _C.int64
@@ -160,16 +160,17 @@ def _flip(x: Exporter, s: Step) -> str:
 
 @rule("roll")
 def _roll(x: Exporter, s: Step) -> str:
-    v = x.value(s.operand)
-    if not s["dims"]:
-        raise NotSupportedError("onnx.export: roll without dims")
-    for dim, shift in zip(s["dims"], s["shifts"], strict=True):
-        size = x.static(x.shape_of(s.operand)[dim], "a rolled size")[0]
+    v, shape, dims = x.value(s.operand), x.shape_of(s.operand), s["dims"]
+    if not dims:  # of all elements in a row
+        shape, dims = [math.prod(x.static(shape, "a rolled size"))], [0]
+        v = x.node("Reshape", [v, x.constant([-1], I64)])
+    for dim, shift in zip(dims, s["shifts"], strict=True):
+        size = x.static(shape[dim], "a rolled size")[0]
         at = (size - shift) % size if size else 0
         axis = x.constant([dim], I64)
         head = x.node("Slice", [v, x.constant([at], I64), x.constant([size], I64), axis])
         v = x.node("Concat", [head, x.node("Slice", [v, x.constant([0], I64), x.constant([at], I64), axis])], axis=dim)
-    return v
+    return v if s["dims"] else x.node("Reshape", [v, x.sizes(s.shape)])
 
 
 @rule("constant_pad_nd")

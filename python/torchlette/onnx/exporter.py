@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import struct
-from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,10 +11,11 @@ from typing import Any
 from torchlette import _C
 from torchlette._runtime.errors import NotSupportedError
 from torchlette._version import __version__
-from torchlette.onnx.tensors import CODES, letter
+from torchlette.onnx.messages import PARTS, attribute, bytes_of, graph_of, value_info
+from torchlette.onnx.tensors import CODES
 from torchlette.onnx.wire import Writer
 
-__all__ = ["OPSET", "RULES", "Exporter", "Step", "dtype_named", "graph_of", "rule", "write_program"]
+__all__ = ["OPSET", "RULES", "VIEWS", "Exporter", "Step", "dtype_named", "graph_of", "rule", "write_program"]
 
 Tensor = _C.Tensor
 
@@ -78,6 +77,10 @@ class Step:
         return self.out[0][1]
 
 
+#: What a graph within a node has of its own: the nodes, the first value, and copies of what is known outside.
+_SCOPE = ("nodes", "_own", "_dims", "names", "types", "views", "_made", "known_parts")
+
+
 class Exporter:
     """Collects the nodes of a graph.
 
@@ -102,7 +105,13 @@ class Exporter:
         self._given = list(program.constants)
         self._listed = program.spec["constants"]
         # Of each view: the value of which it is one, its step, and its place among the step's results.
-        self._views: dict[int, tuple[int, Step, int]] = {}
+        self.views: dict[int, tuple[int, Step, int]] = {}
+        # Of each complex value: the names of its real and its imaginary part.
+        self.known_parts: dict[int, list[str]] = {}
+        #: Which part of complex values rules write; None: rules are of real values.
+        self.part: int | None = None
+        #: Complex values whose parts are real values for now.
+        self.split: frozenset[int] = frozenset()
         self._made: dict[int, str] = {}
         #: The first value that may be written in place.
         self._own = len(inputs)
@@ -134,14 +143,14 @@ class Exporter:
         Args:
             first: The number of its first value.
         """
-        kept = self.nodes, self._own, self._dims, self.names, self.types, self._views, self._made
+        kept = {name: self.__dict__[name] for name in _SCOPE}
         self.nodes, self._own = [], first
-        self._dims, self.names, self.types = dict(self._dims), dict(self.names), dict(self.types)
-        self._views, self._made = dict(self._views), dict(self._made)
+        for name in _SCOPE[2:]:
+            self.__dict__[name] = dict(kept[name])
         try:
             yield
         finally:
-            self.nodes, self._own, self._dims, self.names, self.types, self._views, self._made = kept
+            self.__dict__.update(kept)
 
     def set_value(self, number: int, name: str, dtype: _C.dtype, shape: list[Any]) -> None:
         """Give a value its name, dtype and sizes.
@@ -185,7 +194,7 @@ class Exporter:
         w.add_text(4, kind)
         for key, value in attributes.items():
             if value is not None:
-                w.add_message(5, _attribute(key, value))
+                w.add_message(5, attribute(key, value))
         self.nodes.append(w)
 
     def constant(self, values: Sequence[Any] | Any, dtype: _C.dtype) -> str:
@@ -200,7 +209,7 @@ class Exporter:
                 w.add_int(1, n)
             w.add_int(2, CODES[dtype])
             w.add_text(8, name)
-            w.add_bytes(9, _bytes(flat, dtype))
+            w.add_bytes(9, bytes_of(flat, dtype))
             self.tensors.append(w)
         return self._constants[key]
 
@@ -214,7 +223,8 @@ class Exporter:
         """Return the dtype of an argument."""
         i = self.number_of(ref)
         if i is not None:
-            return self.types[i][0]
+            dtype = self.types[i][0]
+            return dtype if self.part is None else PARTS.get(dtype, dtype)
         if isinstance(ref, bool):
             return _C.bool
         integer = isinstance(ref, int) or isinstance(ref, str) and ref[:1] == "=" and not ref.startswith("=float:")
@@ -239,7 +249,28 @@ class Exporter:
         i = self.number_of(ref)
         assert i is not None, ref
         self._used.add(i)
-        return self.names[i]
+        if self.types[i][0] not in PARTS:
+            return self.names[i]
+        if self.part is None:
+            raise NotSupportedError("onnx.export: complex numbers where ONNX takes real ones")
+        return self.parts(ref)[self.part]
+
+    def is_complex(self, ref: Any) -> bool:
+        """Return whether an argument, or one of its items, is complex."""
+        if isinstance(ref, (list, tuple)):
+            return any(map(self.is_complex, ref))
+        i = self.number_of(ref)
+        return i is not None and self.types[i][0] in PARTS or isinstance(ref, str) and ref.startswith("complex:")
+
+    def parts(self, ref: Any) -> list[str]:
+        """Return the names of the real and the imaginary part of a complex value."""
+        i = self.number_of(ref)
+        assert i is not None, ref
+        self._used.add(i)
+        if i not in self.known_parts:
+            pairs = self.names[i]
+            self.known_parts[i] = [self.node("Gather", [pairs, self.constant(k, _C.int64)], axis=-1) for k in (0, 1)]
+        return self.known_parts[i]
 
     def cast(self, name: str, have: _C.dtype, want: _C.dtype) -> str:
         """Return the name of a value in another dtype.
@@ -252,7 +283,16 @@ class Exporter:
         return name if have is want else self.node("Cast", [name], to=CODES[want])
 
     def as_type(self, ref: Any, dtype: _C.dtype) -> str:
-        """Return an argument, a value or a number, in a dtype."""
+        """Return an argument, a value or a number, in a dtype; of the part that is written, where it is complex."""
+        if isinstance(ref, str) and ref.startswith("complex:"):
+            ref = ref.removeprefix("complex:").split(",")[self.part or 0]
+        elif (
+            self.part == 1
+            and dtype.is_floating_point
+            and not (self.is_complex(ref) or self.number_of(ref) in self.split)
+        ):
+            shape = self.sizes(self.shape_of(ref))
+            return self.node("Expand", [self.constant(0.0, dtype), shape])
         if self.number_of(ref) is not None:
             return self.cast(self.value(ref), self.type_of(ref), dtype)
         if isinstance(ref, str) and ref[:1] == "=":
@@ -332,15 +372,20 @@ class Exporter:
 
     def steps(self, steps: Sequence[dict[str, Any]], first: int) -> None:
         """Write the nodes of steps, the results of which are numbered from ``first``."""
+        from torchlette.onnx.export_complex import write_complex
+
         for k, spec in enumerate(steps):
             step = Step(spec, first)
             base = step.op.partition(".")[0]
             for i, out in enumerate(step.out):
                 self.types[first + i] = out
                 self._made[first + i] = base
+            if any(map(self.is_complex, step.args.values())) or any(dtype in PARTS for dtype, _ in step.out):
+                first += write_complex(self, step, base)
+                continue
             write = RULES.get(step.op) or RULES.get(base)
             if step.in_place:
-                self._in_place(step, base)
+                self.write_in_place(step, base)
                 continue
             if write is None:
                 raise NotSupportedError(f"onnx.export: step {k}: the operator {step.op} has no form in ONNX here")
@@ -349,41 +394,42 @@ class Exporter:
             for i, name in enumerate([found] if isinstance(found, str) else found):
                 self.names[first + i] = name
                 if base in VIEWS and operand is not None:
-                    self._views[first + i] = operand, step, i
+                    self.views[first + i] = operand, step, i
             first += len(step.out)
 
-    def _in_place(self, step: Step, base: str) -> None:
+    def write_in_place(self, step: Step, base: str) -> None:
         """Write through a value: what it is a view of gets new elements, and all views of that are taken anew."""
         target = self.number_of(step.operand)
         write = RULES.get(base) or RULES.get(base.removesuffix("_"))
-        chain = [] if target is None else self._chain(target)
+        chain = [] if target is None else self.chain(target)
         root = chain[-1] if chain else -1
-        copies = [v for v in chain[:-1] if self._views[v][1].op in ("reshape", "flatten") and self._views[v][0] != root]
+        copies = [v for v in chain[:-1] if self.views[v][1].op in ("reshape", "flatten") and self.views[v][0] != root]
         if write is None:
             raise NotSupportedError(f"onnx.export: the operator {step.op} has no form in ONNX here {step.at}")
-        if root < self._own or copies:
+        if root < self._own or copies or self.made_by(f"%{root}") in _SHARED:
             raise NotSupportedError(
                 f"onnx.export: {step.op} writes in place to an input, to a value from outside of a loop's body, or "
-                f"through a reshaped view: use the operator that returns its result {step.at}"
+                f"through a reshaped view or a part of complex numbers: use the operator that returns its result "
+                f"{step.at}"
             )
         step.out = [self.types[target]]
         value = write(self, step)
         if len(chain) > 1:
             value = self._written(chain, value)
         self.names[root] = value
-        for view in sorted(self._views):
-            if self._chain(view)[-1] == root:
+        for view in sorted(self.views):
+            if self.chain(view)[-1] == root:
                 self.names[view] = self._view(view)
 
-    def _chain(self, i: int) -> list[int]:
+    def chain(self, i: int) -> list[int]:
         """Return a value, what it is a view of, and so on."""
         found = [i]
-        while found[-1] in self._views:
-            found.append(self._views[found[-1]][0])
+        while found[-1] in self.views:
+            found.append(self.views[found[-1]][0])
         return found
 
     def _view(self, i: int) -> str:
-        _, step, place = self._views[i]
+        _, step, place = self.views[i]
         found = (RULES.get(step.op) or RULES[step.op.partition(".")[0]])(self, step)
         return found if isinstance(found, str) else found[place]
 
@@ -405,6 +451,8 @@ class Exporter:
         return self.node("Reshape", [self.node("ScatterElements", rows, axis=0), self.sizes(shape)])
 
 
+#: Operators whose results have the memory of their operand, in another dtype.
+_SHARED = frozenset(("view_as_real", "view_as_complex", "real", "imag", "conj", "view_dtype"))
 #: Operators whose results may be views of their first operand.
 VIEWS = frozenset(
     "_index alias as_strided chunk detach diagonal expand flatten movedim narrow permute reshape select slice split "
@@ -418,78 +466,6 @@ def _plain(value: Any, dtype: _C.dtype) -> Any:
     if dtype.is_floating_point:
         return float(value)
     return bool(value) if dtype is _C.bool else int(value)
-
-
-def _bytes(values: Sequence[Any], dtype: _C.dtype) -> bytes:
-    if dtype is _C.float16:
-        return struct.pack(f"<{len(values)}e", *values)
-    if dtype is _C.bfloat16:
-        return b"".join(struct.pack("<f", v)[2:] for v in values)
-    if dtype is _C.bool:
-        return bytes(map(bool, values))
-    return array(letter(dtype), values).tobytes()
-
-
-def graph_of(
-    nodes: Sequence[Writer],
-    inputs: Sequence[tuple[str, _C.dtype, list[Any]]],
-    outputs: Sequence[tuple[str, _C.dtype, list[Any]]],
-) -> Writer:
-    """Return a graph within a node.
-
-    Args:
-        nodes: Its nodes.
-        inputs: The names, dtypes and sizes of what it gets.
-        outputs: The same of what it gives.
-    """
-    graph = Writer()
-    for node in nodes:
-        graph.add_message(1, node)
-    graph.add_text(2, "body")
-    for number, values in ((11, inputs), (12, outputs)):
-        for value in values:
-            graph.add_message(number, _value_info(*value))
-    return graph
-
-
-def _attribute(name: str, value: Any) -> Writer:
-    w = Writer()
-    w.add_text(1, name)
-    if isinstance(value, Writer):
-        w.add_message(6, value)
-        w.add_int(20, 5)
-        return w
-    items = value if isinstance(value, (list, tuple)) else [value]
-    first = items[0] if items else 0
-    several = isinstance(value, (list, tuple))
-    if isinstance(first, str):
-        kind, number, add = (8, 9, w.add_text) if several else (3, 4, w.add_text)
-    elif isinstance(first, float):
-        kind, number, add = (6, 7, w.add_float) if several else (1, 2, w.add_float)
-    else:
-        kind, number, add = (7, 8, w.add_int) if several else (2, 3, w.add_int)
-    for item in items:
-        add(number, int(item) if isinstance(item, bool) else item)
-    w.add_int(20, kind)
-    return w
-
-
-def _value_info(name: str, dtype: _C.dtype, shape: Sequence[Any]) -> Writer:
-    dims = Writer()
-    for n in shape:
-        dim = Writer()
-        if isinstance(n, int):
-            dim.add_int(1, n)
-        elif n.removeprefix("=").isidentifier():
-            dim.add_text(2, n.removeprefix("="))
-        dims.add_message(1, dim)
-    tensor, kind, info = Writer(), Writer(), Writer()
-    tensor.add_int(1, CODES[dtype])
-    tensor.add_message(2, dims)
-    kind.add_message(1, tensor)
-    info.add_text(1, name)
-    info.add_message(2, kind)
-    return info
 
 
 def write_program(
@@ -517,14 +493,22 @@ def write_program(
     x = Exporter(program, function, input_names)
     if x.function.get("state"):
         names = ", ".join(x.function["state"][:5])
-        raise NotSupportedError(f"onnx.export: the program writes to {names}: export the module in evaluation mode")
+        raise NotSupportedError(
+            f"onnx.export: the program writes to {names}, which a file cannot: export the module in evaluation mode, "
+            "or take a cache as an argument and return it"
+        )
     x.run()
     graph = Writer()
     outputs = []
     for k, out in enumerate(x.function["outputs"]):
         name = output_names[k] if output_names else out["name"]
-        x.named_node("Identity", [x.value(out["value"])], [name])
-        outputs.append(_value_info(name, *x.types[int(out["value"][1:])]))
+        dtype, shape = x.types[int(out["value"][1:])]
+        if dtype in PARTS:
+            last = x.constant([-1], _C.int64)
+            x.named_node("Concat", [x.node("Unsqueeze", [v, last]) for v in x.parts(out["value"])], [name], axis=-1)
+        else:
+            x.named_node("Identity", [x.value(out["value"])], [name])
+        outputs.append(value_info(name, dtype, shape))
     for node in x.nodes:
         graph.add_message(1, node)
     graph.add_text(2, "torchlette")
@@ -533,11 +517,12 @@ def write_program(
     for k, t in enumerate(program.constants):
         if inputs + k in x._used:
             w = Writer()
-            for n in t.shape:
+            real = _C.view_as_real(t.detach()) if t.dtype in PARTS else t.detach()
+            for n in real.shape:
                 w.add_int(1, n)
-            w.add_int(2, CODES[t.dtype])
+            w.add_int(2, CODES[real.dtype])
             w.add_text(8, x.names[inputs + k] if program.spec["constants"][k]["name"] else "")
-            data = _C._tobytes(t.detach())
+            data = _C._tobytes(real)
             total += len(data)
             if total > LIMIT:
                 raise ValueError("onnx.export: the tensors take more than the 2 GB that a file may have")
@@ -546,7 +531,7 @@ def write_program(
     for w in x.tensors:
         graph.add_message(5, w)
     for v in x.function["inputs"]:
-        graph.add_message(11, _value_info(v["name"], dtype_named(v["dtype"]), v["shape"]))
+        graph.add_message(11, value_info(v["name"], dtype_named(v["dtype"]), v["shape"]))
     for info in outputs:
         graph.add_message(12, info)
     model, opset = Writer(), Writer()

@@ -324,6 +324,28 @@ def _adaptive(images: Tensor, edges: Tensor, sizes: tuple[int, int], half: float
     return made.reshape([*start.shape[:2], *sizes])
 
 
+def _sampled(images: Tensor, edges: Tensor, sizes: tuple[int, int], half: float, greatest: bool, ratio: int) -> Tensor:
+    """Return regions with a given number of samples for an element along each dim: all regions at once.
+
+    Args:
+        images: The image of each region.
+        edges: [regions, 4].
+        sizes: Of the results.
+        half: 0 where a region has at least one pixel.
+        greatest: Whether an element is the greatest sample, and not their mean.
+        ratio: The number of samples.
+    """
+    x0, y0, x1, y1 = (e.unsqueeze(1) for e in edges.unbind(1))
+    height, width = (n if half else n.clamp(min=1) for n in (y1 - y0, x1 - x0))
+    cells = [(_C.arange(n * ratio, device=images.device).float() + 0.5) / ratio for n in sizes]
+    ys, xs = y0 + cells[0] * (height / sizes[0]), x0 + cells[1] * (width / sizes[1])
+    grid_y = ys.unsqueeze(2).expand(-1, -1, sizes[1] * ratio).flatten(1)
+    grid_x = xs.unsqueeze(1).expand(-1, sizes[0] * ratio, -1).flatten(1)
+    values = _bilinear(images, grid_y, grid_x, greatest)
+    values = values.reshape([*images.shape[:2], sizes[0], ratio, sizes[1], ratio])
+    return values.amax([3, 5]) if greatest else values.mean([3, 5])
+
+
 @operator("RoiAlign")
 def roi_align(
     x: Tensor,
@@ -344,14 +366,15 @@ def roi_align(
     images = x.index_select(0, batch.long())
     if not sampling_ratio and rois.shape[0] and refuses_reads():
         return _adaptive(images, edges, (output_height, output_width), half, mode == "max")
+    if sampling_ratio:
+        return _sampled(images, edges, (output_height, output_width), half, mode == "max", sampling_ratio)
     for k in range(rois.shape[0]):
         x0, y0, x1, y1 = edges[k].unbind(0)
         height, width = y1 - y0, x1 - x0
         if not half:
             height, width = height.clamp(min=1), width.clamp(min=1)
         tall, wide = height / output_height, width / output_width
-        rows = sampling_ratio or math.ceil(tall.item())
-        columns = sampling_ratio or math.ceil(wide.item())
+        rows, columns = math.ceil(tall.item()), math.ceil(wide.item())
         ys = y0 + (_C.arange(output_height * rows, device=x.device).float() + 0.5) / rows * tall
         xs = x0 + (_C.arange(output_width * columns, device=x.device).float() + 0.5) / columns * wide
         grid_y = ys.unsqueeze(1).expand(-1, xs.shape[0]).reshape(1, -1)

@@ -1,4 +1,4 @@
-"""Signals: windows, Fourier transforms of real and complex numbers as products with cosines and sines."""
+"""Signals: windows, Fourier transforms of real and complex numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from torchlette import _C
+from torchlette import _C, fft
 from torchlette.onnx.registry import operator
 from torchlette.onnx.tensors import dtype_of
 
@@ -33,13 +33,6 @@ operator("HammingWindow", host=(0,))(_window(lambda t: 25 / 46 - 21 / 46 * math.
 operator("BlackmanWindow", host=(0,))(_window(lambda t: 0.42 - 0.5 * math.cos(t) + 0.08 * math.cos(2 * t)))
 
 
-def _waves(rows: int, columns: int, length: int, sign: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Return cosines and sines of 2 pi j k / length."""
-    j = _C.arange(rows, device=like.device).unsqueeze(1)
-    angle = _C.remainder(j * _C.arange(columns, device=like.device), length).to(_C.float64) * (2 * math.pi / length)
-    return _C.cos(angle).to(like.dtype), (_C.sin(angle) * sign).to(like.dtype)
-
-
 def transformed(x: Tensor, length: int, inverse: int, onesided: int) -> Tensor:
     """Return the discrete Fourier transform of the last dim but one; the last has a real and perhaps an imaginary part.
 
@@ -49,19 +42,16 @@ def transformed(x: Tensor, length: int, inverse: int, onesided: int) -> Tensor:
         inverse: Whether it is the inverse transform.
         onesided: Whether only the first half of the result, and one more, is wanted.
     """
-    n = x.shape[-2]
-    x = x.narrow(-2, 0, min(n, length))
-    count = length // 2 + 1 if onesided and not inverse else length
-    cos, sin = _waves(x.shape[-2], count, length, 1 if inverse else -1, x)
-    real = x[..., 0] @ cos
-    imaginary = x[..., 0] @ sin
-    if x.shape[-1] == 2:
-        real, imaginary = real - x[..., 1] @ sin, imaginary + x[..., 1] @ cos
-    y = _C.stack([real, imaginary], -1)
-    return y / length if inverse else y
+    work = x.float() if x.dtype.itemsize < 4 else x
+    if work.shape[-1] == 1:
+        y = (fft.ifft if inverse else fft.rfft if onesided else fft.fft)(work[..., 0], length)
+    else:
+        y = (fft.ifft if inverse else fft.fft)(_C.view_as_complex(work.contiguous()), length)
+        y = y[..., : length // 2 + 1] if onesided and not inverse else y
+    return _C.view_as_real(y).to(x.dtype)
 
 
-@operator("DFT", host=(1, 2), note="in quadratic time")
+@operator("DFT", host=(1, 2))
 def dft(
     x: Tensor,
     length: Any = None,
@@ -88,7 +78,7 @@ def dft(
     return y.movedim(-2, place)
 
 
-@operator("STFT", host=(1, 3), note="in quadratic time in the length of a frame")
+@operator("STFT", host=(1, 3))
 def stft(signal: Tensor, step: int, window: Tensor | None = None, length: Any = None, *, onesided: int = 1) -> Tensor:
     """Return the Fourier transforms of overlapping frames, [batch, frames, frequencies, 2]."""
     x = signal if signal.dim() == 3 else signal.unsqueeze(-1)
