@@ -30,7 +30,7 @@ draws 2
 %7 = extremum_dim{max_dim,1} %0 : f32[2]
 %8 = result{1} %7 : i64[2] live
 %9 = random{7,0,rand_normal,2,3} seed draw+1 : f32[2,3]
-%10 = mul ^$0 %9 : f32[2,3] live
+%10 = mul ^$0 ^2%9 : f32[2,3] live
 %11 = strided_scatter{[2](3)} $2 %2 1 : f32[2,3] live
 %12 = compare{lt} $0[] Inf : bool[]
 %13 = cat{0} $1 $1[0]+6 : f32[6]
