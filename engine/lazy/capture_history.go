@@ -24,6 +24,10 @@ func (k *capture) history(r program.Ref, edge uint32, at int, seen map[visit]boo
 	for edge != 0 {
 		n := k.s.tape.Node(edge)
 		k.hooked(n)
+		if of, ok := k.s.ofRule(n, edge); ok {
+			edge = of
+			continue
+		}
 		if n.Kind != autograd.KindView || r.IsInput() && at >= 0 && k.point(n) {
 			break
 		}
