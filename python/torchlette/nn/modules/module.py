@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
@@ -52,8 +53,16 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
     _modules: dict[str, Module | None]
     _non_persistent_buffers_set: set[str]
 
-    def __init__(self) -> None:
-        """Make an empty module in training mode."""
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Make an empty module in training mode. Arguments are those of a further base class, where ``call_super_init``
+        says that its initializer is called.
+        """
+        if not self.call_super_init and (args or kwargs):
+            raise TypeError(
+                f"{type(self).__name__}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'"
+                if kwargs
+                else f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given"
+            )
         # object.__setattr__, because Module.__setattr__ needs the tables created here.
         put = super().__setattr__
         put("training", True)
@@ -63,6 +72,8 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         put("_modules", {})
         for table in self._HOOK_TABLES:
             put(table, OrderedDict())
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
 
     _HOOK_TABLES = (
         "_forward_pre_hooks",
@@ -330,8 +341,16 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         if isinstance(value, Buffer):
             if buffers is None:
                 raise AttributeError("cannot assign buffer before Module.__init__() call")
-            self._forget(name, "_buffers")
-            self.register_buffer(name, value, value.persistent)
+            register: Any = self.register_buffer
+            if "persistent" in inspect.signature(register).parameters:
+                register(name, value, value.persistent)
+            elif value.persistent:
+                register(name, value)
+            else:
+                raise RuntimeError(
+                    "Registering a non-persistent buffer on a Module subclass that implements register_buffer() without "
+                    "the persistent argument is not allowed."
+                )
         elif buffers is not None and name in buffers:
             if value is not None and not isinstance(value, _C.Tensor):
                 raise TypeError(
@@ -471,6 +490,12 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+            )
+        if dtype is not None and dtype.is_complex:
+            warnings.warn(
+                "Complex modules are a new feature under active development whose design may change, and some modules "
+                "might not work as expected when using complex tensors as parameters or buffers.",
+                stacklevel=2,
             )
 
         def convert(t: _C.Tensor) -> _C.Tensor:
