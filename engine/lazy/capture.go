@@ -73,7 +73,7 @@ type capture struct {
 	// chains are the views on the tape from the history of an operand to that of the value from outside, by operand.
 	chains map[int][]*autograd.Node
 	flats  map[*autograd.Node]uint32 // numbers of the aliases of piecewise linear functions, see program.Flat
-	leaves []uint32 // by argument: its history
+	leaves []uint32                  // by argument: its history
 	// within, of a capture of tangents, has the nodes that depend on the arguments; nil for other captures.
 	within map[uint32]bool
 }

@@ -213,3 +213,14 @@ func TestMutilatedTextNeverPanics(t *testing.T) {
 		}
 	}
 }
+
+// An alias is a part of a program's identity, and has a number of 32 bits.
+func TestAliasesOfPiecewiseLinearFunctionsArePartOfAProgram(t *testing.T) {
+	text := "input $0 : f32[4]\n%0 = mul ^1$0 ^1$0 : f32[4] live\n"
+	p := MustParse(text)
+	assert.Equal(t, []uint32{1, 1}, p.Flat)
+	assert.Equal(t, text, p.Clone().String())
+	assert.False(t, p.Same(MustParse(strings.Replace(text, "^1$0 :", "^2$0 :", 1))))
+	_, err := Parse(strings.Replace(text, "^1$0 :", "^4294967296$0 :", 1))
+	assert.ErrorContains(t, err, "number 4294967296 is not in")
+}

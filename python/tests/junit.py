@@ -46,7 +46,9 @@ def counts_table(rows: Iterable[tuple[str, Mapping[str, Any]]], *further: str) -
     columns = (*COUNTS, *further)
     lines = [f"| file | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     for file, found in rows:
-        lines.append(f"| {file} | {' | '.join(str(found.get(column, 0 if column in COUNTS else '')) for column in columns)} |")
+        lines.append(
+            f"| {file} | {' | '.join(str(found.get(column, 0 if column in COUNTS else '')) for column in columns)} |"
+        )
     return lines
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-import junit
+import junit  # noqa: E402
 
 
 def known_failures(file: Path) -> dict[str, str]:

@@ -31,9 +31,11 @@ def ctc_of_no_input(mod: Any) -> Any:
         (slope,) = mod.autograd.grad(loss.sum(), x)
         found += [loss.abs().tolist(), slope.abs().sum((0, 2)).tolist()]
     x = mod.zeros(1, 2, 20).log_softmax(2)
-    found += mod.nn.functional.ctc_loss(
-        x, mod.ones(2, 1).long(), mod.tensor([0, 0]), mod.tensor([1, 0]), reduction="none"
-    ).abs().tolist()
+    found += (
+        mod.nn.functional.ctc_loss(x, mod.ones(2, 1).long(), mod.tensor([0, 0]), mod.tensor([1, 0]), reduction="none")
+        .abs()
+        .tolist()
+    )
     return found
 
 
@@ -129,6 +131,81 @@ def a_circular_pad_of_too_many_dims(mod: Any) -> Any:
 @program
 def a_circular_pad_of_too_few_dims(mod: Any) -> Any:
     return mod.nn.CircularPad2d(1)(mod.ones(4, 4))
+
+
+@program
+def types_of_new_tensors(mod: Any) -> Any:
+    x = mod.ones(2)
+    given = [[1], 1, [True], 2.5, [[1.5]], mod.tensor([1])]
+    made = [t for of in (x, x.int(), x.half(), x > 2) for t in map(of.new_tensor, given)]
+    named = [x.new_tensor([1], dtype=mod.int64), x.new([1, 2])]
+    return [(str(t.dtype).rpartition(".")[2], t.tolist()) for t in made + named]
+
+
+@program
+def a_tensor_as_a_parameter(mod: Any) -> Any:
+    mod.nn.Linear(1, 1).weight = mod.ones(1)
+
+
+@program
+def dropout_of_a_single_recurrent_layer(mod: Any) -> Any:
+    return caught(lambda: [mod.nn.GRU(2, 3, dropout=0.5), mod.nn.LSTM(2, 3, 2, dropout=0.5)])
+
+
+@program
+def a_backward_hook_without_gradients_of_arguments(mod: Any) -> Any:
+    layer = mod.nn.Linear(2, 2)
+    layer.register_full_backward_hook(lambda *given: None)
+    return [w[:80] for w in caught(lambda: layer(mod.ones(1, 2)).sum().backward())]
+
+
+@program
+def masks_of_two_types(mod: Any) -> Any:
+    q = mod.ones(3, 1, 4)
+    layer = mod.nn.MultiheadAttention(4, 2)
+    return caught(lambda: layer(q, q, q, attn_mask=mod.ones(3, 3), key_padding_mask=mod.ones(1, 3) > 2))
+
+
+@program
+def a_causal_hint_without_a_mask(mod: Any) -> Any:
+    q = mod.ones(3, 1, 4)
+    return mod.nn.MultiheadAttention(4, 2)(q, q, q, is_causal=True)
+
+
+def caught(call: Callable[[], Any]) -> list[str]:
+    """Return the texts of the warnings of a call."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        call()
+    return [str(w.message) for w in seen]
+
+
+def attend(mod: Any, batched: bool, **masks: tuple[int, ...]) -> Any:
+    q = mod.ones(3, 1, 4) if batched else mod.ones(3, 4)
+    given = {name: mod.ones(*shape) if name == "attn_mask" else mod.ones(*shape) > 2 for name, shape in masks.items()}
+    return mod.nn.MultiheadAttention(4, 2)(q, q, q, **given)
+
+
+@pytest.mark.parametrize(
+    ("batched", "masks"),
+    [
+        (True, {"attn_mask": (2, 2)}),
+        (True, {"attn_mask": (2, 3, 2)}),
+        (True, {"attn_mask": (1, 3, 3)}),
+        (True, {"attn_mask": (3,)}),
+        (False, {"attn_mask": (1, 3, 3)}),
+        (False, {"key_padding_mask": (1, 3)}),
+        (True, {"key_padding_mask": (3,)}),
+        (True, {"key_padding_mask": (2, 3)}),
+    ],
+)
+def test_masks_of_another_shape_raise_what_pytorch_raises(batched: bool, masks: dict[str, tuple[int, ...]]) -> None:
+    found = []
+    for mod in (torch, facade):
+        with pytest.raises((RuntimeError, AssertionError)) as error:
+            attend(mod, batched, **masks)
+        found.append((error.type is AssertionError, str(error.value)))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

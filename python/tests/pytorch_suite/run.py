@@ -1,9 +1,9 @@
 """Runs PyTorch's own test files on this library and writes the counts: python run.py SOURCE [--files ...] [--out ...].
 
 SOURCE is a source tree of PyTorch: a checkout, or what ``apt-get source pytorch`` of Debian unpacks. Each file runs in
-a process of its own with a time limit, long ones in several; see standins.py. known.json holds the reasons of failures that stay: regular
-expressions of messages, in order; the table counts how many failures each explains. One that has " \\| " is of a test's
-name and its message.
+a process of its own with a time limit, a long one in several; see standins.py. known.json holds the reasons of failures
+that stay: regular expressions of messages, in order; the table counts how many failures each explains. One that has
+" \\| " is of a test's name and its message.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-import junit
+import junit  # noqa: E402
 
 FILES = (
     "test_optim.py test_modules.py test_nn.py test_stateless.py test_autograd.py test_autocast.py test_dataloader.py "

@@ -10,7 +10,8 @@ from itertools import islice
 from typing import Any, Self
 
 from torchlette import _C
-from torchlette.nn.modules.module import Module, _indent, type_name
+from torchlette.nn.modules.conversion import type_name
+from torchlette.nn.modules.module import Module, _indent
 from torchlette.nn.parameter import Parameter
 
 __all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from torchlette import _C
 from torchlette.nn.modules.backward_hooks import BackwardTap
-from torchlette.nn.modules.conversion import convert_parameters
+from torchlette.nn.modules.conversion import convert_parameters, parse_to, type_name
 from torchlette.nn.modules.module_hooks import *  # noqa: F403
 from torchlette.nn.modules.module_hooks import EVERY, registered
 from torchlette.nn.modules.paths import PathMixin
@@ -26,12 +26,6 @@ def _indent(text: str, spaces: int) -> str:
     """Indent every line of ``text`` but the first."""
     first, *rest = text.split("\n")
     return "\n".join([first, *(" " * spaces + line for line in rest)])
-
-
-def type_name(obj: object) -> str:
-    """Return the name of the class of ``obj`` as error messages show it."""
-    cls = type(obj)
-    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 
 
 def _forward_missing(self: Module, *args: Any) -> Any:
@@ -348,8 +342,8 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
                 register(name, value)
             else:
                 raise RuntimeError(
-                    "Registering a non-persistent buffer on a Module subclass that implements register_buffer() without "
-                    "the persistent argument is not allowed."
+                    "Registering a non-persistent buffer on a Module subclass that implements register_buffer() "
+                    "without the persistent argument is not allowed."
                 )
         elif buffers is not None and name in buffers:
             if value is not None and not isinstance(value, _C.Tensor):
@@ -486,7 +480,7 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move and cast parameters and buffers: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``, ``to(other)``."""
-        device, dtype = _parse_to(*args, **kwargs)
+        device, dtype = parse_to(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
@@ -600,24 +594,3 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         if not children and len(lines) <= 1:
             return f"{self._get_name()}({extra})"
         return "\n  ".join([f"{self._get_name()}(", *lines, *children]) + "\n)"
-
-
-def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
-    """Return (device, dtype), each or None, from the arguments of a ``to`` call."""
-    other = kwargs.pop("tensor", args[0] if args and isinstance(args[0], _C.Tensor) else None)
-    if other is not None:
-        return other.device, other.dtype
-    if args and isinstance(args[0], _C.dtype):
-        args = (None, *args)
-    # The options after device and dtype (non_blocking, copy, memory_format) have no effect.
-    for name, value in zip(("device", "dtype"), args, strict=False):
-        if name in kwargs:
-            raise TypeError(f"to() got multiple values for argument '{name}'")
-        kwargs[name] = value
-    unknown = set(kwargs) - {"device", "dtype", "non_blocking", "copy", "memory_format"}
-    if unknown:
-        raise TypeError(f"to() got an unexpected keyword argument '{min(unknown)}'")
-    device, dtype = kwargs.get("device"), kwargs.get("dtype")
-    if dtype is not None and not isinstance(dtype, _C.dtype):
-        raise TypeError(f"to: argument 'dtype' is wrong: got {type_name(dtype)}, want a dtype")
-    return None if device is None else _C.device(device), dtype
