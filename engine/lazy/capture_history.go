@@ -76,8 +76,8 @@ func (k *capture) history(r program.Ref, edge uint32, at int, seen map[visit]boo
 	return true
 }
 
-// flat notes the alias through which operand number at reads its value with the history at edge, if gradients flow there
-// and a piecewise linear function reads it.
+// flat notes the alias through which operand number at reads its value with the history at edge, if gradients flow
+// there and a piecewise linear function reads it.
 func (k *capture) flat(edge uint32, at int) {
 	if !k.p.History[at] {
 		return

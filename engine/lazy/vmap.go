@@ -289,8 +289,8 @@ func deviceOf(p *op.Prim, attr []int64, in []op.Val) ir.DeviceID {
 	return in[i].Device()
 }
 
-// equalOnce returns v without the hidden dims of stride 0. It stays on the tape only for a program, which keeps the view
-// of each operand itself.
+// equalOnce returns v without the hidden dims of stride 0. It stays on the tape only for a program, which has the view
+// of each operand.
 func (s *Session) equalOnce(v op.Val) op.Val {
 	if s.trace == nil {
 		v.Tape = 0
