@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -127,6 +128,29 @@ func TestAPiecewiseLinearFunctionHasASecondGradientOfZero(t *testing.T) {
 	require.Nil(t, err)
 	assert.Equal(t, []float32{6, 3}, r.read(outs[0]))
 	assert.Equal(t, []float32{0, 0}, r.read(r.gradBy(r.do("sum", outs[0]), w)))
+}
+
+// The gradient of a call depends on the operand of leaky_relu too, once per call of leaky_relu.
+func TestACallOfAPiecewiseLinearFunctionHasASecondGradientOfZero(t *testing.T) {
+	for _, c := range views {
+		r := newRig(t)
+		x := r.grad(r.floats(nil, 1, 2, 3))
+		y, two := c.of(r, x), r.floats([]int64{}, 2)
+		id, err := r.captureFunction(func(a ...T) T {
+			z := r.do("leaky_relu", y, 0.5)
+			return r.do("mul", r.do("sum", r.do("add", r.do("leaky_relu", r.do("t", z), 0.25), r.do("t", z))), a[0])
+		}, two)
+		require.Nil(t, err)
+		for range 2 {
+			out, ok := r.callCaptured(id, two)
+			require.True(t, ok)
+			slope := r.gradBy(out, y)
+			zero := r.gradBy(r.do("sum", slope), y)
+			assert.Equal(t, slices.Repeat([]float32{4}, len(c.weights)), r.read(slope), c.name)
+			assert.Equal(t, make([]float32, len(c.weights)), r.read(zero), c.name)
+		}
+		r.e.ForgetCaptured(id)
+	}
 }
 
 // A walk in a captured function through such a function that was called before is refused: the program has no value

@@ -92,3 +92,38 @@ func TestALevelHasNoNumberOfAHook(t *testing.T) {
 	r.e.Release([]uint64{uint64(y)})
 	assert.Equal(t, []int{1, 1, 2}, numbers())
 }
+
+// A captured function maps an operator whose batching rule records others: a call has the gradient of those.
+func TestACallHasTheGradientOfWhatABatchingRuleRecords(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		f    func(r *rig, row, w T) T
+		want []float32
+	}{
+		{"layer_norm", func(r *rig, row, w T) T { return r.do("sum", r.do("layer_norm", row, []int64{3}, w)) },
+			[]float32{-2.449489, 0, 2.449489}},
+		{"index_select", func(r *rig, row, w T) T {
+			return r.do("sum", r.do("index_select", r.do("mul", row, w), 0, r.ints(2, 2, 0)))
+		}, []float32{5, 0, 18}},
+		{"twice", func(r *rig, row, w T) T {
+			y := r.do("sum", r.do("layer_norm", row, []int64{3}, r.do("mul", w, w)))
+			return r.do("sum", r.do("mul", r.gradBy(y, w), w))
+		}, []float32{-19.5958, 0, 19.5958}},
+	} {
+		r := newRig(t)
+		x, w := r.floats([]int64{2, 3}, 1, 2, 3, 4, 5, 6), r.grad(r.floats(nil, 1, 1, 1))
+		id, err := r.captureFunction(func(a ...T) (loss T) {
+			r.vmap(2, func(level int) {
+				loss = r.do("_vmap_out", c.f(r, r.do("_vmap_in", a[0], 0, level), w), 0, level, 2)
+			})
+			return r.do("sum", loss)
+		}, x)
+		require.Nil(t, err, c.name)
+		for range 2 {
+			out, ok := r.callCaptured(id, x)
+			require.True(t, ok)
+			assert.InDeltaSlice(t, c.want, r.read(r.gradBy(out, w)), 1e-4, c.name)
+		}
+		r.e.ForgetCaptured(id)
+	}
+}

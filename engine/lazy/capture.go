@@ -72,7 +72,8 @@ type capture struct {
 	twins map[string]program.Ref
 	// chains are the views on the tape from the history of an operand to that of the value from outside, by operand.
 	chains map[int][]*autograd.Node
-	leaves []uint32 // by argument: its history
+	flats  map[*autograd.Node]uint32 // numbers of the aliases of piecewise linear functions, see program.Flat
+	leaves []uint32                  // by argument: its history
 	// within, of a capture of tangents, has the nodes that depend on the arguments; nil for other captures.
 	within map[uint32]bool
 }

@@ -24,6 +24,10 @@ func (k *capture) history(r program.Ref, edge uint32, at int, seen map[visit]boo
 	for edge != 0 {
 		n := k.s.tape.Node(edge)
 		k.hooked(n)
+		if of, ok := k.s.ofRule(n, edge); ok {
+			edge = of
+			continue
+		}
 		if n.Kind != autograd.KindView || r.IsInput() && at >= 0 && k.point(n) {
 			break
 		}
@@ -65,10 +69,37 @@ func (k *capture) history(r program.Ref, edge uint32, at int, seen map[visit]boo
 		if in.Val.Tape != 0 && j < len(operands) {
 			e := int(k.p.Nodes[i].Edge) + j
 			k.p.History[e] = k.history(operands[j].Value, in.Val.Tape, e, seen)
+			k.flat(in.Val.Tape, e)
 		}
 		j++
 	}
 	return true
+}
+
+// flat notes the alias through which operand number at reads its value with the history at edge, if gradients flow
+// there and a piecewise linear function reads it.
+func (k *capture) flat(edge uint32, at int) {
+	if !k.p.History[at] {
+		return
+	}
+	r := k.p.Edges[at].Value
+	for edge != 0 {
+		n := k.s.tape.Node(edge)
+		if n.Kind != autograd.KindView || r.IsInput() && k.point(n) {
+			return
+		}
+		if n.View.Kind == op.ViewFlat {
+			if k.flats == nil {
+				k.flats, k.p.Flat = map[*autograd.Node]uint32{}, make([]uint32, len(k.p.Edges))
+			}
+			if k.flats[n] == 0 {
+				k.flats[n] = uint32(len(k.flats) + 1)
+			}
+			k.p.Flat[at] = k.flats[n]
+			return
+		}
+		edge = n.In[0].Val.Tape
+	}
 }
 
 // ofStep refuses a node that is not of the primitive of step n, whose history it has. Zeros have the history of another

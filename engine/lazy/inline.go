@@ -23,6 +23,14 @@ type inlining struct {
 	supply []float64
 	in     []op.Val
 	outs   []op.Val
+	flats  map[flatView]op.Val
+}
+
+// flatView is a view of a value through an alias of that number, see program.Flat.
+type flatView struct {
+	flat   uint32
+	edge   program.Edge
+	offset int64
 }
 
 // Inline records the program again on other arguments and supplied numbers, with fresh draws. The results are valid
@@ -216,6 +224,9 @@ func (k *inlining) emit(i int) {
 		}
 		at := int(x.Edge) + j
 		v := k.view(e.Value, e.Layout, p.Offsets[at], p.History != nil && p.History[at])
+		if p.Flat != nil && p.Flat[at] != 0 {
+			v = k.flat(at, v)
+		}
 		v.Severed = v.Severed || p.Severed != nil && p.Severed[at]
 		taped = taped || v.Tape != 0
 		k.in = append(k.in, v)
@@ -245,6 +256,22 @@ func (k *inlining) emit(i int) {
 		s.RecordStep(prm, x.Attr, k.in, outs)
 	}
 	k.place(i, outs)
+}
+
+// flat returns v, which operand number at reads, through an alias. Operands that read one view through one alias share
+// its step, so that their gradients are added in the order of the recording.
+func (k *inlining) flat(at int, v op.Val) op.Val {
+	e := k.p.Edges[at]
+	key := flatView{k.p.Flat[at], e, k.p.Offsets[at]}
+	x, ok := k.flats[key]
+	if !ok {
+		if k.flats == nil {
+			k.flats = map[flatView]op.Val{}
+		}
+		x = prim.Flat(k.s, v)
+		k.flats[key] = x
+	}
+	return x
 }
 
 // place enters the results of node i.

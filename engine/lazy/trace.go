@@ -23,6 +23,8 @@ type Trace struct {
 	floor   uint32 // of a loop's body: the levels of forward mode up to this number are around the loop
 	number  uint64 // of this trace, from 1; 0 of a derived body
 	drawn   uint64 // the furthest offset of a draw before the function went back to an earlier state
+	// rules are, by number of a step of one element, the results on the tape of what its batching rule recorded; owned.
+	rules map[uint64][]uint32
 	operandNotes
 }
 
@@ -147,6 +149,11 @@ func (s *Session) EndTrace(undo bool) {
 	defer func() {
 		for i := range t.values {
 			s.graph.Release(t.values[i].Value)
+		}
+		for _, outs := range t.rules {
+			for _, edge := range outs {
+				s.tape.Release(edge)
+			}
 		}
 	}()
 	for _, g := range t.grads {

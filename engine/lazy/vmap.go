@@ -3,6 +3,7 @@ package lazy
 import (
 	"slices"
 
+	"github.com/torchlette/torchlette/engine/autograd"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/ir"
@@ -174,17 +175,49 @@ func (s *Session) recordBatch(p *op.Prim, attr []int64, in []op.Val) *Emission {
 		}
 		outs = s.applyRule(p, attr, in, specs, levels, p.Batch)
 	default:
-		s.taping = false
+		records := taping && p.VJP != nil && slices.ContainsFunc(in, func(v op.Val) bool { return v.Tape != 0 })
+		s.taping = records && s.trace != nil
 		outs = s.applyRule(p, attr, in, specs, levels, p.Batch)
 		s.taping = taping
-		if taping && p.VJP != nil && slices.ContainsFunc(in, func(v op.Val) bool { return v.Tape != 0 }) {
-			s.RecordStep(p, ir.InternAttr(attr), in, outs)
+		if records {
+			s.recordElement(p, ir.InternAttr(attr), in, outs)
 		}
 	}
 	k := &s.emitter.last
 	k.Prim, k.Attr, k.AttrID, k.Types = p, attr, ir.InternAttr(attr), k.Types[:0]
 	k.Outs = append(k.Outs[:0], outs...)
 	return k
+}
+
+// recordElement records the step of one element, whose batching rule made outs. A function that is captured notes the
+// steps of the rule: its program consists of those.
+func (s *Session) recordElement(p *op.Prim, attr uint32, in, outs []op.Val) {
+	if s.trace == nil {
+		s.RecordStep(p, attr, in, outs)
+		return
+	}
+	edges := make([]uint32, len(outs))
+	for k := range outs {
+		edges[k], outs[k].Tape = outs[k].Tape, 0
+		s.tape.Retain(edges[k])
+	}
+	s.RecordStep(p, attr, in, outs)
+	if s.trace.rules == nil {
+		s.trace.rules = map[uint64][]uint32{}
+	}
+	s.trace.rules[s.tape.Steps()] = edges
+}
+
+// ofRule returns the edge of what the batching rule of step n recorded for its result at edge, if there is one.
+func (s *Session) ofRule(n *autograd.Node, edge uint32) (uint32, bool) {
+	if s.trace == nil {
+		return 0, false
+	}
+	outs, ok := s.trace.rules[n.Seq]
+	if !ok {
+		return 0, false
+	}
+	return outs[autograd.Output(edge)], true
 }
 
 // batchedFirst reports that the steps of a batching rule are recorded with tangents, one by one: they are on the tape,
@@ -203,7 +236,7 @@ func (s *Session) applyRule(p *op.Prim, attr []int64, in []op.Val, specs []op.Ou
 	if rule == nil {
 		rule = prim.BatchLoop
 	}
-	// Operands that are equal for all elements need no batch where a rule does less work for them. They leave the tape.
+	// Operands that are equal for all elements need no batch where a rule does less work for them.
 	of := levels
 	in = slices.Clone(in) // the caller records the step of the operands as they are
 	if k := p.BatchKind; !draw(p, attr) && !s.plainSteps() &&
@@ -256,9 +289,13 @@ func deviceOf(p *op.Prim, attr []int64, in []op.Val) ir.DeviceID {
 	return in[i].Device()
 }
 
-// equalOnce returns v without the hidden dims of stride 0, and off the tape.
+// equalOnce returns v without the hidden dims of stride 0. It stays on the tape only for a program, which has the view
+// of each operand.
 func (s *Session) equalOnce(v op.Val) op.Val {
-	if v.Tape = 0; !hasBatch(v) {
+	if s.trace == nil {
+		v.Tape = 0
+	}
+	if !hasBatch(v) {
 		return v
 	}
 	l := v.L()

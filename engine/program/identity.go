@@ -22,7 +22,7 @@ func (p *Program) Same(q *Program) bool {
 	return p.Hash == q.Hash && p.Drawn == q.Drawn && equal(p.Nodes, q.Nodes) && equal(p.Edges, q.Edges) &&
 		equal(p.Inputs, q.Inputs) && equal(p.Stores, q.Stores) && equal(p.Results, q.Results) &&
 		equal(p.Draws, q.Draws) && slices.Equal(p.History, q.History) &&
-		slices.Equal(p.Severed, q.Severed)
+		slices.Equal(p.Severed, q.Severed) && slices.Equal(p.Flat, q.Flat)
 }
 
 // record is a fixed number of 32-bit words without padding; all of them count.

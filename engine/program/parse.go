@@ -2,6 +2,7 @@ package program
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -341,7 +342,10 @@ func (s *scanner) operands(n *Node) (numbers []string) {
 	for !strings.HasPrefix(s.rest, ":") {
 		e, offset := Edge{}, int64(0)
 		severed := s.try("~")
-		taped := s.try("^")
+		taped, flat := s.try("^"), uint32(0)
+		if taped && !strings.HasPrefix(s.rest, "$") && !strings.HasPrefix(s.rest, "%") {
+			flat = uint32(s.index(math.MaxUint32))
+		}
 		if strings.HasPrefix(s.rest, "$") || strings.HasPrefix(s.rest, "%") {
 			e.Value, e.Layout, offset = s.operand()
 			if n.Op == ir.OpProj {
@@ -360,6 +364,9 @@ func (s *scanner) operands(n *Node) (numbers []string) {
 		if severed && p.Severed == nil {
 			p.Severed = make([]bool, len(p.Edges))
 		}
+		if flat != 0 && p.Flat == nil {
+			p.Flat = make([]uint32, len(p.Edges))
+		}
 		p.Edges, p.Offsets = append(p.Edges, e), append(p.Offsets, offset)
 		if n.Operands++; n.Operands == 0 {
 			s.fail("too many operands")
@@ -369,6 +376,9 @@ func (s *scanner) operands(n *Node) (numbers []string) {
 		}
 		if p.Severed != nil {
 			p.Severed = append(p.Severed, severed)
+		}
+		if p.Flat != nil {
+			p.Flat = append(p.Flat, flat)
 		}
 	}
 	return numbers

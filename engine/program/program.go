@@ -134,7 +134,10 @@ type Program struct {
 	// History marks the edges through which gradients flow; nil where nothing was on the tape.
 	History []bool
 	// Severed marks the edges whose values count without their tangents; nil where there are none.
-	Severed    []bool
+	Severed []bool
+	// Flat numbers the aliases through which piecewise linear functions read operands, from 1, 0 for none: gradients of
+	// gradients go on there with derivative 0. nil where there are none. See op.ViewFlat.
+	Flat       []uint32
 	SourceLocs []uint32 // by node: the source location that recorded it; may be empty
 	Hash       uint64   // see Seal
 }
@@ -144,7 +147,7 @@ func (p *Program) Reset() {
 	p.Nodes, p.Edges, p.Inputs, p.Stores = p.Nodes[:0], p.Edges[:0], p.Inputs[:0], p.Stores[:0]
 	p.Results, p.Draws, p.Drawn = p.Results[:0], p.Draws[:0], 0
 	p.Offsets, p.Scalars, p.SourceLocs = p.Offsets[:0], p.Scalars[:0], p.SourceLocs[:0]
-	p.History, p.Severed = nil, nil
+	p.History, p.Severed, p.Flat = nil, nil, nil
 	p.Hash = 0
 }
 
@@ -153,7 +156,7 @@ func (p *Program) Clone() *Program {
 	return &Program{Nodes: slices.Clone(p.Nodes), Edges: slices.Clone(p.Edges), Inputs: slices.Clone(p.Inputs),
 		Stores: slices.Clone(p.Stores), Results: slices.Clone(p.Results), Draws: slices.Clone(p.Draws), Drawn: p.Drawn,
 		Offsets: slices.Clone(p.Offsets), Scalars: slices.Clone(p.Scalars), History: slices.Clone(p.History),
-		Severed: slices.Clone(p.Severed), SourceLocs: slices.Clone(p.SourceLocs), Hash: p.Hash}
+		Severed: slices.Clone(p.Severed), Flat: slices.Clone(p.Flat), SourceLocs: slices.Clone(p.SourceLocs), Hash: p.Hash}
 }
 
 // OperandsOf returns the operands of node i.

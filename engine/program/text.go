@@ -153,6 +153,9 @@ func (w *printer) node(i int) {
 		}
 		if p.History != nil && p.History[int(n.Edge)+j] {
 			w.WriteByte('^')
+			if p.Flat != nil && p.Flat[int(n.Edge)+j] != 0 {
+				w.WriteString(strconv.Itoa(int(p.Flat[int(n.Edge)+j])))
+			}
 		}
 		w.operand(e.Value, e.Layout, offs[j])
 	}

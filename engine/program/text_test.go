@@ -30,7 +30,7 @@ draws 2
 %7 = extremum_dim{max_dim,1} %0 : f32[2]
 %8 = result{1} %7 : i64[2] live
 %9 = random{7,0,rand_normal,2,3} seed draw+1 : f32[2,3]
-%10 = mul ^$0 %9 : f32[2,3] live
+%10 = mul ^$0 ^2%9 : f32[2,3] live
 %11 = strided_scatter{[2](3)} $2 %2 1 : f32[2,3] live
 %12 = compare{lt} $0[] Inf : bool[]
 %13 = cat{0} $1 $1[0]+6 : f32[6]
@@ -212,4 +212,15 @@ func TestMutilatedTextNeverPanics(t *testing.T) {
 			require.Equal(t, p.String(), q.String())
 		}
 	}
+}
+
+// An alias is a part of a program's identity, and has a number of 32 bits.
+func TestAliasesOfPiecewiseLinearFunctionsArePartOfAProgram(t *testing.T) {
+	text := "input $0 : f32[4]\n%0 = mul ^1$0 ^1$0 : f32[4] live\n"
+	p := MustParse(text)
+	assert.Equal(t, []uint32{1, 1}, p.Flat)
+	assert.Equal(t, text, p.Clone().String())
+	assert.False(t, p.Same(MustParse(strings.Replace(text, "^1$0 :", "^2$0 :", 1))))
+	_, err := Parse(strings.Replace(text, "^1$0 :", "^4294967296$0 :", 1))
+	assert.ErrorContains(t, err, "number 4294967296 is not in")
 }

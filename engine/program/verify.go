@@ -11,7 +11,7 @@ import (
 // Verify reports the first thing in p that no recording makes, so that later code may rely on the rest.
 func (p *Program) Verify() error {
 	if n := len(p.Edges); len(p.Offsets) != n || p.History != nil && len(p.History) != n ||
-		p.Severed != nil && len(p.Severed) != n {
+		p.Severed != nil && len(p.Severed) != n || p.Flat != nil && len(p.Flat) != n {
 		return fmt.Errorf("program: %d operands with %d offsets", len(p.Edges), len(p.Offsets))
 	}
 	for i := range p.Inputs {

@@ -30,6 +30,7 @@ func TestVerifyFindsEachViolation(t *testing.T) {
 		want   string
 	}{
 		{"offsets missing", func(p *Program) { p.Offsets = p.Offsets[1:] }, "operands with"},
+		{"aliases missing", func(p *Program) { p.Flat = make([]uint32, 1) }, "operands with"},
 		{"histories missing", func(p *Program) { p.History = make([]bool, 1) }, "operands with"},
 		{"an input without a value", func(p *Program) { p.Inputs[0].Aval = 0 }, "input $0 has no dtype"},
 		{"an unknown role", func(p *Program) { p.Inputs[0].Role = 9 }, "or no role"},

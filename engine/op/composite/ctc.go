@@ -55,6 +55,10 @@ func evalCTC(a *op.Args) []op.Val {
 	loss := prim.Neg(b, logSumOf(b, at(last), at(prim.Sub(b, last, op.IntVal(1)))))
 	impossible := prim.Gt(b, b.Detach(loss), op.FloatVal(-ctcNever/2))
 	loss = prim.Where(b, impossible, op.FloatVal(math.Inf(1)), loss)
+	// Without a step only an empty target is possible, and certain.
+	certain := prim.Eq(b, wanted, op.IntVal(0))
+	ended := prim.Where(b, certain, prim.ZerosLike(b, loss), op.FloatVal(math.Inf(1)))
+	loss = prim.Where(b, prim.Le(b, lengths, op.IntVal(0)), b.Detach(ended), loss)
 	return a.Ret(prim.Add(b, loss, ctcNormalizer(b, lp, lengths)))
 }
 

@@ -68,7 +68,7 @@ func checkGridSample(x, grid op.Val) {
 		fail(ir.ErrRuntime, "grid_sampler(): expected grid to have size %d in last dimension, but got grid with sizes %s", d,
 			ir.ShapeString(g))
 	}
-	if slices.Contains(s[1:], 0) {
+	if slices.Contains(s[2:], 0) {
 		fail(ir.ErrRuntime, "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes %s",
 			ir.ShapeString(s))
 	}

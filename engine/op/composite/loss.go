@@ -170,7 +170,7 @@ func registerClassLosses() {
 			if len(x.Shape()) == 0 {
 				fail(ir.ErrValue, "Expected 1 or more dimensions (got 0)")
 			}
-			checkClasses(x, t)
+			t = checkClasses(a.B, x, t)
 			return a.Ret(classLoss(a.B, prim.Flat(a.B, x), t, w, ignore, how, 0))
 		},
 	})
@@ -200,7 +200,8 @@ func classDim(x op.Val) int {
 	return 1
 }
 
-func checkClasses(x, t op.Val) {
+// checkClasses refuses targets that are no classes of x, and returns them as int64.
+func checkClasses(b op.Builder, x, t op.Val) op.Val {
 	s, u := x.Shape(), t.Shape()
 	d := classDim(x)
 	want := slices.Delete(slices.Clone(s), d, d+1)
@@ -217,12 +218,13 @@ func checkClasses(x, t op.Val) {
 	if !ir.SameShape(u, want) {
 		fail(ir.ErrRuntime, "Expected target size %s, got %s", ir.ShapeString(want), ir.ShapeString(u))
 	}
-	if t.DType() != ir.I64 {
+	if d := t.DType(); d != ir.I64 && d != ir.U8 {
 		fail(ir.ErrRuntime, "expected target dtype to be Long or Byte, but got %s", typeName(t.DType()))
 	}
 	if s[d] == 0 && t.L().Numel > 0 {
 		fail(ir.ErrIndex, "Target is out of bounds: there are no classes.")
 	}
+	return cast(b, t, ir.I64)
 }
 
 // pickClass takes the values of x at the classes t.
@@ -303,11 +305,11 @@ func evalCrossEntropy(a *op.Args) []op.Val {
 	case !probabilities && ir.SameShape(x.Shape(), t.Shape()):
 		fail(ir.ErrRuntime, "Expected floating point type for target with class probabilities, got %s", typeName(t.DType()))
 	case probabilities && !ir.SameShape(x.Shape(), t.Shape()):
-		checkClasses(x, t)
+		t = checkClasses(b, x, t)
 	case probabilities && ignore >= 0:
 		fail(ir.ErrRuntime, "ignore_index is not supported for floating point target")
 	case !probabilities:
-		checkClasses(x, t)
+		t = checkClasses(b, x, t)
 	}
 	ir.WrapDim(int64(classDim(x)), len(x.Shape()))
 	needFloat("log_softmax_lastdim_kernel_impl", x)

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
-import tempfile
 import xml.etree.ElementTree as ET
 from collections import Counter
 from pathlib import Path
 
 HERE = Path(__file__).parent
-COUNTS = ("pass", "fail", "skip")
+sys.path.insert(0, str(HERE.parent))
+
+import junit  # noqa: E402
 
 
 def known_failures(file: Path) -> dict[str, str]:
@@ -41,12 +41,10 @@ def counts(report: ET.Element) -> tuple[dict[str, Counter[str]], list[str]]:
     """Return the counts by file of a JUnit report, and the tests that failed."""
     files: dict[str, Counter[str]] = {}
     failed = []
-    for case in report.iter("testcase"):
+    for case, kind, _ in junit.cases(report):
         parts = case.get("classname", "").split(".")
         file = next(f"{'/'.join(parts[: i + 1])}.py" for i, part in enumerate(parts) if part.startswith("test_"))
         inside = parts[file.count("/") + 1 :]
-        kinds = {"failure": "fail", "error": "fail", "skipped": "skip"}
-        kind = next((kinds[e.tag] for e in case if e.tag in kinds), "pass")
         files.setdefault(file, Counter())[kind] += 1
         if kind == "fail":
             failed.append("::".join([file, *inside, case.get("name", "")]))
@@ -56,13 +54,11 @@ def counts(report: ET.Element) -> tuple[dict[str, Counter[str]], list[str]]:
 def table(title: str, files: dict[str, Counter[str]], failed: list[str], known: dict[str, str]) -> str:
     """Return the counts and the failures by reason as a Markdown section."""
     total = sum(files.values(), Counter[str]())
-    lines = [f"## {title}", "", "| file | pass | fail | skip |", "|---|---|---|---|"]
-    for file, found in [*sorted(files.items()), ("all", total)]:
-        lines.append(f"| {file.rpartition('/')[2]} | {' | '.join(str(found[kind]) for kind in COUNTS)} |")
+    rows = [(file.rpartition("/")[2], found) for file, found in [*sorted(files.items()), ("all", total)]]
+    lines = [f"## {title}", "", *junit.counts_table(rows)]
     reasons = Counter(known.get(test, "not in known_failures.txt") for test in failed)
     if reasons:
-        lines += ["", "| failures | reason |", "|---|---|"]
-        lines += [f"| {count} | {reason} |" for reason, count in reasons.most_common()]
+        lines += ["", *junit.reasons_table(reasons.most_common())]
     return "\n".join(lines) + "\n"
 
 
@@ -89,20 +85,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("-k", dest="chosen", help="tests to run, as for pytest")
     parser.add_argument("--workers", type=int, default=0, help="processes; needs pytest-xdist")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        report = os.path.join(folder, "report.xml")
-        start = ["-m", "torchlette.as_torch", "-m", "pytest"] if options.as_torch else ["-m", "pytest"]
-        command = [sys.executable, *start, "array_api_tests", "-q", "-p", "no:cacheprovider", "-W", "ignore"]
-        command += [f"--junitxml={report}", "--tb=line", "--derandomize", "--disable-deadline"]
-        command += ["--max-examples", str(options.max_examples)]
-        command += ["-k", options.chosen] if options.chosen else []
-        command += ["-n", str(options.workers)] if options.workers else []
-        environment = os.environ | {"ARRAY_API_TESTS_MODULE": options.module}
-        done = subprocess.run(command, cwd=options.checkout, env=environment, capture_output=True, text=True)
-        if not os.path.exists(report):
-            print((done.stdout + done.stderr)[-2000:], file=sys.stderr)
-            return 2
-        files, failed = counts(ET.parse(report).getroot())
+    start = ["-m", "torchlette.as_torch", "-m", "pytest"] if options.as_torch else ["-m", "pytest"]
+    command = [sys.executable, *start, "array_api_tests", "-q", "-p", "no:cacheprovider", "-W", "ignore"]
+    command += ["--derandomize", "--disable-deadline", "--max-examples", str(options.max_examples)]
+    command += ["-k", options.chosen] if options.chosen else []
+    command += ["-n", str(options.workers)] if options.workers else []
+    environment = os.environ | {"ARRAY_API_TESTS_MODULE": options.module}
+    try:
+        files, failed = counts(junit.run(command, cwd=options.checkout, env=environment))
+    except junit.NoReport as error:
+        print(error, file=sys.stderr)
+        return 2
     known = known_failures(Path(options.known))
     title = f"{options.title or options.module}, {options.max_examples} examples"
     write(Path(options.out), table(title, files, failed, known))

@@ -14,6 +14,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
+import signal
 import sys
 import types
 import unittest
@@ -310,6 +311,30 @@ def prepare(source: str) -> None:
     sys.path.insert(0, os.path.join(source, "test"))
 
 
+class Parts:
+    """A plugin of pytest that runs one part of a file's tests, and stops tests that take long."""
+
+    def pytest_addoption(self, parser: Any) -> None:
+        parser.addoption("--part", default="0/1", help="number of the part, and how many there are")
+        parser.addoption("--each", type=int, default=0, help="seconds for one test")
+
+    def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
+        part, parts = map(int, config.getoption("--part").split("/"))
+        items[:] = items[part * len(items) // parts : (part + 1) * len(items) // parts]
+
+    def pytest_runtest_setup(self, item: Any) -> None:
+        if each := item.config.getoption("--each"):
+            signal.signal(signal.SIGALRM, lambda *frame: self.stop(each))
+            signal.alarm(each)
+
+    def pytest_runtest_teardown(self, item: Any) -> None:
+        if item.config.getoption("--each"):
+            signal.alarm(0)
+
+    def stop(self, each: int) -> None:
+        raise TimeoutError(f"stopped after {each} s")
+
+
 def main() -> int:
     """Run the file of the command line."""
     import pytest
@@ -320,7 +345,7 @@ def main() -> int:
     prepare(source)
     tests = os.path.join(source, "test")
     options = ["-p", "no:cacheprovider", "--noconftest", "-q", "--rootdir", tests, "-c", os.devnull]
-    return int(pytest.main([os.path.join(tests, file), *options, *rest]))
+    return int(pytest.main([os.path.join(tests, file), *options, *rest], [Parts()]))
 
 
 if __name__ == "__main__":

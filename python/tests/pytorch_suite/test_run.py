@@ -51,6 +51,20 @@ def test_counts_and_reasons_of_a_file_are_written(runner, tmp_path):
     assert "| 1 | tensors are dense: sparse layouts are refused |" in text
 
 
+def test_parts_of_a_file_are_added_and_long_tests_stop(runner, tmp_path):
+    (tmp_path / "torch" / "testing" / "_internal").mkdir(parents=True)
+    (tmp_path / "test").mkdir()
+    tests = "".join(f"def test_{i}():\n    assert {i} != 2, 'two'\n" for i in range(4))
+    tests += "def test_long():\n    import time\n    time.sleep(60)\n"
+    (tmp_path / "test" / "test_small.py").write_text(tests)
+    options = [str(tmp_path), "--files", "test_small.py", "--parts", "2", "--each", "1"]
+    out = tmp_path / "out.md"
+    assert runner.main([*options, "--out", str(out)]) == 0
+    assert "| test_small.py | 3 | 2 | 0 |  |" in out.read_text()
+    assert runner.main([*options, "--limit", "0.01", "--out", str(out)]) == 0
+    assert "part 0: stopped after 0.01 s part 1: stopped" in out.read_text()
+
+
 def test_messages_without_a_known_reason_are_counted(runner):
     assert runner.reasons({"a b": 2, "c": 1}, {"b$": "B"}) == {"B": 2, "unexplained": 1}
 

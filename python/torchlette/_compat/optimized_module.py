@@ -6,7 +6,8 @@ from collections.abc import Callable, Sized
 from typing import Any
 
 from torchlette._runtime.regions import Context
-from torchlette.nn.modules.module import Module, type_name
+from torchlette.nn.modules.conversion import type_name
+from torchlette.nn.modules.module import Module
 
 __all__ = ["OptimizedModule"]
 

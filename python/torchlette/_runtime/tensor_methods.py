@@ -279,7 +279,8 @@ def _new_tensor(
         device: None: this tensor's.
         requires_grad: Whether the result requires grad.
     """
-    made = _C.tensor(data, dtype=dtype, device=self.device if device is None else device, requires_grad=requires_grad)
+    dtype, device = self.dtype if dtype is None else dtype, self.device if device is None else device
+    made = _C.tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)
     made._door = self._door
     return made
 

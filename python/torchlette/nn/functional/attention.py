@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -61,6 +62,23 @@ def _check_pairs(key: Tensor, value: Tensor, separate: bool, padding: Tensor | N
     for d, wanted in enumerate((batch, key.shape[0])):
         if padding is not None and padding.shape[d] != wanted:
             raise AssertionError(f"Expected key_padded_mask.shape[{d}] to be {wanted}, but got {padding.shape[d]}")
+
+
+def _check_mask(mask: Tensor | None, batched: bool, batch: int, heads: int, scores: tuple[int, int]) -> None:
+    """Raise what PyTorch raises where a mask does not fit the scores of all heads."""
+    if mask is None:
+        return
+    if mask.dim() not in (2, 3):
+        kind = "batched (3-D)" if batched else "unbatched (2-D)"
+        raise AssertionError(
+            f"For {kind} `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found {mask.dim()}-D tensor instead"
+        )
+    wanted = scores if mask.dim() == 2 else (batch * heads, *scores)
+    if tuple(mask.shape) == wanted:
+        return
+    if mask.dim() == 3 and not batched:
+        raise AssertionError(f"Expected `attn_mask` shape to be {wanted} but got {mask.shape}")
+    raise RuntimeError(f"The shape of the {mask.dim()}D attn_mask is {mask.shape}, but should be {wanted}.")
 
 
 def multi_head_attention_forward(
@@ -146,7 +164,16 @@ def multi_head_attention_forward(
     biases = (None, None, None) if in_proj_bias is None else in_proj_bias.chunk(3)
     q, k, v = _project_qkv(query, key, value, weights, biases)
     if is_causal and attn_mask is None:
-        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+        raise RuntimeError(
+            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
+            "`generate_square_subsequent_mask` to create this mask."
+        )
+    _check_mask(attn_mask, batched, batch, num_heads, (query.shape[0], key.shape[0]))
+    if attn_mask is not None and key_padding_mask is not None and attn_mask.dtype != key_padding_mask.dtype:
+        warnings.warn(
+            "Support for mismatched key_padding_mask and attn_mask is deprecated. Use same type for both instead.",
+            stacklevel=2,
+        )
     attn_mask = _attention_mask(attn_mask, "attn_mask", q)
     padding = _attention_mask(key_padding_mask, "key_padding_mask", q)
     extra = 0

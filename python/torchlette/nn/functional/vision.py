@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 
 from torchlette import _C
+from torchlette._ops.memory_format import channels_last
 from torchlette._runtime.casts import autocast_inputs
 
 __all__ = ["affine_grid", "grid_sample", "interpolate", "pad", "upsample", "upsample_bilinear", "upsample_nearest"]
@@ -114,12 +115,20 @@ def _output_sizes(
     given = size if size is not None else scale_factor
     values = list(given) if isinstance(given, (list, tuple, _C.Size)) else [given] * n
     if len(values) != n:
-        name = "output size" if size is not None else "scale_factor"
+        of, shape, place = ("output", "output size of", "output size in (o1, o2, ...,oK)")
+        if size is None:
+            of, shape, place = ("scale_factor", "scale_factor of shape", "scale_factor in (s1, s2, ...,sK)")
         raise ValueError(
-            f"Input and {name} must have the same number of spatial dimensions, but got input with spatial dimensions "
-            f"of {list(sizes)} and {name} of {given}."
+            f"Input and {of} must have the same number of spatial dimensions, but got input with spatial dimensions "
+            f"of {list(sizes)} and {shape} {given}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
+            f"{place} format."
         )
     if size is not None:
+        if not all(hasattr(v, "__index__") for v in values):
+            raise TypeError(
+                "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got size "
+                f"with types {[type(v) for v in values]}"
+            )
         out = [int(v) for v in values]
         factors: list[float | None] = [None] * n
     else:
@@ -250,6 +259,8 @@ def interpolate(
         raise ValueError(
             "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
         )
+    if 3 <= input.dim() <= 5 and mode in _DIMENSIONS and mode != "bicubic" and input.dim() != _DIMENSIONS[mode]:
+        raise NotImplementedError(f"Got {input.dim()}D input, but {mode} mode needs {_DIMENSIONS[mode]}D input")
     if not 3 <= input.dim() <= 5 or (not plain and input.dim() != _DIMENSIONS.get(mode)):
         raise NotImplementedError(
             f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D) for the modes: nearest | "
@@ -287,6 +298,8 @@ def _resampled(
             result = (_cubic if mode == "bicubic" else _linear)(result, 2 + k, out[k], factor, align_corners)
         if narrow and input.dtype is _C.uint8:  # PyTorch rounds uint8 images after each dimension, the last first
             result = result.round().clamp(0, 255)
+    if antialias and input.is_contiguous(memory_format=channels_last):
+        result = result.contiguous(memory_format=channels_last)
     if narrow:
         return result.to(input.dtype)
     return result.clone() if result is input else result
@@ -356,9 +369,9 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         )
     if theta.dim() != 3 or tuple(theta.shape[-2:]) != (dims, dims + 1):
         raise ValueError(
-            f"Expected a batch of {dims}D affine matrices of shape Nx{dims}x{dims + 1} for size {list(size)}. Got "
+            f"Expected a batch of {dims}D affine matrices of shape Nx{dims}x{dims + 1} for size {size}. Got "
             f"{theta.shape}."
         )
     if min(size) <= 0:
-        raise ValueError(f"Expected non-zero, positive output size. Got {list(size)}")
+        raise ValueError(f"Expected non-zero, positive output size. Got {size}")
     return _C.affine_grid_generator(theta, size, align_corners)

@@ -78,6 +78,12 @@ class BackwardTap:
         self.missing_outputs = len(self.watched_outputs)
         result = self.grad_outputs[i] if self._run_pre_hooks() else None
         if not self.watched_inputs:
+            if self.hooks:
+                warnings.warn(
+                    "Full backward hook is firing when gradients are computed with respect to module outputs since no "
+                    "inputs require gradients.",
+                    stacklevel=2,
+                )
             self._run_hooks()
             self._forget()
         return result

@@ -10,7 +10,8 @@ from itertools import islice
 from typing import Any, Self
 
 from torchlette import _C
-from torchlette.nn.modules.module import Module, _indent, type_name
+from torchlette.nn.modules.conversion import type_name
+from torchlette.nn.modules.module import Module, _indent
 from torchlette.nn.parameter import Parameter
 
 __all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
@@ -276,7 +277,7 @@ class ModuleDict(Module):
 
 
 def _device_text(t: _C.Tensor) -> str:
-    return "" if t.device.type == "cpu" else f" ({t.device})"
+    return "" if t.device.type in ("cpu", "meta") else f" ({t.device})"
 
 
 class ParameterList(Module):
@@ -443,6 +444,8 @@ class ParameterDict(Module):
 
     def update(self, parameters: Any) -> None:
         """Add or replace values from a mapping or an iterable of pairs."""
+        if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
+            parameters = sorted(parameters.items())  # as in PyTorch, unlike ModuleDict
         for key, value in _pairs("ParameterDict", parameters):
             self[key] = value
 

@@ -1,9 +1,11 @@
-"""How a module's parameters take converted values: in place, as new parameters or by a swap; see ``__future__``."""
+"""How a module's parameters take converted values: in place, as new parameters or by a swap; see ``__future__``. The
+arguments of a conversion, and names in its errors.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torchlette import _C
 from torchlette._compat.__future__ import (
@@ -17,7 +19,7 @@ from torchlette.nn.parameter import Parameter, is_lazy
 if TYPE_CHECKING:
     from torchlette.nn.modules.module import Module
 
-__all__ = ["convert_parameters"]
+__all__ = ["convert_parameters", "parse_to", "type_name"]
 
 Convert = Callable[[_C.Tensor], _C.Tensor]
 
@@ -60,3 +62,33 @@ def _swap(module: Module, name: str, param: _C.Tensor, fn: Convert) -> None:
     except Exception as exc:
         raise RuntimeError(f"_apply(): Couldn't swap {where}.grad") from exc
     param.grad = grad
+
+
+def type_name(obj: object) -> str:
+    """Return the name of the class of ``obj`` as error messages show it; of a tensor, that of its dtype and device."""
+    if isinstance(obj, _C.Tensor):
+        typed: Any = obj
+        return str(typed.type())
+    cls = type(obj)
+    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    """Return (device, dtype), each or None, from the arguments of a ``to`` call."""
+    other = kwargs.pop("tensor", args[0] if args and isinstance(args[0], _C.Tensor) else None)
+    if other is not None:
+        return other.device, other.dtype
+    if args and isinstance(args[0], _C.dtype):
+        args = (None, *args)
+    # The options after device and dtype (non_blocking, copy, memory_format) have no effect.
+    for name, value in zip(("device", "dtype"), args, strict=False):
+        if name in kwargs:
+            raise TypeError(f"to() got multiple values for argument '{name}'")
+        kwargs[name] = value
+    unknown = set(kwargs) - {"device", "dtype", "non_blocking", "copy", "memory_format"}
+    if unknown:
+        raise TypeError(f"to() got an unexpected keyword argument '{min(unknown)}'")
+    device, dtype = kwargs.get("device"), kwargs.get("dtype")
+    if dtype is not None and not isinstance(dtype, _C.dtype):
+        raise TypeError(f"to: argument 'dtype' is wrong: got {type_name(dtype)}, want a dtype")
+    return None if device is None else _C.device(device), dtype

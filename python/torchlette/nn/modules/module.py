@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
@@ -9,7 +10,7 @@ from typing import Any, Self
 
 from torchlette import _C
 from torchlette.nn.modules.backward_hooks import BackwardTap
-from torchlette.nn.modules.conversion import convert_parameters
+from torchlette.nn.modules.conversion import convert_parameters, parse_to, type_name
 from torchlette.nn.modules.module_hooks import *  # noqa: F403
 from torchlette.nn.modules.module_hooks import EVERY, registered
 from torchlette.nn.modules.paths import PathMixin
@@ -25,12 +26,6 @@ def _indent(text: str, spaces: int) -> str:
     """Indent every line of ``text`` but the first."""
     first, *rest = text.split("\n")
     return "\n".join([first, *(" " * spaces + line for line in rest)])
-
-
-def type_name(obj: object) -> str:
-    """Return the name of the class of ``obj`` as error messages show it."""
-    cls = type(obj)
-    return cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 
 
 def _forward_missing(self: Module, *args: Any) -> Any:
@@ -52,8 +47,16 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
     _modules: dict[str, Module | None]
     _non_persistent_buffers_set: set[str]
 
-    def __init__(self) -> None:
-        """Make an empty module in training mode."""
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Make an empty module in training mode. Arguments are those of a further base class, where ``call_super_init``
+        says that its initializer is called.
+        """
+        if not self.call_super_init and (args or kwargs):
+            raise TypeError(
+                f"{type(self).__name__}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'"
+                if kwargs
+                else f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given"
+            )
         # object.__setattr__, because Module.__setattr__ needs the tables created here.
         put = super().__setattr__
         put("training", True)
@@ -63,6 +66,8 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         put("_modules", {})
         for table in self._HOOK_TABLES:
             put(table, OrderedDict())
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
 
     _HOOK_TABLES = (
         "_forward_pre_hooks",
@@ -330,8 +335,16 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         if isinstance(value, Buffer):
             if buffers is None:
                 raise AttributeError("cannot assign buffer before Module.__init__() call")
-            self._forget(name, "_buffers")
-            self.register_buffer(name, value, value.persistent)
+            register: Any = self.register_buffer
+            if "persistent" in inspect.signature(register).parameters:
+                register(name, value, value.persistent)
+            elif value.persistent:
+                register(name, value)
+            else:
+                raise RuntimeError(
+                    "Registering a non-persistent buffer on a Module subclass that implements register_buffer() "
+                    "without the persistent argument is not allowed."
+                )
         elif buffers is not None and name in buffers:
             if value is not None and not isinstance(value, _C.Tensor):
                 raise TypeError(
@@ -467,10 +480,16 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move and cast parameters and buffers: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``, ``to(other)``."""
-        device, dtype = _parse_to(*args, **kwargs)
+        device, dtype = parse_to(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+            )
+        if dtype is not None and dtype.is_complex:
+            warnings.warn(
+                "Complex modules are a new feature under active development whose design may change, and some modules "
+                "might not work as expected when using complex tensors as parameters or buffers.",
+                stacklevel=2,
             )
 
         def convert(t: _C.Tensor) -> _C.Tensor:
@@ -575,24 +594,3 @@ class Module(_C._ModuleBase, PathMixin, StateDictMixin):
         if not children and len(lines) <= 1:
             return f"{self._get_name()}({extra})"
         return "\n  ".join([f"{self._get_name()}(", *lines, *children]) + "\n)"
-
-
-def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
-    """Return (device, dtype), each or None, from the arguments of a ``to`` call."""
-    other = kwargs.pop("tensor", args[0] if args and isinstance(args[0], _C.Tensor) else None)
-    if other is not None:
-        return other.device, other.dtype
-    if args and isinstance(args[0], _C.dtype):
-        args = (None, *args)
-    # The options after device and dtype (non_blocking, copy, memory_format) have no effect.
-    for name, value in zip(("device", "dtype"), args, strict=False):
-        if name in kwargs:
-            raise TypeError(f"to() got multiple values for argument '{name}'")
-        kwargs[name] = value
-    unknown = set(kwargs) - {"device", "dtype", "non_blocking", "copy", "memory_format"}
-    if unknown:
-        raise TypeError(f"to() got an unexpected keyword argument '{min(unknown)}'")
-    device, dtype = kwargs.get("device"), kwargs.get("dtype")
-    if dtype is not None and not isinstance(dtype, _C.dtype):
-        raise TypeError(f"to: argument 'dtype' is wrong: got {type_name(dtype)}, want a dtype")
-    return None if device is None else _C.device(device), dtype

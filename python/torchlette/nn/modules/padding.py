@@ -158,22 +158,30 @@ class ReplicationPad3d(_Pad):
     _MODE = "replicate"
 
 
-class CircularPad1d(_Pad):
+class _CircularPad(_Pad):
+    """Pads with the opposite ends, of tensors with or without a batch."""
+
+    _MODE = "circular"
+
+    def forward(self, input: _C.Tensor) -> _C.Tensor:
+        if input.dim() not in (self._N + 1, self._N + 2):
+            raise ValueError(f"expected {self._N + 1}D or {self._N + 2}D input (got {input.dim()}D input)")
+        return super().forward(input)
+
+
+class CircularPad1d(_CircularPad):
     """Pad the last dimension with the opposite ends."""
 
     _N = 1
-    _MODE = "circular"
 
 
-class CircularPad2d(_Pad):
+class CircularPad2d(_CircularPad):
     """Pad the last two dimensions with the opposite ends."""
 
     _N = 2
-    _MODE = "circular"
 
 
-class CircularPad3d(_Pad):
+class CircularPad3d(_CircularPad):
     """Pad the last three dimensions with the opposite ends."""
 
     _N = 3
-    _MODE = "circular"
