@@ -27,8 +27,8 @@ typedef struct {
 
 // tile: c[CONV8_ROWS][TLK_PANEL] = init[TLK_PANEL] + sums of products of unsigned bytes at x and int8 weights, for one
 // or two panels, which are wm words apart in w, TLK_PANEL in init, cm in c. alone: one panel, whose lane n reads byte n
-// of each tap; a word of weights has four taps. finish: bytes y of rows of sums. wide: tile reads bytes as elements of 16
-// bits, and taps lie twice as far.
+// of each tap; a word of weights has four taps. finish: bytes y of rows of sums. wide: tile reads bytes as elements of
+// 16 bits, and taps lie twice as far.
 typedef struct {
 	int wide;
 	void (*tile)(const tl_conv8 *, int panels, const uint8_t *const *x, const uint32_t *w, int64_t wm,
@@ -40,16 +40,16 @@ typedef struct {
 extern const tl_conv8_kernel tl_conv8_plain;
 const tl_conv8_kernel *tl_conv8_vectors(int isa); // of x86-64
 
-// Winograd's minimal filtering F(2x2, 3x3): conv8_winograd.c. A square is 4x4 elements of 8 bits, which become CONV8_AREA
-// factors of each channel. There are whole vectors of CONV8_LANES channels.
+// Winograd's minimal filtering F(2x2, 3x3): conv8_winograd.c. A square is 4x4 elements of 8 bits, which become
+// CONV8_AREA factors of each channel. There are whole vectors of CONV8_LANES channels.
 enum { CONV8_AREA = 16, CONV8_LANES = 16, CONV8_SQUARES = 6 };
 static inline int64_t tl_conv8_whole(int64_t channels) {
 	return (channels + CONV8_LANES - 1) / CONV8_LANES * CONV8_LANES;
 }
 
-// factors: of the elements at x, vm apart in v. multiply: sums[rows][TLK_PANEL] of up to CONV8_SQUARES rows v of factors
-// and a panel w [channels / 2, TLK_PANEL, 2]. results: c[i] = init + a quarter of the result at place i of the square,
-// whose CONV8_AREA sums are sm apart; NULL for a place outside.
+// factors: of the elements at x, vm apart in v. multiply: sums[rows][TLK_PANEL] of up to CONV8_SQUARES rows v of
+// factors and a panel w [channels / 2, TLK_PANEL, 2]. results: c[i] = init + a quarter of the result at place i of the
+// square, whose CONV8_AREA sums are sm apart; NULL for a place outside.
 typedef struct {
 	void (*factors)(int64_t channels, const uint8_t *const *x, int16_t *v, int64_t vm);
 	void (*multiply)(int rows, int64_t channels, const int16_t *v, const int16_t *w, int32_t *sums);

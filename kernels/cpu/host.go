@@ -29,8 +29,8 @@ type packKey struct {
 }
 
 // Pack implements device.Host. It packs the second operand of float32 and float64 products of more than one row, and
-// the first of those that are better computed as their transpose. Of convolutions whose channels come last, and of 8-bit
-// elements, it makes factors of the weights, where these serve.
+// the first of those that are better computed as their transpose. For convolutions whose channels come last, and those
+// of 8-bit elements, it makes Winograd factors of the weights where the kernels use them.
 func (d *Device) Pack(p device.Program, bind *device.Binding, constant []bool) (bytes int64, err error) {
 	x := p.(*program)
 	for i := range unsafe.Slice(x.prog.step, x.steps) {

@@ -154,8 +154,8 @@ func (c *convCase) packed(t *testing.T, d *cpu.Device) (got []byte, bytes int64)
 }
 
 // winogradCases returns cases that Winograd's filtering computes: odd and even sizes, sizes beside those of panels,
-// vectors, tiles and blocks, pictures wider than a block, several images, and the greatest sums. others are not computed
-// by it.
+// vectors, tiles and blocks, pictures wider than a block, several images, and the greatest sums. It does not compute
+// others.
 func winogradCases() (cases, others []*convCase) {
 	r := rand.New(rand.NewPCG(15, 16))
 	random := func() uint64 { return uint64(r.IntN(256)) }

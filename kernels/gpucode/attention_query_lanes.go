@@ -10,9 +10,9 @@ import (
 )
 
 // Attention of a single query with subgroups. KeyLanes threads share a key: each has some vectors of its columns, so
-// that they read a key, and a value, from contiguous memory. Their products are added by shuffles. Each such group has a
-// softmax of its own over its keys, so that blocks need no barrier and all loads of a block are in flight at once. At
-// the end the groups of a subgroup are joined by shuffles, and the subgroups in workgroup memory.
+// that they read a key, and a value, from contiguous memory. Shuffles add their products. Each such group of threads
+// computes an online softmax over its own keys, so that blocks need no barrier and all loads of a block are in flight
+// at once. At the end shuffles join the groups of a subgroup, and workgroup memory joins the subgroups.
 const (
 	mostQueryThreads = 1024
 	// queryVectors is the most vectors of keys and values that a thread has in flight, for keysInFlight keys at most.

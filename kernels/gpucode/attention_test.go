@@ -175,8 +175,8 @@ func TestThreadsShareTheKeysOfSingleQueries(t *testing.T) {
 
 func TestSharedKeysNeedTheirForm(t *testing.T) {
 	a := &launch.Attention{Type: ir.F32}
-	good := AttentionOptions{Rows: 1, Cols: 64, RowThreads: 16, Lanes: 16, KeyLanes: 16, Subgroup: 32, Unroll: 4, Width: 64,
-		WidthV: 64, Parts: 1}
+	good := AttentionOptions{Rows: 1, Cols: 64, RowThreads: 16, Lanes: 16, KeyLanes: 16, Subgroup: 32, Unroll: 4,
+		Width: 64, WidthV: 64, Parts: 1}
 	_, err := FromAttention(a, good)
 	require.NoError(t, err)
 	for name, change := range map[string]func(o *AttentionOptions){

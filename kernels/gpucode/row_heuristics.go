@@ -106,9 +106,10 @@ func (o *Options) columns(outer, inner uint64, caps Caps) int {
 // holds.
 type columnShare struct{ threads, hold int }
 
-// columnShares lists shares in order of preference: for plain products, for those that first normalize a row of float32,
-// and a row of halves. Each index that is held takes five registers, or seven; the rounding of a norm of halves takes
-// as long as a load. Measured on an H200, in us, launches in a row (plain; float32; halves):
+// columnShares lists shares in order of preference: for plain products, for those that first normalize a row of
+// float32, and for those that normalize a row of halves. Each index that is held takes five registers, or seven with a
+// norm. The rounding of a norm of halves takes as long as a load. Measured on an H200, in us, launches in a row (plain;
+// float32; halves):
 //
 //	rows x length   256 threads           512                  1024
 //	2304 x 768      6.87; 5.97; 9.26      5.43; 6.90; 7.21     5.79; 6.85; 6.73

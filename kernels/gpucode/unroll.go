@@ -91,7 +91,8 @@ func (g *gen) heldSlots(rowStart *gpuir.Node) []*slot {
 // four rows it loads that as well: few loads more than those of the rows.
 func (g *gen) loadAhead() {
 	own := func(a loopir.Access) bool {
-		return a.Linear || g.o.OuterVec || slices.ContainsFunc(a.Stride[:g.k.Outer], func(s int) bool { return s != loopir.Broadcast })
+		return a.Linear || g.o.OuterVec ||
+			slices.ContainsFunc(a.Stride[:g.k.Outer], func(s int) bool { return s != loopir.Broadcast })
 	}
 	early := make([]bool, len(g.k.Exprs))
 	for s := range g.k.Stages {

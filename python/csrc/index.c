@@ -487,22 +487,16 @@ static PyObject *put_through(plan *p, PyObject *view, PyObject *value, bool accu
     return r;
 }
 
-/* Writes values under a mask without a read: torchlette._ops.indexing.put_under. */
-static PyObject *put_unread(plan *p, PyObject *view, PyObject *value, bool accumulate) {
-    PyObject *module = PyImport_ImportModule("torchlette._ops.indexing");
-    PyObject *r = module != NULL ? PyObject_CallMethod(module, "put_under", "OOOii", view, p->mask, value,
-                                       p->dims[p->n_advanced], (int)accumulate)
-                                 : NULL;
-    Py_XDECREF(module);
-    return r;
-}
-
 static PyObject *assign(plan *p, PyObject *view, PyObject *value, bool accumulate) {
     if (!accumulate && p->mask != NULL && p->n_advanced == 0 && (!is_tensor(value) || ((Tensor *)value)->rank == 0)) {
         return fill_masked(p, view, value);
     }
     if (p->mask != NULL && p->n_advanced == 0 && is_tensor(value) && current.compile & REFUSES_READS) {
-        return put_unread(p, view, value, accumulate);
+        PyObject *module = PyImport_ImportModule("torchlette._ops.indexing"); /* which reads no mask */
+        PyObject *r = module == NULL ? NULL : PyObject_CallMethod(module, "put_under", "OOOii", view, p->mask, value,
+            p->dims[p->n_advanced], (int)accumulate);
+        Py_XDECREF(module);
+        return r;
     }
     if (settle_mask(p) < 0) {
         return NULL;
@@ -510,8 +504,7 @@ static PyObject *assign(plan *p, PyObject *view, PyObject *value, bool accumulat
     if (p->n_advanced > 0) {
         return put_through(p, view, value, accumulate);
     }
-    PyObject *argv[2] = {view, value};
-    return call_name(accumulate ? "add_" : "_setitem_", argv, 2);
+    return call_name(accumulate ? "add_" : "_setitem_", (PyObject *[]){view, value}, 2);
 }
 
 /* self[key] = value. accumulate: self[key] += value, where a repeated index adds each time. */
