@@ -61,6 +61,12 @@ func (k *capture) history(r program.Ref, edge uint32, at int, seen map[visit]boo
 	}
 	k.ofStep(n, i)
 	seen[v] = true
+	k.operandHistories(n, i, seen)
+	return true
+}
+
+// operandHistories marks the operands of node i, which step n of the tape made, through which gradients flow.
+func (k *capture) operandHistories(n *autograd.Node, i int, seen map[visit]bool) {
 	operands, j := k.p.OperandsOf(i), 0
 	for _, in := range n.In {
 		if in.Val.Kind == op.None {
@@ -73,7 +79,6 @@ func (k *capture) history(r program.Ref, edge uint32, at int, seen map[visit]boo
 		}
 		j++
 	}
-	return true
 }
 
 // flat notes the alias through which operand number at reads its value with the history at edge, if gradients flow

@@ -358,30 +358,27 @@ func (s *scanner) operands(n *Node) (numbers []string) {
 			}
 			numbers = append(numbers, w)
 		}
-		if taped && p.History == nil {
-			p.History = make([]bool, len(p.Edges))
-		}
-		if severed && p.Severed == nil {
-			p.Severed = make([]bool, len(p.Edges))
-		}
-		if flat != 0 && p.Flat == nil {
-			p.Flat = make([]uint32, len(p.Edges))
-		}
+		at := len(p.Edges)
+		p.History, p.Severed = mark(p.History, at, taped), mark(p.Severed, at, severed)
+		p.Flat = mark(p.Flat, at, flat)
 		p.Edges, p.Offsets = append(p.Edges, e), append(p.Offsets, offset)
 		if n.Operands++; n.Operands == 0 {
 			s.fail("too many operands")
 		}
-		if p.History != nil {
-			p.History = append(p.History, taped)
-		}
-		if p.Severed != nil {
-			p.Severed = append(p.Severed, severed)
-		}
-		if p.Flat != nil {
-			p.Flat = append(p.Flat, flat)
-		}
 	}
 	return numbers
+}
+
+// mark appends the mark of edge number at. A list of marks exists from the first mark on that is not zero.
+func mark[T comparable](marks []T, at int, v T) []T {
+	var none T
+	if marks == nil && v == none {
+		return nil
+	}
+	if marks == nil {
+		marks = make([]T, at)
+	}
+	return append(marks, v)
 }
 
 // numbers encodes the numbers of node i, and counts its results.
