@@ -74,7 +74,13 @@ def attribute(name: str, value: Any) -> Writer:
 
 
 def value_info(name: str, dtype: _C.dtype, shape: Sequence[Any]) -> Writer:
-    """Return the type of a value. Complex numbers are pairs: the last dim has the size 2."""
+    """Return the type of a value. Complex numbers are pairs: the last dim has the size 2.
+
+    Args:
+        name: The name of the value.
+        dtype: Its dtype.
+        shape: Its sizes, or the names of sizes.
+    """
     dims = Writer()
     for n in shape:
         dim = Writer()

@@ -31,7 +31,13 @@ class Term:
 
     @classmethod
     def of(cls, x: Exporter, ref: Any, dtype: _C.dtype) -> Term:
-        """Return an argument of a step, a value or a number, in a dtype."""
+        """Return an argument of a step, a value or a number, in a dtype.
+
+        Args:
+            x: The exporter of the graph.
+            ref: The argument.
+            dtype: The dtype to cast to.
+        """
         return cls(x, x.as_type(ref, dtype), dtype)
 
     def operand(self, value: Operand) -> str:
@@ -126,7 +132,13 @@ class Term:
 
 
 def where(condition: Term, yes: Operand, no: Operand) -> Term:
-    """Return one value where a condition holds and another elsewhere; one of them at least is a term."""
+    """Return one value where a condition holds and another elsewhere.
+
+    Args:
+        condition: A term of bools.
+        yes: The value where it holds, a term or a number.
+        no: The value elsewhere; one of both at least is a term.
+    """
     term: Term = yes if isinstance(yes, Term) else no
     name = term.x.node("Where", [condition.name, term.operand(yes), term.operand(no)])
     return Term(term.x, name, term.dtype)
