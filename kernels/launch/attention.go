@@ -28,6 +28,10 @@ type Attention struct {
 	// has number row*n + key, where row counts the queries of all heads and batches, and n is the number of keys
 	// rounded up to a multiple of four. Its uniform number is that of dropout's element with the same number.
 	Dropout bool
+	// Append, of the forward pass without dropout: the launch first stores a new row in k and one in v, for each batch
+	// and key head, and attends to them as to the others. The number of the row comes from a buffer and is clamped into
+	// [0, Keys). A device has it for single queries of heads of device.Caps.AttentionAppends columns at most.
+	Append bool
 	// Sum, of AttentionGradMask, marks the dims (batch, head, query, key) that share the mask.
 	Sum [4]bool
 }
@@ -62,6 +66,8 @@ type AttentionLayout struct {
 	Batch, Heads, KeyHeads, Queries, Keys, Width, WidthV int
 	Scale, Seed, DrawOffset, Rate                        int
 	Q, K, V, Mask, G                                     AttentionOperand
+	NewK, NewV                                           AttentionOperand // of one row, whose stride is not used
+	Place, PlaceOffset                                   int              // buffer and parameter of the rows' number
 	Stats                                                int
 	Out                                                  []int
 	Params                                               []loopir.Param
@@ -71,7 +77,8 @@ type AttentionLayout struct {
 // Layout returns the numbers of a's parameters and buffers.
 func (a *Attention) Layout() AttentionLayout {
 	none := AttentionOperand{-1, -1}
-	l := AttentionLayout{Mask: none, G: none, Stats: -1, Seed: -1, DrawOffset: -1, Rate: -1}
+	l := AttentionLayout{Mask: none, G: none, NewK: none, NewV: none, Place: -1, PlaceOffset: -1, Stats: -1, Seed: -1,
+		DrawOffset: -1, Rate: -1}
 	param := func(k loopir.ParamKind, t ir.DType) int {
 		l.Params = append(l.Params, loopir.Param{Kind: k, Type: t})
 		return len(l.Params) - 1
@@ -80,8 +87,8 @@ func (a *Attention) Layout() AttentionLayout {
 		l.Bufs = append(l.Bufs, loopir.Buf{Type: t, Access: access})
 		return len(l.Bufs) - 1
 	}
-	operand := func(t ir.DType) AttentionOperand {
-		o := AttentionOperand{Buf: buf(t, loopir.Read), Param: len(l.Params)}
+	operand := func(t ir.DType, access loopir.BufAccess) AttentionOperand {
+		o := AttentionOperand{Buf: buf(t, access), Param: len(l.Params)}
 		for range 4 {
 			param(loopir.Stride, ir.I64)
 		}
@@ -96,15 +103,23 @@ func (a *Attention) Layout() AttentionLayout {
 	if a.Dropout {
 		l.Seed, l.DrawOffset, l.Rate = param(loopir.Scalar, ir.I64), param(loopir.Scalar, ir.I64), param(loopir.Scalar, ct)
 	}
-	l.Q, l.K, l.V = operand(a.Type), operand(a.Type), operand(a.Type)
+	kept := loopir.Read
+	if a.Append {
+		kept = loopir.ReadWrite
+	}
+	l.Q, l.K, l.V = operand(a.Type, loopir.Read), operand(a.Type, kept), operand(a.Type, kept)
 	if a.Mask != ir.InvalidDType {
-		l.Mask = operand(a.Mask)
+		l.Mask = operand(a.Mask, loopir.Read)
+	}
+	if a.Append {
+		l.NewK, l.NewV = operand(a.Type, loopir.Read), operand(a.Type, loopir.Read)
+		l.Place, l.PlaceOffset = buf(ir.I64, loopir.Read), param(loopir.Offset, ir.I64)
 	}
 	if a.Pass == AttentionForward {
 		l.Out = []int{buf(a.Type, loopir.Write), buf(ct, loopir.Write)}
 		return l
 	}
-	l.G = operand(a.Type)
+	l.G = operand(a.Type, loopir.Read)
 	l.Stats = buf(ct, loopir.Read)
 	if a.Pass == AttentionGradMask {
 		l.Out = []int{buf(a.Mask, loopir.Write)}
@@ -135,6 +150,9 @@ type attention struct {
 func InterpretAttention(a *Attention, params []uint64, bufs [][]byte) error {
 	x := &attention{a: a, l: a.Layout(), params: params, bufs: bufs}
 	l := &x.l
+	if a.Append && (a.Pass != AttentionForward || a.Dropout) {
+		return fmt.Errorf("attention: only the forward pass without dropout stores new rows")
+	}
 	if len(params) != len(l.Params) || len(bufs) != len(l.Bufs) {
 		return fmt.Errorf("attention: %d parameters and %d buffers, want %d and %d", len(params), len(bufs), len(l.Params),
 			len(l.Bufs))
@@ -146,6 +164,9 @@ func InterpretAttention(a *Attention, params []uint64, bufs [][]byte) error {
 	if a.Pass == AttentionGradMask {
 		x.gradMask()
 		return x.err
+	}
+	if a.Append {
+		x.appendRows()
 	}
 	for b := range x.batch {
 		if a.Pass == AttentionGradKV || a.Pass == AttentionGradQKV {
@@ -181,20 +202,46 @@ func (x *attention) read(buf int, at int64) float64 {
 }
 
 func (x *attention) load(o AttentionOperand, b, h, row, col int64) float64 {
-	p := func(i int) int64 { return int64(x.params[o.Param+i]) }
-	return x.read(o.Buf, b*p(0)+h*p(1)+row*p(2)+col*p(3)+p(4))
+	return x.read(o.Buf, x.at(o, b, h, row, col))
 }
 
-func (x *attention) write(out int, at int64, v float64) {
-	buf := x.l.Out[out]
+// at is the place of an element of an operand.
+func (x *attention) at(o AttentionOperand, b, h, row, col int64) int64 {
+	p := func(i int) int64 { return int64(x.params[o.Param+i]) }
+	return b*p(0) + h*p(1) + row*p(2) + col*p(3) + p(4)
+}
+
+func (x *attention) write(out int, at int64, v float64) { x.writeTo(x.l.Out[out], at, v) }
+
+func (x *attention) writeTo(buf int, at int64, v float64) {
 	t := x.l.Bufs[buf].Type
 	if err := loopir.Inside(t, x.bufs[buf], at); err != nil {
 		if x.err == nil {
-			x.err = fmt.Errorf("attention: result %d: %w", out, err)
+			x.err = fmt.Errorf("attention: buffer %d: %w", buf, err)
 		}
 		return
 	}
 	loopir.StoreBits(t, x.bufs[buf], at, ir.EncodeFloat(t.ComputeType(), v))
+}
+
+// appendRows stores the new rows of k and v.
+func (x *attention) appendRows() {
+	l, at := &x.l, int64(x.params[x.l.PlaceOffset])
+	if err := loopir.Inside(ir.I64, x.bufs[l.Place], at); err != nil {
+		x.err = fmt.Errorf("attention: buffer %d: %w", l.Place, err)
+		return
+	}
+	row := max(0, min(int64(loopir.LoadBits(ir.I64, x.bufs[l.Place], at)), x.cols-1))
+	for b := range x.batch {
+		for h := range x.heads / x.group {
+			for e := range x.e {
+				x.writeTo(l.K.Buf, x.at(l.K, b, h, row, e), x.load(l.NewK, b, h, 0, e))
+			}
+			for e := range x.ev {
+				x.writeTo(l.V.Buf, x.at(l.V, b, h, row, e), x.load(l.NewV, b, h, 0, e))
+			}
+		}
+	}
 }
 
 // dot is the product of row i of o and row j of p.

@@ -42,6 +42,9 @@ func (a *Attention) Cost(params []uint64, width *loopir.Widths) (c loopir.Cost) 
 	case AttentionGradQKV: // scores, cotangents of the weights, dk, dv and dq
 		c = loopir.Cost{Flops: 2 * pairs * (3*w + 2*wv), Bytes: in + queries*(w+wv) + keys*(w+wv)}
 	}
+	if a.Append { // new rows are read and stored, in place of rows that would be read
+		c.Bytes += size(l.Batch) * size(l.KeyHeads) * (w + wv)
+	}
 	c.Bytes *= int64(width[a.Type])
 	return c
 }
