@@ -165,7 +165,7 @@ func (d *Device) describe() {
 	if f.Subgroups && l.SubgroupMinSize == l.SubgroupMaxSz {
 		d.tile.Subgroup, d.caps.SubgroupSize = l.SubgroupMinSize, l.SubgroupMinSize
 	}
-	d.caps.FactorSide = gpucode.FactorSide(d.tile)
+	d.caps.FactorSide, d.caps.AttentionAppends = gpucode.FactorSide(d.tile), gpucode.WidestAppend(d.tile)
 	d.wgsl = wgsl.Options{Immediates: f.Immediates && l.MaxImmediateBytes > 0, F16: f.F16, I64: f.I64,
 		F32Atomics: f.F32Atomics}
 }

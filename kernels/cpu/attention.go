@@ -20,6 +20,9 @@ func attention(mem *arena, a *launch.Attention, params []device.Param) (*C.tl_at
 	if len(params) != len(l.Params) {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: attention: %d parameters, want %d", len(params), len(l.Params))
 	}
+	if a.Append {
+		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: attention that stores new rows")
+	}
 	if a.Type == ir.F64 || max(params[l.Width].Bits, params[l.WidthV].Bits) > maxAttentionWidth {
 		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: attention of %v with heads of %d and %d columns: want no float64 "+
 			"and at most %d columns", a.Type, params[l.Width].Bits, params[l.WidthV].Bits, maxAttentionWidth)

@@ -537,13 +537,15 @@ func (m *attention) storeRow(i, side, buf int, head *gpuir.Node, heads int, fact
 		for piece, v := range m.out[side][i] {
 			x := m.let(gpuir.NMul(m.p.NVar(v), factor))
 			col := m.let(gpuir.NMul(gpuir.NAdd(m.lc, gpuir.NInt(piece*m.t.Lanes)), gpuir.NInt(4)))
-			m.storeFour(buf, at, col, width, x)
+			m.storeFour(buf, at, col, width, gpuir.NInt(1), x)
 		}
 	})
 	m.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.NLt(row, m.nrows), Body: body})
 }
 
-func (m *attention) storeFour(buf int, at, col, width, x *gpuir.Node) {
+// storeFour writes four columns, from col on, of the row at element `at`. Columns are step elements apart; with vectors
+// step is 1.
+func (m *attention) storeFour(buf int, at, col, width, step, x *gpuir.Node) {
 	guarded := func(c *gpuir.Node, s gpuir.Stmt) {
 		if m.t.Exact {
 			m.emit(s)
@@ -557,6 +559,6 @@ func (m *attention) storeFour(buf int, at, col, width, x *gpuir.Node) {
 	}
 	for c := range 4 {
 		n := m.let(gpuir.NAdd(col, gpuir.NInt(c)))
-		guarded(n, gpuir.Stmt{Op: gpuir.SStore, Ref: buf, A: m.let(gpuir.NAdd(at, n)), B: m.let(gpuir.NLane(x, c))})
+		guarded(n, gpuir.Stmt{Op: gpuir.SStore, Ref: buf, A: m.let(gpuir.NAdd(at, gpuir.NMul(n, step))), B: m.let(gpuir.NLane(x, c))})
 	}
 }

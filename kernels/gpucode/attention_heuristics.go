@@ -34,7 +34,9 @@ type AttentionOptions struct {
 	// KeyLanes, where not 0: so many threads share a key of a single query, within subgroups of Subgroup threads. A
 	// thread works on Unroll keys at a time. See attention_query_lanes.go.
 	KeyLanes, Subgroup int
-	MaxWorkgroupBytes  int
+	// I64: the device has 64-bit integers, in which the number of a new row comes; set with launch.Attention.Append only.
+	I64               bool
+	MaxWorkgroupBytes int
 }
 
 func (o *AttentionOptions) threads() int { return o.RowThreads * o.Lanes }
@@ -190,6 +192,9 @@ func attentionVectors(a *launch.Attention, params []uint64, l *launch.AttentionL
 	if a.Pass != launch.AttentionForward {
 		operands = append(operands, l.G)
 	}
+	if a.Append {
+		operands = append(operands, l.NewK, l.NewV)
+	}
 	for _, o := range operands {
 		p := params[o.Param:]
 		if p[0]%4 != 0 || p[1]%4 != 0 || p[2]%4 != 0 || p[3] != 1 || p[4]%4 != 0 {
@@ -244,6 +249,8 @@ func (o *AttentionOptions) check(a *launch.Attention) error {
 		return fmt.Errorf("gpucode: attention: dtype %v is not supported", a.Type)
 	case o.Parts > 0:
 		return o.checkQuery(a)
+	case a.Append:
+		return fmt.Errorf("gpucode: attention: tiles store no new rows")
 	case o.Lanes%4 != 0 || o.RowThreads%2 != 0 || o.Cols%4 != 0 || o.Rows%4 != 0 || o.Rows%o.RowThreads != 0 ||
 		o.Cols%o.Lanes != 0 || o.Width%(4*o.Lanes) != 0 || o.WidthV%(4*o.Lanes) != 0:
 		return fmt.Errorf("gpucode: attention: tile %+v does not divide into threads and vectors", *o)

@@ -42,6 +42,7 @@ func chooseQuery(a *launch.Attention, params []uint64, caps Caps) (o AttentionOp
 		o.Parts *= 2
 	}
 	o.shareKeys(params[l.Keys], caps)
+	o.I64 = a.Append && caps.I64
 	return o, o.sharedBytes(a) <= caps.MaxWorkgroupBytes
 }
 
@@ -114,7 +115,8 @@ func (m *attention) placeQuery(n *gpuir.Node) (head *gpuir.Node) {
 type query struct {
 	*attention
 	q, k, v          *attentionTile
-	scores, red, acc int // workgroup arrays
+	added            *newRows // nil without launch.Attention.Append
+	scores, red, acc int      // workgroup arrays
 	mask             *gpuir.Node
 	from, to         *gpuir.Node // keys of this part
 	part             *gpuir.Node
@@ -137,8 +139,14 @@ func (m *attention) generateQuery() {
 	x.bounds()
 	if m.t.KeyLanes > 0 {
 		x.generateLanes(head)
-		return
+	} else {
+		x.generateBlocks(head)
 	}
+	x.storeNewRows()
+}
+
+func (x *query) generateBlocks(head *gpuir.Node) {
+	m := x.attention
 	x.arrays()
 	x.loadQuery()
 	x.top, _ = m.variable(gpuir.NFloat(ir.F32, math.Inf(-1)))
@@ -147,6 +155,7 @@ func (m *attention) generateQuery() {
 	nv := gpuir.NInt(m.t.WidthV / 4)
 	x.share, x.column = m.let(gpuir.NDiv(gpuir.NLocal(), nv)), m.let(gpuir.NRem(gpuir.NLocal(), nv))
 	x.active = m.let(gpuir.NLt(gpuir.NLocal(), gpuir.NInt(m.t.shares()*m.t.WidthV/4)))
+	x.loadNewRow()
 	m.loop(x.from, x.to, gpuir.NInt(m.t.Cols), x.block)
 	x.finish(head)
 }
@@ -159,12 +168,17 @@ func (x *query) operands(head *gpuir.Node) {
 		}
 		return &attentionTile{o: o, cols: cols, width: width, base: m.headBase(o, h)}
 	}
-	shared := m.let(gpuir.NDiv(head, m.let(gpuir.NDiv(m.param(l.Heads), m.param(l.KeyHeads)))))
+	group := m.let(gpuir.NDiv(m.param(l.Heads), m.param(l.KeyHeads)))
+	shared := m.let(gpuir.NDiv(head, group))
 	x.q = operand(l.Q, l.Width, m.t.Width, head)
 	x.k, x.v = operand(l.K, l.Width, m.t.Width, shared), operand(l.V, l.WidthV, m.t.WidthV, shared)
 	if m.a.Mask != ir.InvalidDType {
 		row := gpuir.NMul(m.row0, m.param(l.Mask.Param+2))
 		x.mask = m.let(gpuir.NAdd(m.headBase(l.Mask, head), row))
+	}
+	if m.a.Append {
+		x.added = &newRows{k: operand(l.NewK, l.Width, m.t.Width, shared), v: operand(l.NewV, l.WidthV, m.t.WidthV, shared)}
+		x.placeNewRows(gpuir.NRem(head, group))
 	}
 }
 
@@ -236,14 +250,24 @@ func (x *query) score(c0 *gpuir.Node) *gpuir.Node {
 	key := m.let(gpuir.NAdd(c0, gpuir.NLocal()))
 	inside := m.let(gpuir.N(loopir.OpMin, ir.I32, key, gpuir.NSub(x.to, gpuir.NInt(1))))
 	at := m.let(gpuir.NAdd(x.k.base, gpuir.NMul(inside, m.param(x.k.o.Param+2))))
+	dot := x.dot(x.k, at)
+	if x.added != nil {
+		dot = x.pick(inside, x.added.dot, dot)
+	}
+	return x.masked(dot, x.maskAt(inside), gpuir.NLt(key, x.to))
+}
+
+// dot is the product of the query with the row of s at element `at`.
+func (x *query) dot(s *attentionTile, at *gpuir.Node) *gpuir.Node {
+	m := x.attention
 	dot, _ := m.variable(gpuir.NFloat(ir.F32, 0))
 	m.repeat(m.t.Width/4, m.t.Unroll, func(e *gpuir.Node) {
-		a, b := m.let(m.p.NShared(x.tile, e)), m.let(m.four(x.k, at, e))
+		a, b := m.let(m.p.NShared(x.tile, e)), m.let(m.four(s, at, e))
 		for c := range 4 {
 			m.assign(dot, gpuir.N(loopir.OpFma, ir.F32, gpuir.NLane(a, c), gpuir.NLane(b, c), m.p.NVar(dot)))
 		}
 	})
-	return x.masked(m.p.NVar(dot), x.maskAt(inside), gpuir.NLt(key, x.to))
+	return m.p.NVar(dot)
 }
 
 // maskAt is the mask's element for a key, nil where there is no mask.
@@ -302,10 +326,14 @@ func (x *query) gatherBlock(c0 *gpuir.Node) {
 		var weights, values []*gpuir.Node
 		for i := range unroll {
 			at := m.let(gpuir.NAdd(j, gpuir.NInt(i*shares)))
-			row := gpuir.N(loopir.OpMin, ir.I32, gpuir.NAdd(c0, at), gpuir.NSub(x.to, gpuir.NInt(1)))
+			row := m.let(gpuir.N(loopir.OpMin, ir.I32, gpuir.NAdd(c0, at), gpuir.NSub(x.to, gpuir.NInt(1))))
 			first := m.let(gpuir.NAdd(x.v.base, gpuir.NMul(row, m.param(x.v.o.Param+2))))
 			weights = append(weights, m.let(m.p.NShared(x.scores, at)))
-			values = append(values, m.let(m.four(x.v, first, x.column)))
+			value := m.let(m.four(x.v, first, x.column))
+			if x.added != nil {
+				value = x.pick(row, x.added.value, value)
+			}
+			values = append(values, value)
 		}
 		for i, w := range weights {
 			m.assign(x.result, gpuir.N(loopir.OpFma, ir.F32, gpuir.NSplat(w), values[i], m.p.NVar(x.result)))
@@ -368,7 +396,8 @@ func (m *attention) storeQuery(head, column, top, sum, result *gpuir.Node) {
 	width := m.param(l.WidthV)
 	at := gpuir.NAdd(gpuir.NMul(m.batch, m.nrows), m.row0)
 	at = m.let(gpuir.NMul(gpuir.NAdd(gpuir.NMul(at, m.param(l.Heads)), head), width))
-	m.storeFour(l.Out[0], at, m.let(gpuir.NMul(column, gpuir.NInt(4))), width, m.let(gpuir.NMul(result, factor)))
+	m.storeFour(l.Out[0], at, m.let(gpuir.NMul(column, gpuir.NInt(4))), width, gpuir.NInt(1),
+		m.let(gpuir.NMul(result, factor)))
 	lse := m.logarithm(dead, top, sum)
 	row := m.let(gpuir.NAdd(gpuir.NMul(m.headNumber(head), m.nrows), m.row0))
 	m.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.N(loopir.OpEq, ir.Bool, column, gpuir.NInt(0)),

@@ -31,10 +31,11 @@ func (o *AttentionOptions) shareKeys(keys uint64, caps Caps) {
 	each := (o.Width + o.WidthV) / 4 / lanes // vectors of a key
 	unroll := max(1, min(keysInFlight, queryVectors/each))
 	threads := max(queryThreads, caps.Subgroup)
-	for 2*threads <= min(mostQueryThreads, caps.MaxThreads) && uint64(threads/lanes*unroll) < keys {
+	fits := func(threads int) bool { return threads/caps.Subgroup*(8+4*o.WidthV) <= caps.MaxWorkgroupBytes }
+	for 2*threads <= min(mostQueryThreads, caps.MaxThreads) && uint64(threads/lanes*unroll) < keys && fits(2*threads) {
 		threads *= 2
 	}
-	if threads%caps.Subgroup != 0 || threads < o.WidthV/4 {
+	if threads%caps.Subgroup != 0 || threads < o.WidthV/4 || !fits(threads) {
 		return
 	}
 	o.KeyLanes, o.Subgroup, o.Unroll, o.RowThreads, o.Lanes = lanes, caps.Subgroup, unroll, threads/lanes, lanes
@@ -87,13 +88,18 @@ func (x *query) generateLanes(head *gpuir.Node) {
 		s.acc = append(s.acc, v)
 	}
 	last := m.let(gpuir.NSub(x.to, gpuir.NInt(1)))
+	var added key
+	if x.added != nil {
+		added = key{k: vectors(x.added.k, x.added.k.base), v: vectors(x.added.v, x.added.v.base)}
+	}
 	m.loop(x.from, x.to, gpuir.NInt(m.t.Cols), func(c0 *gpuir.Node) {
 		var keys []key
 		var masks, keep []*gpuir.Node
 		for u := range m.t.Unroll {
 			n := m.let(gpuir.NAdd(c0, gpuir.NAdd(share, gpuir.NInt(u*m.t.RowThreads))))
 			inside := m.let(gpuir.N(loopir.OpMin, ir.I32, n, last))
-			keys = append(keys, key{k: row(x.k, inside), v: row(x.v, inside)})
+			keys = append(keys, key{k: x.pickAll(inside, added.k, row(x.k, inside)),
+				v: x.pickAll(inside, added.v, row(x.v, inside))})
 			masks, keep = append(masks, x.maskAt(inside)), append(keep, gpuir.NLt(n, x.to))
 		}
 		var scores []*gpuir.Node

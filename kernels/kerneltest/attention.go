@@ -110,6 +110,30 @@ func RandomAttention(r *rand.Rand, t ir.DType, pass launch.AttentionPass, n Atte
 	return c
 }
 
+// RandomAppend is a case of the forward pass that first stores new rows of keys and values; place is their number.
+func RandomAppend(r *rand.Rand, t ir.DType, n AttentionSize, place int64) *AttentionCase {
+	c := RandomAttention(r, t, launch.AttentionForward, n)
+	for c.Attention.Dropout {
+		c = RandomAttention(r, t, launch.AttentionForward, n)
+	}
+	results := c.Bufs[len(c.Bufs)-2:]
+	c.Bufs = c.Bufs[: len(c.Bufs)-2 : len(c.Bufs)-2]
+	c.Attention.Append = true
+	for _, cols := range []int64{n.Width, n.WidthV} {
+		strides, size := n.strides(r, []int64{n.Batch, n.Heads / n.Group, 1, cols}, false)
+		for _, s := range strides {
+			c.Params = append(c.Params, uint64(s))
+		}
+		c.Bufs = append(c.Bufs, attentionValues(r, t, size))
+	}
+	offset := r.Int64N(3)
+	places := make([]byte, 8*(offset+1))
+	loopir.StoreBits(ir.I64, places, offset, uint64(place))
+	c.Params = append(c.Params, uint64(offset))
+	c.Bufs = append(append(c.Bufs, places), results...)
+	return c
+}
+
 // poisoned is a result of n elements that no kernel has written.
 func poisoned(t ir.DType, n int64) []byte {
 	b := make([]byte, n*int64(t.Size()))

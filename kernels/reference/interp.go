@@ -55,7 +55,7 @@ func (p *program) Release() { p.d.Programs-- }
 // New makes an interpreter device.
 func New() *Device {
 	d := &Device{caps: device.Caps{Name: "interpreter", Adapter: "interpreter", MaxBinding: 1 << 40, MaxBuffer: 1 << 40,
-		MaxStorageBuffers: 64, GemmOperands: 4, GemmPrologues: 4, Align: 64,
+		MaxStorageBuffers: 64, GemmOperands: 4, GemmPrologues: 4, AttentionAppends: 256, Align: 64,
 		F16: true, I64: true, F64: true, GemmSums: 1}}
 	for t := ir.Bool; t < ir.NumStored; t++ {
 		d.caps.Storage[t] = t.Size()

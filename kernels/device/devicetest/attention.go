@@ -30,6 +30,27 @@ func (s *suite) attention(t *testing.T) {
 	}
 }
 
+// attentionAppends runs passes that store new rows, of few keys and of so many that workgroups share them.
+func (s *suite) attentionAppends(t *testing.T) {
+	if s.d.Caps().AttentionAppends == 0 {
+		t.Skip("the device's attention stores no new rows")
+	}
+	r := rand.New(rand.NewPCG(43, 1))
+	for i, n := range []kerneltest.AttentionSize{
+		{Batch: 2, Heads: 2, Group: 1, Queries: 1, Keys: 9, Width: 6, WidthV: 3},
+		{Batch: 1, Heads: 4, Group: 2, Queries: 1, Keys: 300, Width: 64, WidthV: 64, Aligned: true},
+		{Batch: 1, Heads: 2, Group: 2, Queries: 1, Keys: 1100, Width: 16, WidthV: 32, Aligned: true},
+		{Batch: 1, Heads: 3, Group: 1, Queries: 1, Keys: 1025, Width: 20, WidthV: 12},
+	} {
+		for _, d := range []ir.DType{ir.F32, ir.F16} {
+			for _, place := range []int64{0, n.Keys / 2, n.Keys - 1, n.Keys + 5} {
+				t.Run(fmt.Sprintf("%d_%v_%d", i, d, place),
+					func(t *testing.T) { s.checkAttention(t, kerneltest.RandomAppend(r, d, n, place)) })
+			}
+		}
+	}
+}
+
 func (s *suite) checkAttention(t *testing.T, c *kerneltest.AttentionCase) {
 	l := c.Attention.Layout()
 	var bufs []device.Buffer
@@ -42,7 +63,7 @@ func (s *suite) checkAttention(t *testing.T, c *kerneltest.AttentionCase) {
 	want := c.Copy()
 	require.NoError(t, launch.InterpretAttention(c.Attention, want.Params, want.Bufs))
 	s.run(t, []device.Step{launchStep(c.Attention, c.Params)}, bufs...)
-	for _, i := range l.Out {
+	for _, i := range written(l.Bufs) {
 		dt := l.Bufs[i].Type
 		n := len(want.Bufs[i]) / dt.Size()
 		got := s.get(t, bufs[i], dt, n)
@@ -58,4 +79,14 @@ func (s *suite) checkAttention(t *testing.T, c *kerneltest.AttentionCase) {
 			}
 		}
 	}
+}
+
+// written lists the buffers that a launch writes.
+func written(bufs []loopir.Buf) (list []int) {
+	for i := range bufs {
+		if bufs[i].Access != loopir.Read {
+			list = append(list, i)
+		}
+	}
+	return list
 }

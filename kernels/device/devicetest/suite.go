@@ -44,6 +44,7 @@ func Run(t *testing.T, open func() device.Device) {
 		{"GemmSums", (*suite).gemmSums},
 		{"GemmPrologues", (*suite).gemmPrologues},
 		{"Attention", (*suite).attention},
+		{"AttentionAppends", (*suite).attentionAppends},
 		{"Sort", (*suite).sorts},
 		{"Faults", (*suite).faults},
 		{"Replay", (*suite).replay},
