@@ -67,7 +67,7 @@ func (b *Builder) noteAll(p *pass) {
 func (b *Builder) computedBy(i int) int {
 	for range b.Program.Nodes { // a fused node may be fused into one that is fused too
 		next := b.uses.main[i]
-		for _, table := range []links{b.fused.in, b.folded, b.summed, b.normed} {
+		for _, table := range []links{b.fused.in, b.folded, b.summed, b.normed, b.appended} {
 			if at, ok := table.at(i); ok {
 				next = at
 			}

@@ -119,7 +119,8 @@ func (b *Builder) fuse() error {
 
 // hasKernel reports that no earlier pass has fused node i into another kernel.
 func (b *Builder) hasKernel(i int) bool {
-	return b.Program.Nodes[i].IsPrim() && !b.folded.has(i) && !b.summed.has(i) && !b.normed.has(i) && !b.elided[i]
+	return b.Program.Nodes[i].IsPrim() && !b.folded.has(i) && !b.summed.has(i) && !b.normed.has(i) && !b.appended.has(i) &&
+		!b.elided[i]
 }
 
 func (b *Builder) noteFused(i int) string {

@@ -55,12 +55,7 @@ func (b *Builder) fuseNorms() error {
 		}
 		b.normed.set(v, last)
 		for _, e := range b.Program.OperandsOf(v) {
-			switch {
-			case e.Value.IsInput():
-				b.uses.input[e.Value.Index()] = max(b.uses.input[e.Value.Index()], last)
-			case e.Value.IsNode():
-				b.uses.last[e.Value.Index()] = max(b.uses.last[e.Value.Index()], last)
-			}
+			b.readUntil(e.Value, last)
 		}
 	}
 	return nil

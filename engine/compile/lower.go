@@ -19,7 +19,7 @@ type lowering struct {
 	outs      []int
 	slots     []int
 	offs, scs []int
-	// Of its epilogue's operands: -1 for each, which has no offset, and the program's numbers.
+	// Of the operands of its epilogue, its norm and its new rows: the offsets, -1 for none, and the program's numbers.
 	foldOffs, foldScs []int
 
 	stepBufs   []int          // of the plan's steps: a block that their lists are cut from
@@ -140,7 +140,7 @@ func (b *Builder) produce(i int) error {
 		b.assign(s.node)
 		outs = append(outs, s.node)
 	}
-	if b.elided[i] {
+	if b.elided[i] || b.appended.has(i) {
 		return nil
 	}
 	return b.lower(i, outs)
@@ -183,6 +183,7 @@ func (b *Builder) lower(i int, outs []int) error {
 	}
 	b.lowerFolds(i)
 	b.lowerNorm(i)
+	b.lowerAppend(i)
 	for k, j := range outs {
 		if j == unheld {
 			av := b.unheldAval(i, k)
@@ -264,7 +265,7 @@ func (b *Builder) steps(i int, res *lower.Result, dev ir.DeviceID, outs []int) {
 	if b.fused.groups[i] == nil {
 		b.operandNumbers(i)
 	}
-	if slices.ContainsFunc(outs, b.external) {
+	if slices.ContainsFunc(outs, b.external) || b.appendsExternal(i) {
 		b.p.overwritesFrom(StepPlace{len(b.p.Segments) - 1, len(seg.Steps)})
 	}
 	w := &b.lowering

@@ -58,12 +58,17 @@ var passes = []pass{
 		reason: "a product reads what its norm reads later than recorded, so which buffers are written must be decided, " +
 			"and so must what else the product binds",
 	}, {
+		name: "fuse_append", run: (*Builder).fuseAppends, note: (*Builder).noteAppend, optional: true,
+		requires: []string{"uses", "inplace", "donate", "write_through"},
+		reason:   "attention stores rows in place, later than recorded, so which buffers are written must be decided",
+	}, {
 		name: "fuse", run: (*Builder).fuse, note: (*Builder).noteFused, optional: true,
-		requires: []string{"uses", "inplace", "donate", "write_through", "fuse_epilogue", "fuse_bias_grad", "fuse_norm"},
-		reason:   "a group moves reads to its last member, so which buffers are written, and by whom, must be decided",
+		requires: []string{"uses", "inplace", "donate", "write_through", "fuse_epilogue", "fuse_bias_grad", "fuse_norm",
+			"fuse_append"},
+		reason: "a group moves reads to its last member, so which buffers are written, and by whom, must be decided",
 	}, {
 		name: "lower", run: (*Builder).lowerNodes, note: (*Builder).noteSteps,
-		requires: []string{"uses", "write_through", "fuse_epilogue", "fuse_bias_grad", "fuse_norm", "fuse"},
+		requires: []string{"uses", "write_through", "fuse_epilogue", "fuse_bias_grad", "fuse_norm", "fuse_append", "fuse"},
 		reason:   "which node makes which values, and where, must be decided",
 	}, {
 		name: "tiles", run: (*Builder).findTiles, note: (*Builder).noteTiles, optional: true,
@@ -172,9 +177,11 @@ type Builder struct {
 	epilogues map[int]*epilogue
 	folded    links // fuse_epilogue: by node, the node that applies it
 	sums      map[int]columnSum
-	summed    links       // fuse_bias_grad: by node, the product that computes it
-	norms     map[int]int // fuse_norm: by product, the norm that it computes
-	normed    links       // fuse_norm: by norm, the last product that computes it
+	summed    links          // fuse_bias_grad: by node, the product that computes it
+	norms     map[int]int    // fuse_norm: by product, the norm that it computes
+	normed    links          // fuse_norm: by norm, the last product that computes it
+	appends   map[int][2]int // fuse_append: by attention, the scatters of its keys and of its values
+	appended  links          // fuse_append: by scatter, the attention that stores its row
 	fused     fuseTable
 	lowering  lowering
 	tiles     *tileTable
@@ -196,7 +203,7 @@ func (b *Builder) Build() (p *Plan, err error) {
 	b.p = &Plan{Program: b.Program.Clone(), Often: b.Often, Overwrites: StepPlace{Segment: math.MaxInt}}
 	b.slots, b.donations = make(links, len(b.Program.Nodes)), make(links, len(b.Program.Nodes))
 	b.folded, b.summed = make(links, len(b.Program.Nodes)), make(links, len(b.Program.Nodes))
-	b.normed = make(links, len(b.Program.Nodes))
+	b.normed, b.appended = make(links, len(b.Program.Nodes)), make(links, len(b.Program.Nodes))
 	b.fused.in = make(links, len(b.Program.Nodes))
 	for j := range b.Program.Inputs {
 		av := ir.AvalOf(b.Program.Inputs[j].Aval)

@@ -111,7 +111,9 @@ type Plan struct {
 	Next     *Plan
 	fused    map[int][]int // by the last member of a fusion group: its members
 	epilogue map[int][]int // by product or convolution: the nodes that it applies to its result
-	prologue map[int][]int // by product: the node that works the rows of its first operand
+	// prologue is, by product, the node that works the rows of its first operand, and by attention, the nodes that store
+	// rows of its operands.
+	prologue map[int][]int
 	// Overwrites is the first step that writes a buffer that the plan did not make. Before it, a run can be given up
 	// and restarted.
 	Overwrites   StepPlace
@@ -156,15 +158,16 @@ func (p *Plan) noteEpilogue(i int, nodes []int) {
 // Epilogue lists the nodes that the steps with this event apply to their result.
 func (p *Plan) Epilogue(event uint32) []int { return p.epilogue[int(event)-1] }
 
-// notePrologue keeps the norm that product i computes.
-func (p *Plan) notePrologue(i, norm int) {
+// notePrologue keeps the nodes whose work node i does before its own.
+func (p *Plan) notePrologue(i int, nodes ...int) {
 	if p.prologue == nil {
 		p.prologue = map[int][]int{}
 	}
-	p.prologue[i] = []int{norm}
+	p.prologue[i] = nodes
 }
 
-// Prologue lists the nodes that the steps with this event apply to their first operand.
+// Prologue lists the nodes whose work the steps with this event do before their own: a norm of the first operand of a
+// product, or scatters that store rows of the operands of attention.
 func (p *Plan) Prologue(event uint32) []int { return p.prologue[int(event)-1] }
 
 // Cache finds plans by program. It evicts the least recently used plan.

@@ -123,6 +123,16 @@ input $1 : f32[4,3]
 %0 = layer_norm{1,0,0,0} $0 1.0 : f32[2,4]
 %1 = matmul{0} %0 $1 : f32[2,3] live
 `, func(p *compile.Plan) bool { return p.Kernels == 1 }},
+	{"fuse_append", `input $0 : f32[1,1,4,2]
+input $1 : f32[1,1,4,2]
+input $2 : f32[1,1,1,2]
+input $3 : i64[1]
+%0 = scatter{2,0,-2} $0 $3[1,1,1,2](1,1,1,0) $2 : f32[1,1,4,2] live
+%1 = scatter{2,0,-2} $1 $3[1,1,1,2](1,1,1,0) $2 : f32[1,1,4,2] live
+%2 = attention{0,0,0} $2 %0 %1 1.0 : f32[1,1,1,2] live
+store %0 over $0 base 0 last exclusive
+store %1 over $1 base 1 last exclusive
+`, func(p *compile.Plan) bool { return p.Kernels == 1 }},
 	{"lower", `input $0 : f32[4]
 %0 = mul $0 2.0 : f32[4] live
 `, func(p *compile.Plan) bool { return len(p.Segments) == 1 && len(p.Segments[0].Steps) == 1 }},

@@ -67,7 +67,7 @@ func (p *program) attentionStats(g, out, lse *arg) *arg {
 // attention completes and appends one pass. g and stats are for the gradients.
 func (p *program) attention(a *launch.Attention, mask, g, stats *arg, outs ...*arg) {
 	q, k, v := p.in(0), p.in(1), p.in(2)
-	a.Type, a.Causal, a.Dropout = q.dtype, p.n.Attr[0] != 0, p.n.Attr[2] != 0
+	a.Type, a.Causal, a.Dropout, a.Append = q.dtype, p.n.Attr[0] != 0, p.n.Attr[2] != 0, p.n.Append
 	l := device.Step{Op: a}
 	l.Params = constants(q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3])
 	l.Params = append(l.Params, device.ScalarOf(0))
@@ -90,6 +90,13 @@ func (p *program) attention(a *launch.Attention, mask, g, stats *arg, outs ...*a
 			}
 		}
 		operand(&shared)
+	}
+	if a.Append {
+		rows := len(p.n.In) - 3
+		operand(p.in(rows))
+		operand(p.in(rows + 1))
+		place := p.in(rows + 2)
+		l.Params, l.Bufs = append(l.Params, place.offset), append(l.Bufs, place.buf)
 	}
 	if g != nil {
 		operand(g)

@@ -54,6 +54,10 @@ type Node struct {
 	// each element. In numbers the node's operands; the first is number 0, and other tensors are dense, with an element
 	// for each one of a row. nil: none.
 	Norm *Fold
+	// Append: the last three operands are the rows that attention stores in its keys and in its values, which are
+	// buffers that it may write, and the number of the rows. The rows have the shape [batch, key head, 1, column]; the
+	// number is one element.
+	Append bool
 	// Sums: the last output is the sums of operand 'a' or 'b' of a product along its depth; see launch.Gemm.
 	Sums byte
 	// GemmDims: the device multiplies along several dims in the first output's dtype. InOrder is device.Caps.InOrder.

@@ -42,11 +42,10 @@ func (s *suite) attentionAppends(t *testing.T) {
 		{Batch: 1, Heads: 2, Group: 2, Queries: 1, Keys: 1100, Width: 16, WidthV: 32, Aligned: true},
 		{Batch: 1, Heads: 3, Group: 1, Queries: 1, Keys: 1025, Width: 20, WidthV: 12},
 	} {
-		for _, d := range []ir.DType{ir.F32, ir.F16} {
-			for _, place := range []int64{0, n.Keys / 2, n.Keys - 1, n.Keys + 5} {
-				t.Run(fmt.Sprintf("%d_%v_%d", i, d, place),
-					func(t *testing.T) { s.checkAttention(t, kerneltest.RandomAppend(r, d, n, place)) })
-			}
+		for j, d := range []ir.DType{ir.F32, ir.F16} {
+			place := []int64{0, n.Keys / 2, n.Keys - 1, n.Keys + 5}[(i+2*j)%4]
+			t.Run(fmt.Sprintf("%d_%v_%d", i, d, place),
+				func(t *testing.T) { s.checkAttention(t, kerneltest.RandomAppend(r, d, n, place)) })
 		}
 	}
 }
