@@ -170,11 +170,12 @@ input $3 : i64[1]
 		"%4 = add $3 1 : i64[1] live\n%3 = attention", stores, stores + "store %4 over $3 base 2 last exclusive\n"}, 0, 4},
 	{"a row is written before", step, []string{queries, "$4[2,4,1,4](0,0,0,1)", "%3 = attention",
 		"%4 = add $2 1.0 : f32[2,1,32] live\n%3 = attention", stores, stores + "store %4 over $2 base 2 last exclusive\n"}, 0, 5},
-	{"a scatter takes the row's buffer", projected + `%5 = strided_scatter{[2](1)} %1 $2[2](1) 0 : f32[1,4] live
+	{"a scatter takes the row's buffer", projected + `%5 = strided_scatter{[2](1)} %1 $2[2](1) 0 : f32[1,4]
+%7 = matmul{0} %5 $4 : f32[1,4] live
 %6 = attention{0,0,0} %0[1,1,1,4] %3 %4 0.5 : f32[1,1,1,4] live
 store %3 over $0 base 0 last exclusive
 store %4 over $1 base 1 last exclusive
-`, nil, 0, 7},
+`, nil, 0, 8},
 	{"a row is a part of more than a cache", `input $0 : f32[1,1,5,4]
 input $1 : f32[1,1,5,4]
 input $2 : f32[20000,4]
