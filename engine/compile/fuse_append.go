@@ -10,6 +10,7 @@ import (
 	"github.com/torchlette/torchlette/engine/program"
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/launch"
 )
 
 var (
@@ -24,7 +25,7 @@ const (
 	scatterSource
 )
 
-// fuseAppends lets attention of one query store the new row of its keys and values, which scatters store in place,
+// fuseAppends lets attention of few queries store the new row of its keys and values, which scatters store in place,
 // where it alone reads what they make. The rows and their number are then read at its place. Nothing may write them
 // before, and they live until then.
 //
@@ -81,7 +82,7 @@ func (b *Builder) noteAppend(i int) string {
 	return ""
 }
 
-// mayAppend reports that node i is attention that its device can let store new rows: without dropout, of one query,
+// mayAppend reports that node i is attention that its device can let store new rows: without dropout, of few queries,
 // with heads that are not too wide.
 func (b *Builder) mayAppend(i int) bool {
 	n, p := &b.Program.Nodes[i], b.Program
@@ -90,7 +91,7 @@ func (b *Builder) mayAppend(i int) bool {
 	}
 	edges := p.OperandsOf(i)
 	q, columns := ir.LayoutOf(edges[0].Layout).Shape, b.aval(i).Shape()[3]
-	return q[2] == 1 && q[3] > 0 && max(q[3], columns) <= b.Caps(b.aval(i).Device).AttentionAppends
+	return q[2] <= launch.AppendQueries && q[3] > 0 && max(q[3], columns) <= b.Caps(b.aval(i).Device).AttentionAppends
 }
 
 // rowsStored returns the scatters that store the new rows of the keys and of the values of attention i.

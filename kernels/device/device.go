@@ -57,8 +57,8 @@ type Caps struct {
 	GemmOperands int
 	// GemmPrologues is the most rows, of all matrices of a batch, of products with launch.Gemm.Prologue; 0: none.
 	GemmPrologues int64
-	// AttentionAppends is the most columns of a head, of keys and of values, of attention with launch.Attention.Append,
-	// which has one query; 0: none.
+	// AttentionAppends is the most columns of a head, of keys and of values, of attention with launch.Attention.Append;
+	// 0: none.
 	AttentionAppends int64
 	// Wide: the device has thousands of lanes, so launches cost more than index arithmetic, and tiles of products are
 	// large.

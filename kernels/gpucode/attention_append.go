@@ -6,7 +6,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// Attention of a single query that stores the new row of its keys and values (launch.Attention.Append). All workgroups
+// Attention of few queries that stores the new row of its keys and values (launch.Attention.Append). All workgroups
 // take the new row from where it comes, so that none depends on what another stores: a key with the row's number is
 // loaded, and what was loaded gives way to the new row. Of the workgroups that share a key head, the first stores the
 // row.

@@ -50,7 +50,7 @@ func TestSingleQueriesStoreNewRows(t *testing.T) {
 			for seed := range uint64(50) {
 				r := rand.New(rand.NewPCG(seed, 11))
 				n := kerneltest.AttentionSize{Batch: 1 + r.Int64N(2), Heads: 4, Group: []int64{1, 2, 4}[r.IntN(3)],
-					Queries: 1 + r.Int64N(2), Keys: 1 + r.Int64N(90), Aligned: r.IntN(2) == 0}
+					Queries: 1 + r.Int64N(launch.AppendQueries), Keys: 1 + r.Int64N(90), Aligned: r.IntN(2) == 0}
 				n.Width, n.WidthV = 16*(1+r.Int64N(3)), 16*(1+r.Int64N(3))
 				if !n.Aligned {
 					n.Width, n.WidthV = n.Width-r.Int64N(4), n.WidthV-r.Int64N(4)
@@ -163,7 +163,7 @@ func TestAdmittedAppendsHaveOptions(t *testing.T) {
 			for _, width := range []uint64{1, 16, 100, 256, widest - 1, widest} {
 				for _, columns := range []uint64{16, width} {
 					params := make([]uint64, len(l.Params))
-					for p, v := range map[int]uint64{l.Batch: 1, l.Heads: 4, l.KeyHeads: 2, l.Queries: 1, l.Keys: keys,
+					for p, v := range map[int]uint64{l.Batch: 1, l.Heads: 4, l.KeyHeads: 2, l.Queries: launch.AppendQueries, l.Keys: keys,
 						l.Width: width, l.WidthV: columns} {
 						params[p] = v
 					}

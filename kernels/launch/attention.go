@@ -30,11 +30,15 @@ type Attention struct {
 	Dropout bool
 	// Append, of the forward pass without dropout: the launch first stores a new row in k and one in v, for each batch
 	// and key head, and attends to them as to the others. The number of the row comes from a buffer and is clamped into
-	// [0, Keys). A device has it for single queries of heads of device.Caps.AttentionAppends columns at most.
+	// [0, Keys). A device has it for AppendQueries queries, and device.Caps.AttentionAppends columns of a head, at most.
 	Append bool
 	// Sum, of AttentionGradMask, marks the dims (batch, head, query, key) that share the mask.
 	Sum [4]bool
 }
+
+// AppendQueries is the most queries of an Attention with Append: those of the heads that share a key head may be queries
+// of one head.
+const AppendQueries = 4
 
 // AttentionPass says what an Attention computes.
 type AttentionPass uint8

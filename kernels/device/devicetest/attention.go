@@ -39,7 +39,7 @@ func (s *suite) attentionAppends(t *testing.T) {
 	for i, n := range []kerneltest.AttentionSize{
 		{Batch: 2, Heads: 2, Group: 1, Queries: 1, Keys: 9, Width: 6, WidthV: 3},
 		{Batch: 1, Heads: 4, Group: 2, Queries: 1, Keys: 300, Width: 64, WidthV: 64, Aligned: true},
-		{Batch: 1, Heads: 2, Group: 2, Queries: 1, Keys: 1100, Width: 16, WidthV: 32, Aligned: true},
+		{Batch: 1, Heads: 2, Group: 2, Queries: 2, Keys: 1100, Width: 16, WidthV: 32, Aligned: true},
 		{Batch: 1, Heads: 3, Group: 1, Queries: 1, Keys: 1025, Width: 20, WidthV: 12},
 	} {
 		for j, d := range []ir.DType{ir.F32, ir.F16} {

@@ -1,8 +1,14 @@
-"""A token's norms are part of the products that read them, on a GPU."""
+"""On a GPU, a token's norms are part of the products that read them, and its attention stores its rows of caches."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,10 +56,32 @@ def test_norms_of_a_token_are_in_its_products(device: str, name: str, products: 
         expected = tiny.reference(name)(IDS).logits[0, PROMPT:]
     torch.testing.assert_close(logits, expected)
     norms = [e.kernel for e in events if "norm" in e.kernel]
-    computed = [e.prologue[0].name for e in events if e.prologue]
+    computed = [e.prologue[0].name for e in events if e.prologue and "attention" not in e.kernel]
     if device == "wgpu":
         assert norms == left
         assert computed == ["layer_norm"] * products
     else:
         assert not computed
         assert len(norms) == 5
+
+
+def generated(name: str, disabled: str) -> Any:
+    """Return the tokens and the last token's kernels of a process that runs a GPU's programs, on any adapter."""
+    env = os.environ | {"TORCHLETTE_DISABLE": disabled, "TORCHLETTE_CACHE_DIR": "-"}
+    if env["TORCHLETTE_ADAPTER"] == "software":
+        env["TORCHLETTE_ADAPTER"] = "software,hardware"
+    command = [sys.executable, str(Path(__file__).with_name("appended_rows.py")), name]
+    return json.loads(subprocess.run(command, env=env, check=True, capture_output=True, text=True, timeout=300).stdout)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_attention_of_a_token_stores_its_rows(device: str, name: str) -> None:
+    """No scatter has a kernel of its own then, and the text is the same."""
+    if device != "wgpu":
+        pytest.skip("the CPU's attention stores no rows")
+    (tokens, kernels), (expected, scattered) = (generated(name, off) for off in ("", "fuse_append"))
+    assert tokens == expected
+    assert [done for kernel, done in kernels if "attention" in kernel] == [["scatter", "scatter"]] * 2
+    assert not [kernel for kernel, _ in kernels if "scatter" in kernel]
+    assert len([kernel for kernel, _ in scattered if "scatter" in kernel]) == 4
+    assert len(scattered) - len(kernels) == 4
