@@ -131,7 +131,8 @@ func openGPU(id ir.DeviceID) (device.Device, error) {
 }
 
 // adapterOptions reads TORCHLETTE_ADAPTER: a number or part of a name, where the suffix ",core" turns optional features
-// off and ",hardware" gives a software adapter the programs of a GPU. Real GPUs come first. The software adapter serves if there is no GPU, or under the name "software".
+// off and ",hardware" gives a software adapter the programs of a GPU. Real GPUs come first. The software adapter serves
+// if there is no GPU, or under the name "software".
 func adapterOptions(number int) gpu.Options {
 	o := gpu.Options{Number: number, AllowSoftware: true, Merge: mergeLimit()}
 	name, rest, _ := strings.Cut(getenv("TORCHLETTE_ADAPTER"), ",")

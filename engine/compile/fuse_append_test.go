@@ -132,16 +132,19 @@ store %1 over $1 base 1 exclusive
 store %4 over %0 base 0 last exclusive
 store %5 over %1 base 1 last exclusive
 `, nil, 1, 5},
-	{"the window makes the caches", step, []string{"%0 = add", "%4 = exp $0 : f32[2,2,5,4]\n%5 = neg $1 : f32[2,2,5,4]\n%0 = add",
+	{"the window makes the caches", step, []string{"%0 = add",
+		"%4 = exp $0 : f32[2,2,5,4]\n%5 = neg $1 : f32[2,2,5,4]\n%0 = add",
 		"$0 %0", "%4 %0", "$1 %0", "%5 %0", stores, ""}, 1, 4},
-	{"the place is written later", step, []string{"%0 = add $3 2 : i64[1]\n", "", "%0[", "$3[", stores, "%4 = add $3 1 : i64[1] live\n" +
-		stores + "store %4 over $3 base 2 last exclusive\n"}, 1, 2},
+	{"the place is written later", step, []string{"%0 = add $3 2 : i64[1]\n", "", "%0[", "$3[", stores,
+		"%4 = add $3 1 : i64[1] live\n" + stores + "store %4 over $3 base 2 last exclusive\n"}, 1, 2},
 	{"places are checked", step, []string{"{2,0,-2}", "{2,0}"}, 0, 4},
 	{"rows are added", step, []string{"{2,0,-2}", "{2,1,-2}"}, 0, 4},
-	{"heads that share keys are queries", step, []string{queries, "$2[2,2,2,4](32,8,4,1)", "f32[2,1,4,4]", "f32[2,2,2,4]"}, 1, 2},
+	{"heads that share keys are queries", step, []string{queries, "$2[2,2,2,4](32,8,4,1)", "f32[2,1,4,4]",
+		"f32[2,2,2,4]"}, 1, 2},
 	{"five queries", step, []string{queries, "$2[2,2,5,4](32,8,0,1)", "f32[2,1,4,4]", "f32[2,5,2,4]"}, 0, 4},
 	{"dropout", step, []string{"{0,1,0}", "{0,1,1}", "0.25", "0.25 1 0 0.5"}, 0, 4},
-	{"something else reads the keys", step, []string{"%3 = attention", "%4 = sum{3} %1 : f32[2,2,5] live\n%3 = attention"}, 0, 5},
+	{"something else reads the keys", step, []string{"%3 = attention", "%4 = sum{3} %1 : f32[2,2,5] live\n" +
+		"%3 = attention"}, 0, 5},
 	{"attention comes twice", step, []string{"%3 = attention", "%4 = sum{3} %2 : f32[2,2,5] live\n%3 = attention"}, 0, 5},
 	{"the query is of the keys", step, []string{queries, "%1[2,4,1,4](20,0,4,1)"}, 0, 4},
 	{"keys are values", step, []string{"%1 %2 $4", "%1 %1 $4"}, 0, 4},
@@ -152,8 +155,8 @@ store %5 over %1 base 1 last exclusive
 		"$1 %0[", "$1 %4["}, 0, 4},
 	{"a place among others", step, []string{"$3 : i64[1]", "$3 : i64[3]", "$3 2 : i64[1]", "$3 2 : i64[3]"}, 0, 4},
 	{"places of 32 bits", step, []string{"i64", "i32"}, 0, 4},
-	{"rows of one batch", step, []string{"%0[2,2,1,4](0,0,0,0)", "%0[1,2,1,4](0,0,0,0)", newKey, "$2[1,2,1,4](32,4,32,1)+16",
-		newVal, "$2[1,2,1,4](32,4,32,1)+24"}, 0, 4},
+	{"rows of one batch", step, []string{"%0[2,2,1,4](0,0,0,0)", "%0[1,2,1,4](0,0,0,0)", newKey,
+		"$2[1,2,1,4](32,4,32,1)+16", newVal, "$2[1,2,1,4](32,4,32,1)+24"}, 0, 4},
 	{"two rows", step, []string{"%0[2,2,1,4](0,0,0,0)", "%0[2,2,2,4](0,0,0,0)", newKey, "$2[2,2,2,4](32,4,0,1)+16",
 		newVal, "$2[2,2,2,4](32,4,0,1)+24"}, 0, 4},
 	{"along the heads", step, []string{"{2,0,-2}", "{1,0,-2}", "%0[2,2,1,4](0,0,0,0)", "%0[2,1,5,4](0,0,0,0)", newKey,
@@ -170,7 +173,8 @@ input $3 : i64[1]
 	{"the place is written before", step, []string{"%0 = add $3 2 : i64[1]\n", "", "%0[", "$3[", "%3 = attention",
 		"%4 = add $3 1 : i64[1] live\n%3 = attention", stores, stores + "store %4 over $3 base 2 last exclusive\n"}, 0, 4},
 	{"a row is written before", step, []string{queries, "$4[2,4,1,4](0,0,0,1)", "%3 = attention",
-		"%4 = add $2 1.0 : f32[2,1,32] live\n%3 = attention", stores, stores + "store %4 over $2 base 2 last exclusive\n"}, 0, 5},
+		"%4 = add $2 1.0 : f32[2,1,32] live\n%3 = attention", stores, stores +
+			"store %4 over $2 base 2 last exclusive\n"}, 0, 5},
 	{"a scatter takes the row's buffer", projected + `%5 = strided_scatter{[2](1)} %1 $2[2](1) 0 : f32[1,4]
 %7 = matmul{0} %5 $4 : f32[1,4] live
 %6 = attention{0,0,0} %0[1,1,1,4] %3 %4 0.5 : f32[1,1,1,4] live
@@ -228,7 +232,7 @@ func TestNewRowsKeepTheLimitsOfADevice(t *testing.T) {
 
 // A run can be given up until the attention stores the rows: it is the first to write what the plan did not make.
 func TestNewRowsOverwriteInputs(t *testing.T) {
-	for off, want := range map[string]compile.StepPlace{"fuse_append": {Segment: 0, Step: 1}, "fuse": {Segment: 0, Step: 2}} {
+	for off, want := range map[string]compile.StepPlace{"fuse_append": {Step: 1}, "fuse": {Step: 2}} {
 		text := edited(t, step, "%3 = attention", "%4 = exp %0 : i64[1] live\n%3 = attention")
 		text = strings.ReplaceAll(text, "exp %0", "mul %0 3")
 		p := build(t, reference.New(), program.MustParse(renumbered(text)), off)

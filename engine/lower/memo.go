@@ -47,8 +47,8 @@ func (n *Node) appendKey(k []byte) []byte {
 		return 0
 	}
 	put(int64(n.Prim.ID), int64(n.Bufs), truth(n.GemmDims), truth(n.GemmPads), truth(n.Wide), truth(n.InOrder),
-		truth(n.Fourier), truth(n.Quantized), n.FactorSide, n.MaxIterations, truth(n.Residual), truth(n.Append), int64(n.Sums),
-		int64(len(n.Attr)), int64(len(n.In)), int64(len(n.Folds)), int64(len(n.Kept)), int64(len(n.Members)))
+		truth(n.Fourier), truth(n.Quantized), n.FactorSide, n.MaxIterations, truth(n.Residual), truth(n.Append),
+		int64(n.Sums), int64(len(n.Attr)), int64(len(n.In)), int64(len(n.Folds)), int64(len(n.Kept)), int64(len(n.Members)))
 	put(n.Attr...)
 	for i := range n.In {
 		x := &n.In[i]

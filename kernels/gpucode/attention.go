@@ -559,6 +559,7 @@ func (m *attention) storeFour(buf int, at, col, width, step, x *gpuir.Node) {
 	}
 	for c := range 4 {
 		n := m.let(gpuir.NAdd(col, gpuir.NInt(c)))
-		guarded(n, gpuir.Stmt{Op: gpuir.SStore, Ref: buf, A: m.let(gpuir.NAdd(at, gpuir.NMul(n, step))), B: m.let(gpuir.NLane(x, c))})
+		place := m.let(gpuir.NAdd(at, gpuir.NMul(n, step)))
+		guarded(n, gpuir.Stmt{Op: gpuir.SStore, Ref: buf, A: place, B: m.let(gpuir.NLane(x, c))})
 	}
 }

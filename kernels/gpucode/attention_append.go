@@ -15,8 +15,8 @@ import (
 // scratch memory.
 const appendBuffers = 10
 
-// WidestAppend is the most columns of a head of an attention with launch.Attention.Append, 0 where the device runs none:
-// every launch that it admits has options (see chooseQuery).
+// WidestAppend is the most columns of a head of an attention with launch.Attention.Append, 0 where the device runs
+// none: every launch that it admits has options (see chooseQuery).
 func WidestAppend(caps Caps) int64 {
 	caps = caps.withDefaults()
 	o := AttentionOptions{Cols: queryBlock, Width: widestQuery, WidthV: widestQuery}

@@ -73,12 +73,13 @@ func TestSingleQueriesStoreNewRows(t *testing.T) {
 	}
 }
 
-// The result of a workgroup does not depend on what another one stores: where the row is in memory makes no difference,
-// be it the old one, the new one, or a part of both.
+// The result of a workgroup does not depend on what another one stores: whether memory has the old row or the new one
+// makes no difference.
 func TestNewRowsAreNotReadFromMemory(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 13))
-		n := kerneltest.AttentionSize{Batch: 2, Heads: 4, Group: 2, Queries: 1, Keys: 40, Width: 16, WidthV: 32, Aligned: true}
+		n := kerneltest.AttentionSize{Batch: 2, Heads: 4, Group: 2, Queries: 1, Keys: 40, Width: 16, WidthV: 32,
+			Aligned: true}
 		c := kerneltest.RandomAppend(r, ir.F32, n, r.Int64N(40))
 		o, l := appendOptions(t, r, c, seed%2 == 0), c.Attention.Layout()
 		once := c.Copy()
@@ -91,8 +92,8 @@ func TestNewRowsAreNotReadFromMemory(t *testing.T) {
 	}
 }
 
-// One workgroup of those that share a key head stores its row: that of the first head and of the first part. Each stores
-// its number here, and the last one that does is seen.
+// One workgroup of those that share a key head stores its row: that of the first head and of the first part. Each
+// stores its number here, and the last one that does is seen.
 func TestOneWorkgroupStoresARow(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 15))
 	n := kerneltest.AttentionSize{Batch: 1, Heads: 4, Group: 2, Queries: 1, Keys: 40, Width: 16, WidthV: 16, Aligned: true}
@@ -150,7 +151,8 @@ func TestAdmittedAppendsHaveOptions(t *testing.T) {
 	none := 0
 	for _, caps := range []Caps{{MaxBuffers: 10}, {MaxBuffers: 9}, {MaxBuffers: 10, Software: true},
 		{MaxBuffers: 10, MaxThreads: 128}, {MaxBuffers: 10, Subgroup: 4}, {MaxBuffers: 10, Subgroup: 32, MaxThreads: 1024},
-		{MaxBuffers: 16, Subgroup: 32, MaxThreads: 1024, MaxWorkgroupBytes: 48 << 10}, {MaxBuffers: 10, MaxWorkgroupBytes: 8192},
+		{MaxBuffers: 16, Subgroup: 32, MaxThreads: 1024, MaxWorkgroupBytes: 48 << 10},
+		{MaxBuffers: 10, MaxWorkgroupBytes: 8192},
 	} {
 		widest := uint64(WidestAppend(caps))
 		if widest == 0 {
@@ -163,8 +165,8 @@ func TestAdmittedAppendsHaveOptions(t *testing.T) {
 			for _, width := range []uint64{1, 16, 100, 256, widest - 1, widest} {
 				for _, columns := range []uint64{16, width} {
 					params := make([]uint64, len(l.Params))
-					for p, v := range map[int]uint64{l.Batch: 1, l.Heads: 4, l.KeyHeads: 2, l.Queries: launch.AppendQueries, l.Keys: keys,
-						l.Width: width, l.WidthV: columns} {
+					for p, v := range map[int]uint64{l.Batch: 1, l.Heads: 4, l.KeyHeads: 2,
+						l.Queries: launch.AppendQueries, l.Keys: keys, l.Width: width, l.WidthV: columns} {
 						params[p] = v
 					}
 					o := ChooseAttention(a, params, caps)

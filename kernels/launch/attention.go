@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -36,8 +37,8 @@ type Attention struct {
 	Sum [4]bool
 }
 
-// AppendQueries is the most queries of an Attention with Append: those of the heads that share a key head may be queries
-// of one head.
+// AppendQueries is the most queries of an Attention with Append: those of the heads that share a key head may be
+// queries of one head.
 const AppendQueries = 4
 
 // AttentionPass says what an Attention computes.
@@ -154,8 +155,8 @@ type attention struct {
 func InterpretAttention(a *Attention, params []uint64, bufs [][]byte) error {
 	x := &attention{a: a, l: a.Layout(), params: params, bufs: bufs}
 	l := &x.l
-	if a.Append && (a.Pass != AttentionForward || a.Dropout) {
-		return fmt.Errorf("attention: only the forward pass without dropout stores new rows")
+	if err := a.checkAppend(); err != nil {
+		return err
 	}
 	if len(params) != len(l.Params) || len(bufs) != len(l.Bufs) {
 		return fmt.Errorf("attention: %d parameters and %d buffers, want %d and %d", len(params), len(bufs), len(l.Params),
@@ -169,9 +170,7 @@ func InterpretAttention(a *Attention, params []uint64, bufs [][]byte) error {
 		x.gradMask()
 		return x.err
 	}
-	if a.Append {
-		x.appendRows()
-	}
+	x.appendRows()
 	for b := range x.batch {
 		if a.Pass == AttentionGradKV || a.Pass == AttentionGradQKV {
 			for h := range x.heads / x.group {
@@ -228,8 +227,18 @@ func (x *attention) writeTo(buf int, at int64, v float64) {
 	loopir.StoreBits(t, x.bufs[buf], at, ir.EncodeFloat(t.ComputeType(), v))
 }
 
-// appendRows stores the new rows of k and v.
+func (a *Attention) checkAppend() error {
+	if a.Append && (a.Pass != AttentionForward || a.Dropout) {
+		return errors.New("attention: only the forward pass without dropout stores new rows")
+	}
+	return nil
+}
+
+// appendRows stores the new rows of k and v, where there are some.
 func (x *attention) appendRows() {
+	if !x.a.Append {
+		return
+	}
 	l, at := &x.l, int64(x.params[x.l.PlaceOffset])
 	if err := loopir.Inside(ir.I64, x.bufs[l.Place], at); err != nil {
 		x.err = fmt.Errorf("attention: buffer %d: %w", l.Place, err)

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/launch"
+	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 // small is attention with two query heads to one key head, three queries, four keys and rows of two columns.
@@ -140,5 +142,45 @@ func TestForwardPassOfAttention(t *testing.T) {
 	for _, v := range s.run(t, launch.AttentionForward, nil)[0][:12] {
 		kept := v * 4 * 0.7
 		require.InDelta(t, math.Round(kept), kept, 1e-6, "a whole number of weights is kept")
+	}
+}
+
+// New rows are stored, at a place that is clamped, before the keys are read.
+func TestForwardPassStoresNewRows(t *testing.T) {
+	for place, row := range map[int64]int{-3: 0, 0: 0, 2: 2, 3: 3, 9: 3} {
+		a := launch.Attention{Type: ir.F64, Append: true}
+		l := a.Layout()
+		params := make([]uint64, len(l.Params))
+		copy(params, []uint64{1, 2, 1, 1, 4, 2, 2})
+		params[l.Scale], params[l.PlaceOffset] = ir.EncodeFloat(ir.F64, 0.8), 1
+		bufs := make([][]byte, len(l.Bufs))
+		for o, v := range map[launch.AttentionOperand][]float64{l.Q: {1, 2, 3, 4}, l.K: {0, 1, 1, 0, 2, 1, 1, 1},
+			l.V: {1, 2, 3, 4, 5, 6, 7, 8}, l.NewK: {2, 3}, l.NewV: {-1, 9}} {
+			copy(params[o.Param:], []uint64{0, 2, 2, 1})
+			bufs[o.Buf] = of(ir.F64, v...)
+		}
+		bufs[l.Place] = make([]byte, 16)
+		loopir.StoreBits(ir.I64, bufs[l.Place], 1, uint64(place))
+		bufs[l.Out[0]], bufs[l.Out[1]] = make([]byte, 32), make([]byte, 16)
+		plain := a
+		plain.Append = false
+		before, p := plain.Layout(), make([]uint64, len(plain.Layout().Params))
+		copy(p, params)
+		expected := [][]byte{bufs[l.Q.Buf], slices.Clone(bufs[l.K.Buf]), slices.Clone(bufs[l.V.Buf]), make([]byte, 32),
+			make([]byte, 16)}
+		copy(expected[before.K.Buf][16*row:], bufs[l.NewK.Buf])
+		copy(expected[before.V.Buf][16*row:], bufs[l.NewV.Buf])
+		_, err := plain.Interpret(p, expected)
+		require.NoError(t, err)
+		_, err = a.Interpret(params, bufs)
+		require.NoError(t, err)
+		require.Equal(t, expected, [][]byte{bufs[l.Q.Buf], bufs[l.K.Buf], bufs[l.V.Buf], bufs[l.Out[0]], bufs[l.Out[1]]})
+		params[l.PlaceOffset] = 2
+		_, err = a.Interpret(params, bufs)
+		require.ErrorContains(t, err, "buffer")
+	}
+	for _, a := range []launch.Attention{{Append: true, Dropout: true}, {Append: true, Pass: launch.AttentionGradQ}} {
+		_, err := a.Interpret(nil, nil)
+		require.ErrorContains(t, err, "without dropout")
 	}
 }
