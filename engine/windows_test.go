@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -165,8 +166,9 @@ func TestLookingAtAPlanLeavesItAsItIs(t *testing.T) {
 		got := info[watchedPlans](r, "watched").Plans
 		last := got[len(got)-1]
 		assert.Len(t, last.Kernels, want)
-		groups := last.Passes[7]
-		require.Equal(t, "fuse", groups.Name)
+		at := slices.IndexFunc(last.Passes, func(p compile.PassNotes) bool { return p.Name == "fuse" })
+		require.GreaterOrEqual(t, at, 0)
+		groups := last.Passes[at]
 		assert.Equal(t, want == 1, len(groups.Notes) > 0, "the passes are those of the plan that ran")
 	}
 	assert.EqualValues(t, 1, r.stat("plans_built"))

@@ -376,7 +376,7 @@ func mark[T comparable](marks []T, at int, v T) []T {
 		return nil
 	}
 	if marks == nil {
-		marks = make([]T, at)
+		marks = slices.Repeat([]T{none}, at)
 	}
 	return append(marks, v)
 }
