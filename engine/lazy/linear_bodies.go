@@ -205,7 +205,7 @@ func (g *linearSplit) linearOperands() (list []ir.AvalID, carries int) {
 	return list, carries
 }
 
-// recordLinear records the nodes that depend on tangents, and those of their operands that are equal in all iterations.
+// recordLinear records the nodes that depend on tangents, and the operands of these nodes that no iteration changes.
 func (g *linearSplit) recordLinear(in []op.Val) (outs []op.Val) {
 	args, at := make([]op.Val, len(g.inputs)), g.t.groups()
 	take := func(to *op.Val) { *to, in = in[0], in[1:] }

@@ -92,8 +92,8 @@ func TestNewRowsAreNotReadFromMemory(t *testing.T) {
 	}
 }
 
-// One workgroup of those that share a key head stores its row: that of the first head and of the first part. Each
-// stores its number here, and the last one that does is seen.
+// Of the workgroups that share a key head, the one of the first head and the first part stores the new row. In this
+// test each workgroup that stores writes its number, and the last number remains.
 func TestOneWorkgroupStoresARow(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 15))
 	n := kerneltest.AttentionSize{Batch: 1, Heads: 4, Group: 2, Queries: 1, Keys: 40, Width: 16, WidthV: 16, Aligned: true}

@@ -225,13 +225,12 @@ func (x *query) loadQuery() {
 // block adds the keys from c0 on to the result: one step of the online softmax.
 func (x *query) block(c0 *gpuir.Node) {
 	m := x.attention
-	exp := func(y *gpuir.Node) *gpuir.Node { return m.let(gpuir.N(loopir.OpExp, ir.F32, y)) }
 	score := x.score(c0)
 	m.emit(gpuir.Stmt{Op: gpuir.SSharedSet, Ref: x.scores, A: gpuir.NLocal(), B: score})
 	old := m.let(m.p.NVar(x.top))
 	best := m.let(larger(x.fold(larger), old))
 	base := m.finite(best)
-	factor, p := exp(gpuir.NSub(old, base)), exp(gpuir.NSub(score, base))
+	factor, p := m.exp(gpuir.NSub(old, base)), m.exp(gpuir.NSub(score, base))
 	m.assign(x.top, best)
 	m.assign(x.sum, gpuir.N(loopir.OpFma, ir.F32, m.p.NVar(x.sum), factor, p))
 	m.emit(gpuir.Stmt{Op: gpuir.SSharedSet, Ref: x.scores, A: gpuir.NLocal(), B: p})
@@ -424,7 +423,7 @@ func (m *attention) joinQuery() {
 		all, _ := m.variable(gpuir.NSplat(gpuir.NFloat(ir.F32, 0)))
 		each(func(r *gpuir.Node) {
 			head := load(r)
-			factor := m.let(gpuir.N(loopir.OpExp, ir.F32, gpuir.NSub(gpuir.NLane(head, 0), base)))
+			factor := m.exp(gpuir.NSub(gpuir.NLane(head, 0), base))
 			m.assign(sum, gpuir.N(loopir.OpFma, ir.F32, gpuir.NLane(head, 1), factor, m.p.NVar(sum)))
 			x := load(gpuir.NAdd(r, gpuir.NAdd(column, gpuir.NInt(1))))
 			m.assign(all, gpuir.N(loopir.OpFma, ir.F32, x, gpuir.NSplat(factor), m.p.NVar(all)))

@@ -127,8 +127,6 @@ func (x *query) dotLanes(q, k []*gpuir.Node) *gpuir.Node {
 	return dot
 }
 
-func (m *attention) exp(y *gpuir.Node) *gpuir.Node { return m.let(gpuir.N(loopir.OpExp, ir.F32, y)) }
-
 // addKeys adds keys to a softmax.
 func (x *query) addKeys(s *softmax, keys []key, scores []*gpuir.Node) {
 	m := x.attention

@@ -142,17 +142,16 @@ func (m *attention) publishMaxima(score [][]int) {
 // softmax is one step of the online softmax. Scores become exp(score - greatest so far) and go to the tile; the rows'
 // results so far are scaled to the new greatest.
 func (m *attention) softmax(score [][]int) {
-	exp := func(x *gpuir.Node) *gpuir.Node { return m.let(gpuir.N(loopir.OpExp, ir.F32, x)) }
 	for i, row := range score {
 		old := m.let(m.p.NVar(m.top[i]))
 		best := m.let(m.foldRow(i, larger))
 		best = m.let(larger(best, old))
 		base := m.finite(best)
-		factor := exp(gpuir.NSub(old, base))
+		factor := m.exp(gpuir.NSub(old, base))
 		m.assign(m.top[i], best)
 		sum := m.let(gpuir.NMul(m.p.NVar(m.sum[i]), factor))
 		for j, v := range row {
-			p := exp(gpuir.NSub(m.p.NVar(v), base))
+			p := m.exp(gpuir.NSub(m.p.NVar(v), base))
 			sum = m.let(gpuir.NAdd(sum, p))
 			m.setScore(i, j, m.kept(p, i, j))
 		}
@@ -168,6 +167,8 @@ func (m *attention) finite(best *gpuir.Node) *gpuir.Node {
 	none := gpuir.N(loopir.OpEq, ir.Bool, best, gpuir.NFloat(ir.F32, math.Inf(-1)))
 	return m.let(gpuir.N(loopir.OpSelect, ir.F32, none, gpuir.NFloat(ir.F32, 0), best))
 }
+
+func (m *attention) exp(x *gpuir.Node) *gpuir.Node { return m.let(gpuir.N(loopir.OpExp, ir.F32, x)) }
 
 func (m *attention) setScore(i, j int, x *gpuir.Node) {
 	m.emit(gpuir.Stmt{Op: gpuir.SSharedSet, Ref: m.tile, A: m.scorePlace(i, j), B: x})
@@ -213,7 +214,7 @@ func (m *attention) weights(score, dp [][]int, queries, c0 *gpuir.Node) {
 			if !m.swapped() {
 				x, y = m.lse[i], m.delta[i]
 			}
-			w := m.let(gpuir.N(loopir.OpExp, ir.F32, gpuir.NSub(m.p.NVar(v), x)))
+			w := m.exp(gpuir.NSub(m.p.NVar(v), x))
 			m.assign(dp[i][j], gpuir.NMul(w, gpuir.NSub(m.kept(m.p.NVar(dp[i][j]), i, j), y)))
 			m.assign(v, m.kept(w, i, j))
 		}

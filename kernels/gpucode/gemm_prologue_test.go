@@ -114,6 +114,19 @@ func TestANormChangesTheShareOfFourColumns(t *testing.T) {
 	}
 }
 
+// Devices may run workgroups of any number of threads; a workgroup has a power of two.
+func TestFourColumnsHavePowersOfTwoOfThreads(t *testing.T) {
+	g := &launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}
+	params := []uint64{1, 4096, 16384, 16384, 1, 0, 4096, 1, 0}
+	for most, want := range map[int]int{1024: 1024, 768: 512, 384: 256} {
+		o := ChooseGemm(g, params[:9], Caps{MaxThreads: most, Units: 16})
+		_, err := FromGemm(g, o)
+		require.NoError(t, err)
+		require.True(t, o.Row.OuterVec)
+		require.Equal(t, want, o.Row.Workgroup)
+	}
+}
+
 // loadsBefore counts loads of a buffer before the first barrier, and all of them.
 func loadsBefore(p *gpuir.Program, buf int) (early, all int) {
 	barrier := false

@@ -34,8 +34,8 @@ func TestThreadsWorkOnFourColumns(t *testing.T) {
 	t.Log(columns, held, loops)
 }
 
-// Loads of a weight are vectors, and those of the row are not: a product that reads a weight of [in, out] has a quarter
-// of the loads.
+// A product with a weight of [in, out] loads the weight by vectors and the row by elements, so it has a quarter of the
+// loads. Odd offsets, strides and lengths exclude vectors.
 func TestColumnsAreLoadedAsVectors(t *testing.T) {
 	caps := Caps{MaxWorkgroupBytes: 49152, MaxThreads: 1024, Units: 264, Subgroup: 32}
 	for _, tc := range []struct {

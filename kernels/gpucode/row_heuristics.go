@@ -137,7 +137,10 @@ func (o *Options) chooseColumns(k *loopir.Kernel, params []uint64, prologue bool
 			shares = columnShares[2]
 		}
 	}
-	c := columnShare{threads: min(1024, caps.MaxThreads)}
+	c := columnShare{threads: 1024}
+	for c.threads > caps.MaxThreads { // which need not be a power of two
+		c.threads /= 2
+	}
 	for _, s := range shares {
 		if s.threads <= caps.MaxThreads && ceil(inner, s.threads*4/columns) <= uint64(s.hold) {
 			c = s

@@ -87,8 +87,8 @@ func (g *gen) heldSlots(rowStart *gpuir.Node) []*slot {
 	return g.held
 }
 
-// loadAhead loads what stages over the inner space read of held rows, but for what all rows share. Where a thread has
-// four rows it loads that as well: few loads more than those of the rows.
+// loadAhead issues the loads of held rows before the first stage. Operands that all rows share come from the cache, so
+// stages load them; a thread of four rows loads them ahead too, since they are few beside the rows.
 func (g *gen) loadAhead() {
 	own := func(a loopir.Access) bool {
 		return a.Linear || g.o.OuterVec ||

@@ -37,8 +37,8 @@ type Attention struct {
 	Sum [4]bool
 }
 
-// AppendQueries is the most queries of an Attention with Append: those of the heads that share a key head may be
-// queries of one head.
+// AppendQueries is the most queries of an Attention with Append. A step of one token has several where heads share a
+// key head and the program counts them as queries of one head.
 const AppendQueries = 4
 
 // AttentionPass says what an Attention computes.

@@ -18,7 +18,7 @@ I64, BOOL = _C.int64, _C.bool
 
 #: Writes the real and the imaginary part of a step's result, or a real result.
 COMPLEX: dict[str, Callable[[Exporter, Step], Any]] = {}
-#: Operators that are those of the real parts and of the imaginary parts.
+#: Operators that apply to the real parts and to the imaginary parts separately.
 PARTWISE = frozenset(
     """
     _T _index _index_put _index_tensor _mT _setitem_ _to_dtype alias as_strided broadcast_tensors cat chunk clone
