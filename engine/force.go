@@ -81,7 +81,9 @@ func (e *Engine) runWindow(values []uint32, effects int) error {
 		ext[i] = e.graph.Node(id).Store
 	}
 	e.runtime.Deadline = e.waiter.deadline(t1)
+	e.copyBehind(p, w.Nodes)
 	res, err := e.runPlan(p, ext, &w.Program)
+	e.keepCopy()
 	err = e.settle(p, res, err, t1)
 	p.Slow = errors.Is(err, errPaused) || time.Since(t1) > pauseAfter
 	return err

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/torchlette/torchlette/engine/compile"
 	"github.com/torchlette/torchlette/engine/runtime"
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
@@ -13,7 +14,26 @@ import (
 const maxHostCopies = 8
 
 // hostCopies are copies of elements to the host that are under way, of tensors that will be read.
-type hostCopies struct{ list []hostCopy }
+type hostCopies struct {
+	list   []hostCopy
+	wanted wanted
+}
+
+// wanted are dense elements of a value that the window which computes it copies.
+type wanted struct {
+	value  uint32 // 0: none
+	dtype  ir.DType
+	off, n int64
+	read   device.PendingRead // the copy; nil: none was made yet
+}
+
+// want replaces what is wanted.
+func (c *hostCopies) want(w wanted) {
+	if c.wanted.read != nil {
+		c.wanted.read.Drop()
+	}
+	c.wanted = w
+}
 
 // hostCopy is the copy of one version of a tensor.
 type hostCopy struct {
@@ -69,17 +89,17 @@ func (e *Engine) copyToHost(h uint64) *ir.Error {
 	if e.copies.find(h, e.graph.Node(e.session.Newest(hv.Base)).Seq) >= 0 {
 		return e.flush()
 	}
-	if err := e.prepareRead(h, true); err != nil {
+	if err := e.prepareRead(h, forAll|forCopy); err != nil {
 		return err
 	}
 	defer e.read.drop(e.graph)
 	hv, _ = e.session.Handle(h)
-	value, off := e.readPlace(h)
 	version := e.graph.Node(e.session.Newest(hv.Base)).Seq
-	n, av := e.graph.Node(value), e.session.AvalOf(hv.Base)
-	if err := e.lost(value); err != nil {
-		return err
+	if e.copies.find(h, version) >= 0 {
+		return nil
 	}
+	value, off := e.readPlace(h)
+	n, av := e.graph.Node(value), e.session.AvalOf(hv.Base)
 	read, x := e.runtime.StartRead(n.Store, av.DType, off, ir.LayoutOf(hv.Layout).Whole().Numel)
 	if x != nil {
 		return e.failures.fail(x)
@@ -88,6 +108,37 @@ func (e *Engine) copyToHost(h uint64) *ir.Error {
 		e.copies.add(hostCopy{handle: h, version: version, read: read, windows: e.failures.noted})
 	}
 	return nil
+}
+
+// copyBehind lets the window that is about to run copy the wanted elements, where its plan p computes them.
+func (e *Engine) copyBehind(p *compile.Plan, nodes []uint32) {
+	w := &e.copies.wanted
+	for _, r := range p.Results {
+		if w.value != 0 && nodes[r.Local] == w.value {
+			e.runtime.CopyBehind(r.Slot, w.dtype, w.off, w.n)
+			return
+		}
+	}
+}
+
+// keepCopy takes the copy that the window has made.
+func (e *Engine) keepCopy() {
+	if read := e.runtime.TakeCopy(); read != nil {
+		e.copies.wanted.read = read
+	}
+}
+
+// addWanted makes the copy of the wanted elements, where a window has made one, the copy of h.
+func (e *Engine) addWanted(h uint64) {
+	w := &e.copies.wanted
+	if w.read == nil {
+		return
+	}
+	hv, _ := e.session.Handle(h)
+	version := e.graph.Node(e.session.Newest(hv.Base)).Seq
+	e.copies.add(hostCopy{handle: h, version: version, read: w.read, windows: e.failures.noted})
+	w.read = nil
+	e.read.drop(e.graph)
 }
 
 // readPlace is the value that has the dense elements of h, after prepareRead, and where they begin in it.

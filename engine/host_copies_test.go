@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,7 +16,17 @@ import (
 // aheadDevice is the interpreter, as a device.AheadReader. A read copies the elements when it begins.
 type aheadDevice struct {
 	*reference.Device
-	reads, finished, dropped int
+	joins                            bool // runs make the copies that their bindings ask for
+	joined, reads, finished, dropped int
+}
+
+func (d *aheadDevice) Run(p device.Program, bind *device.Binding) (device.Fence, error) {
+	f, err := d.Device.Run(p, bind)
+	if c := bind.Copy; d.joins && c != nil && err == nil {
+		d.joined++
+		c.Read, err = d.StartRead(bind.Bufs[c.Slot], c.DType, c.Off, c.N)
+	}
+	return f, err
 }
 
 type aheadRead struct {
@@ -93,6 +104,47 @@ func TestACopyToTheHostRunsWhatIsPending(t *testing.T) {
 	require.Zero(t, r.e.session.PendingEffects())
 	require.Equal(t, windows+1, r.e.stats.windows)
 	require.Equal(t, []float32{-5}, r.read(y))
+}
+
+// The window that computes a value makes the copy of its elements: for a read, and for a copy that begins ahead.
+func TestTheWindowOfAReadMakesItsCopy(t *testing.T) {
+	r, d := newAheadRig(t)
+	d.joins = true
+	joined := func(n int, want []float32, x T) {
+		t.Helper()
+		got := make([]float32, len(want))
+		require.Nil(t, r.e.Read(uint64(x), unsafe.Slice((*byte)(unsafe.Pointer(&got[0])), 4*len(got))))
+		require.Equal(t, want, got)
+		require.Equal(t, n, d.joined)
+		require.Equal(t, d.joined, d.finished+d.dropped)
+		require.Zero(t, r.e.read.value, "a copy needs no dense value")
+	}
+	x := r.do("mul", r.floats(nil, 1, 2, 3, 4), 2.0)
+	joined(1, []float32{2, 4, 6, 8}, x)
+	joined(1, []float32{2, 4, 6, 8}, x) // no window runs
+	r.inplace("add", x, 1.0)
+	joined(2, []float32{5, 7}, r.view(x, []int64{2}, []int64{1}, 1))
+	joined(3, []float32{3, 7}, r.view(x, []int64{2}, []int64{2}, 0)) // a window that makes it dense
+	y := r.do("neg", x)
+	r.copyToHost(y)
+	require.Equal(t, 4, d.joined)
+	joined(4, []float32{-3, -5, -7, -9}, y)
+	_, err := r.e.Force(uint64(r.do("neg", y)), time.Second)
+	require.Nil(t, err)
+	require.Equal(t, 4, d.joined, "nobody reads it")
+}
+
+// A window with several results copies the one that is read.
+func TestAWindowCopiesTheValueThatIsRead(t *testing.T) {
+	r, d := newAheadRig(t)
+	d.joins = true
+	x := r.floats(nil, 1, 2)
+	a, b := r.do("add", x, 1.0), r.do("add", x, 2.0)
+	r.inplace("mul", a, 10.0)
+	r.copyToHost(b) // runs the write of a too
+	require.Equal(t, []float32{20, 30}, r.read(a))
+	require.Equal(t, []float32{3, 4}, r.read(b))
+	require.Equal(t, 1, d.joined)
 }
 
 // Copies end with their tensor, and the oldest makes room for another one.

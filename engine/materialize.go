@@ -122,11 +122,21 @@ func (e *Engine) heavy() bool {
 
 // Force computes the value of h. It reports pending when slice has passed; call it again.
 func (e *Engine) Force(h uint64, slice time.Duration) (pending bool, err *ir.Error) {
-	return e.hereOrJob("force", h, slice, e.heavy, func(bool) *ir.Error { return e.prepareRead(h, false) })
+	return e.hereOrJob("force", h, slice, e.heavy, func(bool) *ir.Error { return e.prepareRead(h, 0) })
 }
 
-// prepareRead forces the dense value of h and keeps it in the read cache. all: the window has all pending effects too.
-func (e *Engine) prepareRead(h uint64, all bool) *ir.Error {
+// purpose says what a value is forced for.
+type purpose uint8
+
+const (
+	forAll  purpose = 1 << iota // all pending effects too, in one window
+	forCopy                     // a copy of its elements to the host
+)
+
+// prepareRead forces the dense value of h and keeps it in the read cache. For a copy, the window that computes the value
+// may make it: then it is in the list of copies, and the read cache is empty.
+func (e *Engine) prepareRead(h uint64, to purpose) *ir.Error {
+	defer e.copies.want(wanted{})
 	if err := e.failures.raise(); err != nil {
 		return err
 	}
@@ -144,13 +154,14 @@ func (e *Engine) prepareRead(h uint64, all bool) *ir.Error {
 	}
 	base := hv.Base
 	newest := e.session.Newest(base)
-	v, err := e.forceDense(h, all)
+	v, err := e.forceDense(h, to)
 	if err == nil {
 		err = e.lostWriteTo(base)
 	}
 	// the user knows of the lost write: the tensor has its former value
 	if err == nil && e.session.Newest(base) != newest {
-		v, err = e.forceDense(h, false)
+		e.copies.want(wanted{})
+		v, err = e.forceDense(h, to&^forAll)
 	}
 	if err != nil {
 		return err
@@ -163,6 +174,7 @@ func (e *Engine) prepareRead(h uint64, all bool) *ir.Error {
 		e.graph.Retain(v.Value)
 		e.read = readCache{h, v.Value, e.graph.Node(e.session.Newest(base)).Seq}
 	}
+	e.addWanted(h)
 	return nil
 }
 
@@ -176,13 +188,13 @@ func readable(h *lazy.Handle) *ir.Error {
 		"somewhere inside PyTorch internals, please file a bug report.")
 }
 
-// forceDense computes the value of h, through a dense copy if h is a view. all: together with all pending effects.
-func (e *Engine) forceDense(h uint64, all bool) (v op.Val, err *ir.Error) {
+// forceDense computes the value of h, through a dense copy if h is a view.
+func (e *Engine) forceDense(h uint64, to purpose) (v op.Val, err *ir.Error) {
 	if v, err = e.session.Resolve(h); err != nil {
 		return v, err
 	}
 	effects := 0
-	if all || e.session.IsOrdered(v.Base) {
+	if to&forAll != 0 || e.session.IsOrdered(v.Base) {
 		effects = e.session.PendingEffects()
 	}
 	if l := v.L(); !l.Dense && l.Numel > 0 && e.failures.poison == nil {
@@ -190,6 +202,9 @@ func (e *Engine) forceDense(h uint64, all bool) (v op.Val, err *ir.Error) {
 		v = prim.Contiguous(e.session, e.session.Detach(v))
 	}
 	if e.graph.Node(v.Value).Op != ir.OpLeaf || effects > 0 {
+		if to&forCopy != 0 {
+			e.copies.want(wanted{value: v.Value, dtype: ir.AvalOf(v.Aval).DType, off: v.Offset, n: v.L().Whole().Numel})
+		}
 		err = e.force([]uint32{v.Value}, effects)
 	}
 	return v, err
@@ -214,7 +229,7 @@ func (e *Engine) ReadWithin(h uint64, dst []byte, slice time.Duration) (pending 
 		if copied = here; here {
 			return e.readNow(h, dst, slice)
 		}
-		return e.prepareRead(h, false) // dst stays unused: its owner may stop waiting for the job
+		return e.prepareRead(h, forCopy) // dst stays unused: its owner may stop waiting for the job
 	})
 	if !copied && !pending && err == nil {
 		short := func() bool { return false }
@@ -245,8 +260,11 @@ func (e *Engine) readNow(h uint64, dst []byte, slice time.Duration) (err *ir.Err
 		return e.readCopied(i, dst, slice)
 	}
 	if !e.read.holds(h, e.graph.Node(b.Value)) { // otherwise a read of this version continues
-		if err := e.prepareRead(h, false); err != nil {
+		if err := e.prepareRead(h, forCopy); err != nil {
 			return err
+		}
+		if i := e.copies.find(h, e.graph.Node(e.session.Newest(hv.Base)).Seq); i >= 0 {
+			return e.readCopied(i, dst, slice)
 		}
 	}
 	value, off := e.readPlace(h)

@@ -64,6 +64,7 @@ type Device struct {
 	tune        autotuner
 	brief       brief
 	scratch     []Record        // reused by send
+	joined      []Record        // reused by joinCopy
 	bindings    []BufferBinding // reused by bindGroup
 	stats       counters
 }

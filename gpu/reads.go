@@ -158,27 +158,43 @@ func (d *Device) readMapped(h Handle, at, n int64, interrupt func() bool, use fu
 // startReadback submits a copy of [at, at+n) of a buffer to host-visible memory, and one of the error word where a run
 // may have set it.
 func (d *Device) startReadback(h Handle, at, n int64) (readback, error) {
-	rb := readback{bytes: n, checked: d.faults.unread()}
-	var err error
-	if rb.handle, rb.class, err = d.reads.take(d, rb.total()); err != nil {
+	before := len(d.pending)
+	rb, records, err := d.prepareReadback(d.pending, h, at, n, d.faults.unread())
+	if err != nil {
 		return rb, err
 	}
-	before := len(d.pending)
-	d.pending = append(d.pending, Record{Kind: CopyBuffer, A: h, X: uint64(at), B: rb.handle, Z: uint64(n)})
-	if rb.checked != 0 {
-		d.pending = append(d.pending, Record{Kind: CopyBuffer, A: d.fault, B: rb.handle, Y: uint64(n), Z: faultBytes})
-	}
+	d.pending = records
 	if err := d.submit(nil, nil); err != nil {
 		d.pending = d.pending[:before] // the uploads before it are still to be submitted
 		d.reads.put(d.ctx, rb.handle, rb.class)
 		return rb, err
 	}
-	rb.submission = d.submitted
-	if err := d.ctx.MapStart(rb.handle, MapRead, rb.total()); err != nil {
-		d.reads.put(d.ctx, rb.handle, rb.class)
-		return rb, d.wrap(err, "mapping of a readback buffer")
+	return rb, d.mapReadback(&rb)
+}
+
+// prepareReadback takes host-visible memory for [at, at+n) of a buffer and adds the records that copy to it. checked is
+// faultState.ran at that time; 0: the error word is not copied.
+func (d *Device) prepareReadback(list []Record, h Handle, at, n int64, checked uint64) (readback, []Record, error) {
+	rb := readback{bytes: n, checked: checked}
+	var err error
+	if rb.handle, rb.class, err = d.reads.take(d, rb.total()); err != nil {
+		return rb, list, err
 	}
-	return rb, nil
+	list = append(list, Record{Kind: CopyBuffer, A: h, X: uint64(at), B: rb.handle, Z: uint64(n)})
+	if checked != 0 {
+		list = append(list, Record{Kind: CopyBuffer, A: d.fault, B: rb.handle, Y: uint64(n), Z: faultBytes})
+	}
+	return rb, list, nil
+}
+
+// mapReadback begins to map the memory of a copy that the last submission makes.
+func (d *Device) mapReadback(rb *readback) error {
+	rb.submission = d.submitted
+	err := d.ctx.MapStart(rb.handle, MapRead, rb.total())
+	if err != nil {
+		d.reads.put(d.ctx, rb.handle, rb.class)
+	}
+	return d.wrap(err, "mapping of a readback buffer")
 }
 
 // finishReadback waits for a copy and passes its memory to use. Interrupted, it can be called again.
@@ -222,17 +238,26 @@ func (d *Device) StartRead(b device.Buffer, t ir.DType, off, n int64) (device.Pe
 		return nil, err
 	}
 	d.stats.reads++
-	first, last := off*width, (off+n)*width
-	lo := first &^ 3
-	rb, err := d.startReadback(buf.handle, lo, (last+3)&^3-lo)
+	lo, bytes := words(off, n, width)
+	rb, err := d.startReadback(buf.handle, lo, bytes)
 	if err != nil {
 		return nil, err
 	}
+	return d.newAheadRead(rb, t, width, off*width-lo), nil
+}
+
+// words is the range of whole words, in bytes, that has n elements from off on.
+func words(off, n, width int64) (at, bytes int64) {
+	at = off * width &^ 3
+	return at, ((off+n)*width+3)&^3 - at
+}
+
+func (d *Device) newAheadRead(rb readback, t ir.DType, width, skip int64) *aheadRead {
 	if d.reads.ahead == nil {
 		d.reads.ahead = map[Handle]bool{}
 	}
 	d.reads.ahead[rb.handle] = true
-	return &aheadRead{d: d, rb: rb, t: t, width: int(width), skip: first - lo}, nil
+	return &aheadRead{d: d, rb: rb, t: t, width: int(width), skip: skip}
 }
 
 // Finish implements device.PendingRead.

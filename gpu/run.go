@@ -30,10 +30,12 @@ func (d *Device) Run(prog device.Program, bind *device.Binding) (device.Fence, e
 	if d.profile.on && before <= 0 {
 		err = d.runTimed(p, records)
 	} else {
+		copied := d.joinCopy(p, bind, records)
 		var sent int
-		if sent, err = d.send(records, p.words, d.firstPart(), bind); errors.Is(err, device.ErrStopped) {
-			p.stopped(&bind.At, before+sent)
+		if sent, err = d.send(copied.records, p.words, d.firstPart(), bind); errors.Is(err, device.ErrStopped) {
+			p.stopped(&bind.At, min(before+sent, len(p.steps)))
 		}
+		copied.end(err)
 	}
 	if err != nil && !errors.Is(err, device.ErrStopped) {
 		return 0, err

@@ -50,7 +50,8 @@ type Executor struct {
 	Deadline time.Time
 	run      *stopped // the stopped run, until Resume completes it or GiveUp drops it
 	repeats  []repeated
-	fault    *device.Fault // that ended a repeat
+	fault    *device.Fault    // that ended a repeat
+	copy     *device.HostCopy // that the next Run makes; nil: none
 	// Profiling makes Run record in Timings when each step ran.
 	Profiling bool
 	Timings   []Timing
@@ -476,6 +477,7 @@ func (x *Executor) steps(p *compile.Plan, s *compile.Segment) error {
 	if err := x.acquire(p, s); err != nil {
 		return &ErrAdmission{err}
 	}
+	x.joinCopy(p, s)
 	began := time.Now()
 	f, err := pl.Dev.Run(s.Program, &x.bind)
 	if pl.Dev.Caps().Async && (err == nil || errors.Is(err, device.ErrStopped)) {

@@ -172,6 +172,18 @@ type Binding struct {
 	Deadline time.Time
 	// At is where the run begins; after ErrStopped, where it has stopped.
 	At Position
+	// Copy asks for elements behind the run; nil: for none.
+	Copy *HostCopy
+}
+
+// HostCopy asks a run to copy elements of one of its buffers to the host, behind its last step. On an AheadReader this
+// saves the submission of a StartRead after the run.
+type HostCopy struct {
+	Slot   int
+	DType  ir.DType
+	Off, N int64 // in elements
+	// Read is the copy under way. It stays nil where the device makes none: StartRead or Device.Read can then read.
+	Read PendingRead
 }
 
 // Fault is a data error that a kernel's Check reported.
