@@ -92,6 +92,13 @@ func (r *rig) tryRead(x T) ([]float32, *ir.Error) {
 	return v, r.e.Read(uint64(x), b)
 }
 
+// readOnly returns n values of a float32 tensor that a Read computes, without a Force before it.
+func (r *rig) readOnly(x T, n int) []float32 {
+	v := make([]float32, n)
+	require.Nil(r.t, r.e.Read(uint64(x), unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), 4*n)))
+	return v
+}
+
 // do calls an operator; see call.
 func (r *rig) do(full string, args ...any) T {
 	o, err := r.call(0, full, args...)

@@ -486,7 +486,19 @@ func TestOneCallComputesAndCopiesAValue(t *testing.T) {
 	assert.Equal(t, []byte{0, 0, 0, 64, 0, 0, 192, 64}, b)
 }
 
-// A signal can end a read while the device is busy. The read's copy of a view must not serve a read of a later version.
+// The copy that makes a view dense must not serve a read of a later version.
+func TestADenseViewIsForgottenAfterAWrite(t *testing.T) {
+	r := newRig(t)
+	x := r.do("neg", r.floats(nil, 1, 2, 3, 4))
+	view := r.view(x, []int64{2}, []int64{2}, 0)
+	_, err := r.e.Force(uint64(view), time.Second)
+	require.Nil(t, err)
+	require.NotZero(t, r.e.read.value)
+	r.inplace("mul", x, 10.0)
+	require.Equal(t, []float32{-10, -30}, r.readOnly(view, 2))
+}
+
+// A signal can end a read while the device is busy. Its copy must not serve a read of a later version.
 func TestAReadThatWasGivenUpIsForgottenAfterAWrite(t *testing.T) {
 	drv, j, x := lateGPU(t)
 	drv.Lag = 1 << 30

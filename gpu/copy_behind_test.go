@@ -48,7 +48,7 @@ func TestACopyBehindARunTellsItsFault(t *testing.T) {
 	require.NoError(t, err)
 	index, to := zeros(t, dev, 1), zeros(t, dev, 1)
 	word := make([]byte, 4)
-	for _, i := range []uint32{1, 9, 2} {
+	for _, i := range []uint32{9, 1, 9} {
 		binary.LittleEndian.PutUint32(word, i)
 		require.NoError(t, dev.Upload(index, ir.I32, 0, word))
 		c := device.HostCopy{Slot: 1, DType: ir.F32, N: 1}
