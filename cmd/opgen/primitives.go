@@ -14,12 +14,12 @@ func primitivesPage(prims []*op.Prim) []byte {
 	fmt.Fprintf(&b, "%s# Primitives\n\n", notice)
 	fmt.Fprintf(&b, "The %d primitives that the graph records; `engine/op/prim` has an entry for each, `engine/lower` a "+
 		"lowering.\n", len(prims))
-	b.WriteString("Form: operands, attributes in braces, results; a program's text has the attributes in this order. " +
-		"Broadcasting and views are done before\na primitive is recorded: operands of a map have the result's shape. " +
-		"Gradient: the operands (x) and results (y), counted from 0, that\nthe rule reads and the tape saves, or why there " +
-		"is none. Properties: E elementwise; I checks indices; D reports data errors; R draws\nrandom numbers; W writes " +
+	b.WriteString(paragraph("Form: operands, attributes in braces, results; a program's text has the attributes in this " +
+		"order. Broadcasting and views are done before a primitive is recorded: operands of a map have the result's shape. " +
+		"Gradient: the operands (x) and results (y), counted from 0, that the rule reads and the tape saves, or why there " +
+		"is none. Properties: E elementwise; I checks indices; D reports data errors; R draws random numbers; W writes " +
 		"through a view; U combines in any order. Batch: how vmap computes it, see " +
-		"[transforms](internals/transforms.md).\nForward: which rule gives tangents, see there too.\n\n")
+		"[transforms](internals/transforms.md). Forward: which rule gives tangents, see there too."))
 	b.WriteString("| primitive | form | variants | gradient | properties | batch | forward | |\n" +
 		"|---|---|---|---|---|---|---|---|\n")
 	for _, p := range prims {

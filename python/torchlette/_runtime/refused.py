@@ -109,11 +109,10 @@ def page() -> str:
         "<!-- Made by torchlette._runtime.refused.page(). DO NOT EDIT. -->",
         "# What is refused",
         "",
-        "These names of PyTorch do not exist here. A function raises an error that is an `AttributeError` and a "
-        "`NotImplementedError`, with the text",
-        "below, so that `hasattr` answers no; methods of a tensor raise `NotImplementedError` when they are called. "
-        "What exists",
-        "and behaves otherwise is in [coming-from-pytorch.md](coming-from-pytorch.md).",
+        "These names of PyTorch do not exist here. A function raises an error that is an `AttributeError` and a",
+        "`NotImplementedError`, with the text below, so that `hasattr` answers no; methods of a tensor raise",
+        "`NotImplementedError` when they are called. What exists and behaves otherwise is in",
+        "[coming-from-pytorch.md](coming-from-pytorch.md).",
         "",
         "| what | why, and what to use | functions and modules | methods |",
         "|---|---|---|---|",
