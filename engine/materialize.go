@@ -133,8 +133,8 @@ const (
 	forCopy                     // a copy of its elements to the host
 )
 
-// prepareRead forces the dense value of h and keeps it in the read cache. For a copy, the window that computes the value
-// may make it: then it is in the list of copies, and the read cache is empty.
+// prepareRead forces the dense value of h and keeps it in the read cache. The window that computes the value may make a
+// copy of it, where one is wanted: then the list of copies has it, and the read cache is empty.
 func (e *Engine) prepareRead(h uint64, to purpose) *ir.Error {
 	defer e.copies.want(wanted{})
 	if err := e.failures.raise(); err != nil {

@@ -108,13 +108,15 @@ func pages(family map[string]string, defs []*op.Def) map[string][]byte {
 	return out
 }
 
-const familyIntro = "Signatures follow the grammar of `engine/op/sig.go`. An `Operand` is a tensor or a Python " +
-	"number. Places: F `torchlette.name`, M `Tensor.name`, N `torchlette.nn.functional.name`, L `torchlette.linalg.name` of " +
-	"`linalg_name`, S `torchlette.special.name` of `special_name`, T `torchlette.fft.name` of `fft_name`. Forms: V the " +
-	"result is a view, I there is an in-place `name_`, O there is `out=`. Dtypes are those that the samples of the " +
-	"entry are accepted with: float (float16, bfloat16, float32, float64), int (uint8, int8, int16, uint16, int32, uint32, " +
-	"int64), bool. Gradients are of the float dtypes among them. Every operator runs on the CPU and on WebGPU in the " +
-	"same dtypes; float64 is the CPU's alone."
+const familyIntro = "" +
+	"Signatures follow the grammar of `engine/op/sig.go`. An `Operand` is a tensor or a Python number. " +
+	"Places: F `torchlette.name`, M `Tensor.name`, N `torchlette.nn.functional.name`, L " +
+	"`torchlette.linalg.name` of `linalg_name`, S `torchlette.special.name` of `special_name`, T " +
+	"`torchlette.fft.name` of `fft_name`. Forms: V the result is a view, I there is an in-place `name_`, " +
+	"O there is `out=`. Dtypes are those that the samples of the entry are accepted with: float (float16, " +
+	"bfloat16, float32, float64), int (uint8, int8, int16, uint16, int32, uint32, int64), bool. Gradients " +
+	"are of the float dtypes among them. Every operator runs on the CPU and on WebGPU in the same dtypes; " +
+	"float64 is the CPU's alone."
 
 // paragraph breaks text into lines of at most 120 columns, and ends it.
 func paragraph(text string) string {
