@@ -38,10 +38,7 @@ func FromAttention(a *launch.Attention, o AttentionOptions) ([]*gpuir.Program, e
 // newAttention begins a program of a.
 func newAttention(a *launch.Attention, o AttentionOptions, threads int) *attention {
 	l := a.Layout()
-	p := &gpuir.Program{Name: a.Pass.String() + "_" + a.Type.String(), Params: l.Params, Workgroup: threads}
-	for _, b := range l.Bufs {
-		p.Bufs = append(p.Bufs, gpuir.Buf{Type: b.Type, Access: b.Access, Vec: 1})
-	}
+	p := newProgram(a.Pass.String()+"_"+a.Type.String(), l.Params, l.Bufs, threads)
 	m := &attention{gen: gen{p: p, out: &p.Body}, a: a, t: o, l: l}
 	m.resetValues()
 	return m

@@ -81,10 +81,7 @@ func FromFactorBlock(f *launch.FactorBlock, o FactorBlockOptions) (*gpuir.Progra
 		return nil, fmt.Errorf("gpucode: factor: %d threads in rows of %d", o.Threads, o.Columns)
 	}
 	l := f.Layout()
-	p := &gpuir.Program{Name: f.Label(), Params: l.Params, Workgroup: o.Threads}
-	for _, b := range l.Bufs {
-		p.Bufs = append(p.Bufs, gpuir.Buf{Type: b.Type, Access: b.Access, Vec: 1})
-	}
+	p := newProgram(f.Label(), l.Params, l.Bufs, o.Threads)
 	p.Groups = []gpuir.GroupFactor{{Params: []int{l.Matrices}, Per: 1}}
 	w := &factorGen{gen: gen{p: p, o: Options{I64: o.I64}, out: &p.Body, shared: map[sharedKey]int{}}, f: f, fo: o, l: l,
 		cells: -1, matrix: gpuir.NGroup()}

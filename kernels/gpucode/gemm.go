@@ -36,10 +36,7 @@ func FromGemm(g *launch.Gemm, o GemmOptions) ([]*gpuir.Program, error) {
 // newGemm begins a program of g. With parts, scratch memory comes after the buffers.
 func newGemm(g *launch.Gemm, o GemmOptions, threads int) *gemm {
 	l := g.Layout()
-	p := &gpuir.Program{Name: "gemm_" + g.Type.String(), Params: l.Params, Workgroup: threads}
-	for _, b := range l.Bufs {
-		p.Bufs = append(p.Bufs, gpuir.Buf{Type: b.Type, Access: b.Access, Vec: 1})
-	}
+	p := newProgram("gemm_"+g.Type.String(), l.Params, l.Bufs, threads)
 	mapVectors := o.VecC && g.Epilogue != nil && vecForm(g.Epilogue)
 	if o.VecC {
 		p.Bufs[l.BufC].Vec = 4

@@ -81,13 +81,20 @@ type sharedKey struct {
 	n, length, width int
 }
 
+// newProgram makes a program without statements, whose buffers have single elements.
+func newProgram(name string, params []loopir.Param, bufs []loopir.Buf, threads int) *gpuir.Program {
+	p := &gpuir.Program{Name: name, Params: params, Workgroup: threads}
+	for _, b := range bufs {
+		p.Bufs = append(p.Bufs, gpuir.Buf{Type: b.Type, Access: b.Access, Vec: 1})
+	}
+	return p
+}
+
 func newGen(k *loopir.Kernel, o Options) *gen {
 	g := &gen{k: k, o: o, index: make([]*gpuir.Node, k.Outer+k.Inner),
 		acc: map[int]*gpuir.Node{}, accIdx: map[int]*gpuir.Node{}, shared: map[sharedKey]int{}, tiles: map[int]int{}}
-	g.p = &gpuir.Program{Name: k.Name, Params: k.Params, Workgroup: o.Workgroup, Checks: k.Checks}
-	for _, b := range k.Bufs {
-		g.p.Bufs = append(g.p.Bufs, gpuir.Buf{Type: b.Type, Access: b.Access, Vec: 1})
-	}
+	g.p = newProgram(k.Name, k.Params, k.Bufs, o.Workgroup)
+	g.p.Checks = k.Checks
 	g.out = &g.p.Body
 	g.isInner = innerExprs(k)
 	if o.OuterVec {

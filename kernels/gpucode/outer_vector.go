@@ -17,17 +17,8 @@ func CanOuterVec(k *loopir.Kernel, params []uint64) bool {
 		return false
 	}
 	for n, used := range columnLoads(k) {
-		a := k.Access[n]
-		if !used {
-			continue
-		}
-		if a.Offset >= 0 && params[a.Offset]%4 != 0 {
+		if used && !aligned(k.Access[n], params, k.Outer-1) {
 			return false
-		}
-		for d, s := range a.Stride {
-			if d != k.Outer-1 && s >= 0 && params[s]%4 != 0 {
-				return false
-			}
 		}
 	}
 	return true

@@ -55,10 +55,7 @@ func FromSort(s *launch.Sort, o SortOptions) ([]*gpuir.Program, error) {
 	var procs []*gpuir.Program
 	for pass := range o.Passes() {
 		l := s.Layout()
-		p := &gpuir.Program{Name: "sort_" + s.Type.String(), Params: l.Params, Workgroup: o.Threads}
-		for _, b := range l.Bufs {
-			p.Bufs = append(p.Bufs, gpuir.Buf{Type: b.Type, Access: b.Access, Vec: 1})
-		}
+		p := newProgram("sort_"+s.Type.String(), l.Params, l.Bufs, o.Threads)
 		m := &sorter{gen: gen{p: p, o: Options{I64: o.I64}, out: &p.Body, shared: map[sharedKey]int{}}, s: s, so: o, l: l,
 			words: 1}
 		m.resetValues()

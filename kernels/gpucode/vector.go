@@ -19,20 +19,21 @@ func CanVec(k *loopir.Kernel, params []uint64) bool {
 		return false
 	}
 	for i, wide := range wideAccesses(k) {
-		a := k.Access[i]
-		if !wide {
-			continue
-		}
-		if a.Offset >= 0 && params[a.Offset]%4 != 0 {
+		if wide && !aligned(k.Access[i], params, k.Outer) {
 			return false
 		}
-		if a.Linear {
-			continue
-		}
-		for _, s := range a.Stride[:k.Outer] {
-			if s == loopir.Unit || s >= 0 && params[s]%4 != 0 {
-				return false
-			}
+	}
+	return true
+}
+
+// aligned reports that the vectors of access a, whose elements lie along dim along, begin at multiples of four.
+func aligned(a loopir.Access, params []uint64, along int) bool {
+	if a.Offset >= 0 && params[a.Offset]%4 != 0 {
+		return false
+	}
+	for d, s := range a.Stride {
+		if !a.Linear && d != along && (s == loopir.Unit || s >= 0 && params[s]%4 != 0) {
+			return false
 		}
 	}
 	return true
