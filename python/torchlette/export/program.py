@@ -307,7 +307,7 @@ def describe(name: str, kind: str, t: _C.Tensor) -> dict[str, Any]:
         "kind": kind,
         "dtype": str(t.dtype).removeprefix("torch."),
         "shape": list(t.shape),
-        "requires_grad": bool(t.requires_grad),
+        "requires_grad": bool(t.requires_grad and t.is_leaf),
     }
 
 
@@ -315,7 +315,7 @@ def constant(t: _C.Tensor) -> _C.Tensor:
     """Return a tensor of the program: a copy, so that neither a later step of the module nor one of the program changes
     the other.
     """
-    return t.detach().contiguous().clone().requires_grad_(t.requires_grad)
+    return t.detach().contiguous().clone().requires_grad_(t.requires_grad and t.is_leaf)
 
 
 def export(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import json
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from torchlette import _C
 from torchlette._runtime.captured import capturing
-from torchlette._runtime.errors import Unsupported
+from torchlette._runtime.errors import HostReadInCompileError, TensorHostCoercionError, Unsupported
 from torchlette.autograd import no_grad
 from torchlette.nn.modules.module import Module
 
@@ -31,15 +32,41 @@ def record(
         The recorded ``steps``, ``outputs``, and which inputs and constants ``changed``; and the tensors that the
         function read besides ``known``: the program's constants are those of ``known`` and these.
     """
+    tracked = [t.requires_grad for t in known]
     stand_ins = _C._export_begin(inputs, known)
     try:
         with capturing():
             results = run(stand_ins)
+    except (HostReadInCompileError, TensorHostCoercionError) as exc:
+        _C._export_end(None)
+        _forget_writes(known, tracked)
+        raise HostReadInCompileError(
+            f"export: the function reads the value of a tensor ({_line_of(exc)}), and a program computes with values that "
+            f"are not known yet: use torch.where, torch.cond, lax.while_loop, nonzero_static, or return the tensor"
+        ) from exc
     except BaseException:
         _C._export_end(None)
+        _forget_writes(known, tracked)
         raise
     text, found = _C._export_end(results)
+    _forget_writes(known, tracked)
     return json.loads(text), found
+
+
+def _forget_writes(known: Sequence[_C.Tensor], tracked: Sequence[bool]) -> None:
+    """Let tensors tell whether they require gradients, when writes that made them do so are undone."""
+    for t, before in zip(known, tracked, strict=True):
+        if t.requires_grad is not before:
+            t.requires_grad_(before)
+
+
+def _line_of(exc: BaseException) -> str:
+    """Return the innermost line outside of this package at which an error was raised."""
+    found = "line unknown"
+    for frame, line in traceback.walk_tb(exc.__traceback__):
+        if frame.f_globals.get("__name__", "").partition(".")[0] != "torchlette":
+            found = f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}"
+    return found
 
 
 @contextmanager
