@@ -80,31 +80,33 @@ def left_alone(module: Any) -> Iterator[None]:
         Unsupported: The module replaced a buffer by a tensor of another dtype or shape, or another attribute.
     """
     modules = list(module.named_modules()) if isinstance(module, Module) else []
-    before = [(m, dict(m._buffers), _attributes(m)) for _, m in modules]
+    before = [(path, m, dict(m._buffers), dict(m.__dict__)) for path, m in modules]
     try:
         yield
         with no_grad():
-            for (path, m), (_, buffers, attributes) in zip(modules, before, strict=True):
+            for path, m, buffers, own in before:
                 for name, old in buffers.items():
                     _store(f"{path}.{name}".lstrip("."), old, m._buffers.get(name))
-                for name, value in _attributes(m).items():
-                    if name not in attributes and value is not None:
+                for name in _attributes(m):
+                    if not isinstance(own.get(name), _C.Tensor):
                         raise Unsupported(
                             f"export: the module stores a tensor as its attribute {f'{path}.{name}'.lstrip('.')!r}: "
                             f"register it as a buffer, so that it is state of the program"
                         )
     finally:
-        for m, buffers, attributes in before:
+        for _, m, buffers, own in before:
             m._buffers.clear()
             m._buffers.update(buffers)
-            for name in _attributes(m).keys() - attributes:
-                del m.__dict__[name]
-            m.__dict__.update(attributes)
+            for name in _attributes(m):
+                if name in own:
+                    m.__dict__[name] = own[name]
+                else:
+                    del m.__dict__[name]
 
 
-def _attributes(m: Module) -> dict[str, Any]:
-    """Return the attributes of a module that are tensors, besides its parameters and buffers."""
-    return {name: value for name, value in m.__dict__.items() if isinstance(value, _C.Tensor)}
+def _attributes(m: Module) -> list[str]:
+    """Return the names of a module's attributes that are tensors, besides its parameters and buffers."""
+    return [name for name, value in m.__dict__.items() if isinstance(value, _C.Tensor)]
 
 
 def _store(name: str, old: _C.Tensor | None, new: _C.Tensor | None) -> None:
