@@ -118,23 +118,40 @@ class Kept(nn.Module):
     def __init__(self, how):
         super().__init__()
         self.how, self.cache = how, None
+        self.held = tl.zeros(2, device="cpu")
         self.register_buffer("b", tl.zeros(2, device="cpu"))
 
     def forward(self, x):
         if self.how == "attribute":
             self.cache = x * 2
+        elif self.how == "tensor":
+            self.held = self.held + x
+        elif self.how == "unread":
+            self.held = x + 1
         else:
             self.b = tl.cat([self.b, x])
-        return x
+        return x if self.how != "tensor" else self.held
 
 
-@pytest.mark.parametrize(("how", "text"), [("attribute", "'cache': register it as a buffer"), ("shape", "buffer 'b'")])
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [
+        ("attribute", "'cache': register it as a buffer"), ("tensor", "'held': register it"), ("shape", "buffer 'b'"),
+    ],
+)  # fmt: skip
 def test_state_that_a_program_cannot_hold_is_refused(how, text):
     m = Kept(how)
-    b = m.b
+    b, held = m.b, m.held
     with pytest.raises(RuntimeError, match=text):
         export(m, (tl.ones(2, device="cpu"),))
-    assert m.cache is None and m.b is b
+    assert m.cache is None and m.b is b and m.held is held
+
+
+def test_an_attribute_that_each_call_makes_anew_is_no_state():
+    m, x = Kept("unread"), tl.ones(2, device="cpu")
+    held = m.held
+    assert export(m, (x,)).module()(x).tolist() == [1, 1]
+    assert m.held is held
 
 
 def put(x, values):

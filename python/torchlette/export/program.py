@@ -14,7 +14,7 @@ from torchlette._runtime.errors import Unsupported
 from torchlette.export.fitting import fit, value_of
 from torchlette.export.named_dims import Dim, declared, merged, probes, settle
 from torchlette.export.nests import filled, flattened, joined, matched
-from torchlette.export.tracing import left_alone, parameter_names, record
+from torchlette.export.tracing import Replaced, check_replaced, left_alone, parameter_names, record
 from torchlette.nn.modules.module import Module
 from torchlette.nn.parameter import Parameter
 
@@ -456,10 +456,11 @@ def _exported(
     results: list[str] = []
     found: list[list[_C.Tensor]] = []
     given_back: list[Any] = []
+    replaced: Replaced = []
 
     def call(stand_ins: list[_C.Tensor]) -> list[_C.Tensor]:
         given = filled({"tuple": nests["args"]}, stand_ins)
-        with left_alone(mod):
+        with left_alone(mod, replaced):
             result = mod(*given, **filled({"dict": nests["kwargs"]}, stand_ins))
         outputs: list[_C.Tensor] = []
         results.clear()
@@ -468,7 +469,9 @@ def _exported(
 
     def trace(sizes: Mapping[str, int]) -> dict[str, Any]:
         inputs = [_stand_in(t, [_sized(n, sizes) for n in shape]) for t, shape in zip(leaves, dims.shapes, strict=True)]
+        replaced.clear()
         recorded, constants = record(call, inputs, known)
+        check_replaced(replaced, constants)
         found.append(constants)
         given_back.append(nests["result"])
         return recorded

@@ -15,7 +15,9 @@ from torchlette._runtime.errors import HostReadInCompileError, TensorHostCoercio
 from torchlette.autograd import no_grad
 from torchlette.nn.modules.module import Module
 
-__all__ = ["left_alone", "parameter_names", "record"]
+__all__ = ["check_replaced", "left_alone", "parameter_names", "record"]
+
+_REGISTER = "register it as a buffer, so that it is state of the program"
 
 
 def record(
@@ -69,12 +71,36 @@ def _line_of(exc: BaseException) -> str:
     return found
 
 
+#: A tensor that a module had as an attribute, with the attribute's name, and replaced by another one.
+Replaced = list[tuple[str, _C.Tensor]]
+
+
+def check_replaced(replaced: Replaced, found: Sequence[_C.Tensor]) -> None:
+    """Refuse a function that reads an attribute and replaces it: later calls would have to read the new tensor.
+
+    Args:
+        replaced: What :func:`left_alone` collected.
+        found: The tensors that the function read.
+
+    Raises:
+        Unsupported: A replaced attribute is among them.
+    """
+    read = {t.data_ptr() for t in found} if replaced else set()
+    for name, old in replaced:
+        if old.data_ptr() in read:
+            raise Unsupported(f"export: the module reads and replaces its attribute {name!r}: {_REGISTER}")
+
+
 @contextmanager
-def left_alone(module: Any) -> Iterator[None]:
+def left_alone(module: Any, replaced: Replaced) -> Iterator[None]:
     """Restore the buffers and other tensors that a module has as attributes, when a function of it was recorded.
 
     A buffer that the module replaced by another tensor is state: the recording copies the new values into it, as
     ``torch.export`` does.
+
+    Args:
+        module: The module, or any function.
+        replaced: Receives other attributes that were tensors and are others now.
 
     Raises:
         Unsupported: The module replaced a buffer by a tensor of another dtype or shape, or another attribute.
@@ -88,11 +114,11 @@ def left_alone(module: Any) -> Iterator[None]:
                 for name, old in buffers.items():
                     _store(f"{path}.{name}".lstrip("."), old, m._buffers.get(name))
                 for name in _attributes(m):
-                    if not isinstance(own.get(name), _C.Tensor):
-                        raise Unsupported(
-                            f"export: the module stores a tensor as its attribute {f'{path}.{name}'.lstrip('.')!r}: "
-                            f"register it as a buffer, so that it is state of the program"
-                        )
+                    old, full = own.get(name), f"{path}.{name}".lstrip(".")
+                    if not isinstance(old, _C.Tensor):
+                        raise Unsupported(f"export: the module stores a tensor as its attribute {full!r}: {_REGISTER}")
+                    if old is not m.__dict__[name]:
+                        replaced.append((full, old))
     finally:
         for _, m, buffers, own in before:
             m._buffers.clear()

@@ -23,7 +23,7 @@ from torchlette.export.program import (
     named_tensors,
     run,
 )
-from torchlette.export.tracing import left_alone, parameter_names, record
+from torchlette.export.tracing import Replaced, check_replaced, left_alone, parameter_names, record
 from torchlette.nn.modules.module import Module
 from torchlette.optim.optimizer import Optimizer
 
@@ -119,12 +119,14 @@ class _Exporter:
         """Record a function; its values are numbered anew when all constants are known."""
         known = [t for _, _, t in self.constants]
         names = [name for name, _, _ in self.constants]
+        replaced: Replaced = []
 
         def alone(stand_ins: list[_C.Tensor]) -> list[_C.Tensor]:
-            with left_alone(self.module):
+            with left_alone(self.module, replaced):
                 return call(stand_ins)
 
         text, found = record(alone, self.inputs, known)
+        check_replaced(replaced, found)
         for t in found:
             names.append(self._constant(t))
         return {**text, "names": names}
