@@ -97,3 +97,25 @@ def test_numbers_among_results_follow_the_sizes(tmp_path):
     for wrong in (lambda x: (x, x.shape[0] / 2), lambda x: [x] * x.shape[0], lambda x: (x, x.shape[0] > 3)):
         with pytest.raises(RuntimeError, match="results depend on the sizes"):
             export(wrong, (tl.ones(3, device="cpu"),), dynamic_shapes=({0: Dim("n")},))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic", "bilinear, corners"])
+@pytest.mark.parametrize("to", [2, 0.5, 1.5, "sizes"])
+@pytest.mark.parametrize("device", ["cpu", "wgpu"])
+def test_pictures_of_any_size_are_resampled(mode, to, device):
+    mode, _, corners = mode.partition(", ")
+
+    def resized(x, like):
+        size = like.shape[2:] if to == "sizes" else None
+        factor = None if to == "sizes" else to
+        return F.interpolate(x, size, factor, mode, bool(corners) if "bi" in mode else None)
+
+    h, w = dims("h", "w", min=4, max=40)
+    of = {2: Dim("a", min=4), 3: Dim("b", min=4)}
+    x, like = tl.randn(1, 2, 8, 12, device=device), tl.randn(1, 1, 9, 6, device=device)
+    program = export(resized, (x, like), dynamic_shapes=({2: h, 3: w}, of if to == "sizes" else None))
+    for shape, other in (((8, 12), (9, 6)), ((31, 6), (9, 33)), ((5, 40), (20, 17))):
+        x, like = tl.randn(1, 2, *shape, device=device), tl.randn(1, 1, *other, device=device)
+        if to != "sizes":
+            like = tl.randn(1, 1, 9, 6, device=device)
+        assert tl.allclose(program.module()(x, like), resized(x, like), atol=1e-5)

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from torchlette import _C
 from torchlette._runtime.errors import Unsupported
+from torchlette._runtime.varying import Varying
 from torchlette.export.fitting import fit, value_of
 from torchlette.export.named_dims import Dim, declared, merged, probes, settle
 from torchlette.export.nests import filled, flattened, joined, matched
@@ -460,7 +461,7 @@ def _exported(
 
     def call(stand_ins: list[_C.Tensor]) -> list[_C.Tensor]:
         given = filled({"tuple": nests["args"]}, stand_ins)
-        with left_alone(mod, replaced):
+        with left_alone(mod, replaced), Varying.during(bool(dims.dims)):
             result = mod(*given, **filled({"dict": nests["kwargs"]}, stand_ins))
         outputs: list[_C.Tensor] = []
         results.clear()
