@@ -77,7 +77,8 @@ def test_dataclasses_are_registered(tmp_path):
 @pytest.mark.parametrize(
     "nest",
     [
-        {"size": "n"}, {"namedtuple": ["a.P", [["x y", {"tensor": 0}]]]}, {"namedtuple": ["a.P", [["_x", {"tensor": 0}]]]},
+        {"size": "n"}, {"namedtuple": ["a.P", [["x y", {"tensor": 0}]]]},
+        {"namedtuple": ["a.P", [["_x", {"tensor": 0}]]]},
         {"namedtuple": ["a.P", [["x", {"tensor": 9}]]]}, {"namedtuple": ["P;", []]}, {"dataclass": ["a.P", 3]},
         {"namedtuple": ["P", [["x", {"tensor": 0}], ["x", {"tensor": 0}]]]}, {"size": "__import__('os')"},
         {"size": "9**9"}, {"size": "(" * 400}, {"size": "-" * 499 + "1"},

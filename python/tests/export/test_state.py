@@ -49,7 +49,9 @@ def test_a_cache_is_state_also_where_gradients_are_recorded(how, device, tmp_pat
     for x, at in xs:
         want = m(x, at).detach().cpu().numpy()
         np.testing.assert_allclose(module(x, at).detach().cpu().numpy(), want, atol=1e-5)
-        np.testing.assert_allclose(session.run(None, {"x": x.cpu().numpy(), "at": at.cpu().numpy()})[0], want, atol=1e-5)
+        np.testing.assert_allclose(
+            session.run(None, {"x": x.cpu().numpy(), "at": at.cpu().numpy()})[0], want, atol=1e-5
+        )
     again = export(m, xs[0])  # now the buffers have a history
     assert not any(b.requires_grad for b in again.buffers())
     again.module()(*xs[0])

@@ -134,8 +134,8 @@ def put_under(input: Tensor, mask: Tensor, values: Tensor, dim: int, accumulate:
         n, flat = values.shape[place], mask.reshape(-1)
         if n > max(flat.shape[0], 1):
             raise RuntimeError(
-                f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result: the "
-                f"mask has {flat.shape[0]} elements"
+                f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result: "
+                f"the mask has {flat.shape[0]} elements"
             )
         if n == 0:  # nothing may be true
             values = values.new_zeros([*values.shape[:place], 1, *values.shape[place + 1 :]])

@@ -9,8 +9,9 @@ __all__ = ["Varying"]
 
 
 class Varying:
-    """``now`` is set while such a function runs: tables that depend on a size are computed by operators, not on the host,
-    where they would be constants of one size.
+    """``now`` is set while such a function runs: tables that depend on a size are computed by operators.
+
+    Tables that the host computes would be constants of one size.
     """
 
     now = False

@@ -28,7 +28,11 @@ def add_commands(commands: Any) -> None:
     one = commands.add_parser("run", help="run a saved program on arrays of NumPy")
     one.add_argument("model", help="a file of torchlette.export.save, of torch.export.save, or of ONNX")
     one.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input; once for each")
-    one.add_argument("--output", metavar="FILE", help="a .npy for the only output, a .npz for all by name, or a folder for a .npy of each")
+    one.add_argument(
+        "--output",
+        metavar="FILE",
+        help="a .npy for the only output, a .npz for all by name, or a folder for a .npy of each",
+    )
     one.add_argument("--device", default="cpu", choices=["cpu", "wgpu"], help="where to run (default: %(default)s)")
     one.set_defaults(command=_run)
     two = commands.add_parser("show", help="describe a saved program")

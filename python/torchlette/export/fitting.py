@@ -69,7 +69,13 @@ def _times(a: int, text: str) -> str:
 
 
 def affine(factor: int, name: str, offset: int) -> str:
-    """Return the text of ``factor * name + offset``."""
+    """Return the text of ``factor * name + offset``.
+
+    Args:
+        factor: An integer other than 0.
+        name: A name.
+        offset: An integer.
+    """
     return _sum(_times(factor, name), offset)
 
 

@@ -41,9 +41,9 @@ class _Hint:
 class Dim:
     """A named size of an argument, for ``dynamic_shapes``.
 
-    ``2 * dim``, ``dim + 1`` and ``dim - 1`` are sizes that depend on it. Sizes without a name are ``Dim.DYNAMIC``, which
-    may differ from the example's, ``Dim.AUTO``, which may where the function works for other sizes, and ``Dim.STATIC``.
-    ``Dim.DYNAMIC(min=2, max=8)`` has a range.
+    ``2 * dim``, ``dim + 1`` and ``dim - 1`` are sizes that depend on it. Sizes without a name are ``Dim.DYNAMIC``,
+    which may differ from the example's, ``Dim.AUTO``, which may where the function works for other sizes, and
+    ``Dim.STATIC``. ``Dim.DYNAMIC(min=2, max=8)`` has a range.
 
     Args:
         name: An identifier. Dims of one name have one size in each call.
@@ -205,7 +205,9 @@ def _spread(fn: Any, count: int, kwargs: Mapping[str, Any], dynamic: Mapping[str
         if p.kind is p.VAR_POSITIONAL:
             items = out.pop(p.name) or [None] * (count - k)
             if not isinstance(items, (list, tuple)) or len(items) != count - k:
-                raise ValueError(f"export: dynamic_shapes of {p.name}: got {items!r}, want a tuple of {count - k} items")
+                raise ValueError(
+                    f"export: dynamic_shapes of {p.name}: got {items!r}, want a tuple of {count - k} items"
+                )
             out |= {f"{p.name}_{i}": v for i, v in enumerate(items)}
         elif p.kind is p.VAR_KEYWORD:
             out |= out.pop(p.name) or {}
@@ -336,8 +338,11 @@ def probes(
             equal = [n for n in dims if n != name and base[n] == base[name] and _works(trace, base, [n, name], options)]
             raise Unsupported(
                 f"export: the function works for {name} = {base[name]} only, of {base[name]} and {options}: "
-                + (f"{name} and {equal[0]} are equal: give both one Dim" if equal else "make the dim static, or give "
-                   f"Dim({name!r}) its range")
+                + (
+                    f"{name} and {equal[0]} are equal: give both one Dim"
+                    if equal
+                    else f"make the dim static, or give Dim({name!r}) its range"
+                )
                 + f". It failed with {type(failure).__name__}: {str(failure)[:_SHOWN]}"
             ) from failure
     if len(dims) > 1:

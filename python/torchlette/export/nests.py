@@ -54,7 +54,8 @@ def registered_name(value: Any) -> str | None:
 def parts(value: Any) -> Iterator[tuple[str, Any]] | None:
     """Give the fields of a named tuple, or of an instance of a registered dataclass; None for other values."""
     if isinstance(value, tuple) and hasattr(type(value), "_fields"):
-        return zip(type(value)._fields, value, strict=True)
+        names: tuple[str, ...] = getattr(type(value), "_fields")  # noqa: B009
+        return zip(names, value, strict=True)
     if registered_name(value) is not None:
         return ((f.name, getattr(value, f.name)) for f in dataclasses.fields(value) if f.init)
     return None
@@ -189,7 +190,7 @@ def _instance(kind: str, label: str, fields: dict[str, Any]) -> Any:
         return _DATACLASSES[label](**fields)
     cls: Any = _NAMED_TUPLES.get(label)
     if cls is None or cls._fields != tuple(fields):
-        cls = namedtuple(label.rpartition(".")[2], list(fields))  # type: ignore[misc]
+        return namedtuple(label.rpartition(".")[2], list(fields))(*fields.values())
     return cls(*fields.values())
 
 

@@ -43,8 +43,8 @@ def record(
         _C._export_end(None)
         _forget_writes(known, tracked)
         raise HostReadInCompileError(
-            f"export: the function reads the value of a tensor ({_line_of(exc)}), and a program computes with values that "
-            f"are not known yet: use torch.where, torch.cond, lax.while_loop, nonzero_static, or return the tensor"
+            f"export: the function reads the value of a tensor ({_line_of(exc)}), and a program computes with values "
+            f"that are not known yet: use torch.where, torch.cond, lax.while_loop, nonzero_static, or return the tensor"
         ) from exc
     except BaseException:
         _C._export_end(None)

@@ -151,7 +151,7 @@ _DENOMINATOR = 1000
 def _varying_places(
     x: Tensor, dim: int, out: int, factor: float | None, align_corners: bool, edges: bool
 ) -> tuple[Tensor, int] | None:
-    """Return the source positions as integers over a common divisor, where sizes differ from run to run; None elsewhere.
+    """Return the source positions as integers over a divisor, where sizes differ from run to run; None elsewhere.
 
     Positions are those of :func:`_places` or, without ``edges``, by half an element larger: those of ``nearest-exact``.
     """
@@ -180,8 +180,7 @@ def _blend_varying(
     part = ((numerators - low * divisor).to(x.dtype) / divisor).clamp(max=1.0)
     shape = [low.shape[0] if d == dim else 1 for d in range(x.dim())]
     terms = [
-        x.index_select(dim, (low + (k - before)).clamp(0, last)) * w.reshape(shape)
-        for k, w in enumerate(weights(part))
+        x.index_select(dim, (low + (k - before)).clamp(0, last)) * w.reshape(shape) for k, w in enumerate(weights(part))
     ]
     return sum(terms[1:], terms[0])
 
