@@ -13,9 +13,9 @@ import (
 // exporting records the operator calls of a function while it is traced, as steps of a saved program. It sees handles
 // only: the calls that reach the engine, and which tensors they take and give.
 type exporting struct {
-	ids      map[uint64]valueID  // by handle
-	views    map[viewKey]valueID // by what a handle shows: other handles of it are the same value
-	before   map[uint64]uint32   // by handle of a tensor from outside: its version before the function
+	ids      map[uint64]valueID       // by handle
+	views    map[viewKey]valueID      // by what a handle shows: other handles of it are the same value
+	before   map[valueID]priorVersion // by value from outside
 	inputs   int
 	known    int // constants that the caller named, behind the inputs
 	found    []foundConstant
@@ -35,6 +35,12 @@ type exporting struct {
 type valueID int
 
 const firstResult valueID = 1 << 32
+
+// priorVersion is a tensor from outside, and its version before the function.
+type priorVersion struct {
+	handle  uint64
+	version uint32
+}
 
 // viewKey identifies the view of a handle.
 type viewKey struct {
@@ -75,7 +81,8 @@ func (e *Engine) BeginExport(args, known []uint64, outs []Out) (err *ir.Error) {
 	}
 	defer e.leave(&err)
 	e.enter()
-	x := &exporting{ids: map[uint64]valueID{}, views: map[viewKey]valueID{}, before: map[uint64]uint32{},
+	e.session.RestoreHistories()
+	x := &exporting{ids: map[uint64]valueID{}, views: map[viewKey]valueID{}, before: map[valueID]priorVersion{},
 		walks: map[uint64]int{}, bodies: map[uint64]*exportedBody{},
 		inputs: len(args), known: len(known), mark: e.session.Births(), gradMode: e.session.GradMode,
 		device: e.session.DefaultDevice()}
@@ -146,12 +153,12 @@ func (e *Engine) EndExport(keep bool, results []uint64) (text []byte, constants 
 // state lists the inputs and constants that the function wrote to, before the writes are undone.
 func (x *exporting) state(e *Engine) []bool {
 	changed := make([]bool, x.inputs+x.known+len(x.found))
-	for hd, before := range x.before {
-		h, err := e.session.Handle(hd)
-		if err != nil || e.session.Newest(h.Base) == before {
+	for id, before := range x.before {
+		h, err := e.session.Handle(before.handle)
+		if err != nil || e.session.Newest(h.Base) == before.version {
 			continue
 		}
-		if id := x.ids[hd]; id < 0 {
+		if id < 0 {
 			changed[x.inputs+x.known-1-int(id)] = true
 		} else {
 			changed[id] = true
@@ -171,7 +178,7 @@ func (x *exporting) add(e *Engine, hd uint64, id valueID) {
 		x.open[n-1].own(hd, k)
 	}
 	if ok && id < firstResult {
-		x.before[hd] = e.session.Newest(k.base)
+		x.before[id] = priorVersion{hd, e.session.Newest(k.base)}
 	}
 }
 

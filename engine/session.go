@@ -152,6 +152,11 @@ func (s *InferenceSession) runInto(f *frozenShape, out []SessionValue,
 	if len(out) < len(s.out) {
 		return ir.Errorf(ir.ErrValue, "session: results: got room for %d, want %d", len(out), len(s.out))
 	}
+	for i, p := range s.args {
+		if p == nil && !slices.Contains(f.shapes[i], 0) {
+			return ir.Errorf(ir.ErrValue, "session: input %q has no memory: its data is NULL", s.in[i].Name)
+		}
+	}
 	for k := range s.out {
 		if err := s.result(f, k, &out[k], memory); err != nil {
 			return err

@@ -226,8 +226,10 @@ func TestSessionsRefuseWrongArguments(t *testing.T) {
 	short.Bytes = 8
 	odd := good
 	odd.Data = unsafe.Add(unsafe.Pointer(unsafe.SliceData(make([]float32, 4))), 1)
+	absent := good
+	absent.Data = nil
 	for want, in := range map[string][]SessionValue{
-		`missing input "x"`: {}, `unknown input "z"`: {value("z", make([]float32, 3), 1, 3)},
+		"its data is NULL": {absent}, `missing input "x"`: {}, `unknown input "z"`: {value("z", make([]float32, 3), 1, 3)},
 		`given twice`: {good, good}, `dtype: got float64, want float32`: {double},
 		`shape: got [1, 2], want [any 3]`: {value("x", make([]float32, 2), 1, 2)},
 		`got 8 bytes, want 12`:            {short}, "not aligned": {odd},

@@ -25,6 +25,9 @@ type Trace struct {
 	drawn   uint64 // the furthest offset of a draw before the function went back to an earlier state
 	// rules are, by number of a step of one element, the results on the tape of what its batching rule recorded; owned.
 	rules map[uint64][]uint32
+	// restores: writes may change the histories of older tensors; histories are those before the writes.
+	restores  bool
+	histories []savedHistory
 	operandNotes
 }
 
@@ -175,6 +178,7 @@ func (s *Session) EndTrace(undo bool) {
 			h.Flags |= FlagTraced
 		}
 	})
+	s.restoreHistories(t)
 	s.TidyEnd(nil)
 	if undo {
 		s.Rewind(t.Mark)
@@ -208,14 +212,6 @@ func (s *Session) isArg(hd uint64) bool {
 		}
 	}
 	return false
-}
-
-// keepHistory refuses a write of a traced function that would change the history of an older tensor.
-func (s *Session) keepHistory(base uint32) {
-	if s.trace != nil && !s.BornSince(base, s.trace.Mark.births) {
-		panic(ir.Errorf(ir.ErrRuntime, "a captured function writes in place to a tensor from outside, and the write is part "+
-			"of the gradient: write under no_grad, or to a clone"))
-	}
 }
 
 // InlineGrads gives the gradients among the results of Inline to their tensors.

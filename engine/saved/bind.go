@@ -60,7 +60,9 @@ func (d *Dim) rangeText() string {
 func (b *Binding) Sizes(inputs []Value) ([]int64, *ir.Error) {
 	for i, name := range b.by {
 		if name == "" && b.used(inputs, i) {
-			return nil, wrong("no input has %s as a size by itself", b.p.Dims[i].Name)
+			if err := b.solve(inputs, i); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for k := range inputs {
@@ -76,6 +78,36 @@ func (b *Binding) Sizes(inputs []Value) ([]int64, *ir.Error) {
 		}
 	}
 	return b.sizes, nil
+}
+
+// solve finds dim i by a size that is an affine function of it alone, such as 2*n + 1. Sizes checks the other sizes.
+func (b *Binding) solve(inputs []Value, i int) *ir.Error {
+	dim, at := &b.p.Dims[i], make([]int64, len(b.sizes))
+	for k := range inputs {
+		for axis, x := range inputs[k].Shape {
+			if !x.readsOnly(i) {
+				continue
+			}
+			low, err := x.Int(at)
+			if err != nil {
+				continue // it divides by a size
+			}
+			at[i] = 1
+			high, err := x.Int(at)
+			at[i] = 0
+			if err != nil || high <= low {
+				continue
+			}
+			got := b.shapes[k][axis]
+			b.sizes[i], b.by[i] = (got-low)/(high-low), inputs[k].Name
+			if n := b.sizes[i]; n < dim.Min || dim.Max >= 0 && n > dim.Max {
+				return ir.Errorf(ir.ErrValue, "input %q: dim %d is %d, want %s where %s is %s", inputs[k].Name, axis, got, x.text,
+					dim.Name, dim.rangeText())
+			}
+			return nil
+		}
+	}
+	return wrong("no input has %s as a size, or an affine function of it", dim.Name)
 }
 
 func sizeText(x *Expr, n int64) string {
@@ -95,6 +127,16 @@ func (b *Binding) used(inputs []Value, i int) bool {
 		}
 	}
 	return false
+}
+
+// readsOnly reports that the expression depends on dim i and on no other one.
+func (x *Expr) readsOnly(i int) bool {
+	return x.reads(i) && x.names(i)
+}
+
+// names reports that the expression has no name but that of dim i.
+func (x *Expr) names(i int) bool {
+	return x == nil || (x.op != "name" || x.name == i) && x.a.names(i) && x.b.names(i)
 }
 
 func (x *Expr) reads(i int) bool {

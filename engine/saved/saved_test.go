@@ -130,6 +130,40 @@ func TestDimsAreBound(t *testing.T) {
 	}
 }
 
+// A dim that no input has as a size by itself follows from an affine size.
+func TestDimsAreSolved(t *testing.T) {
+	for text, c := range map[string]struct {
+		got  int64
+		want int64
+		msg  string
+	}{
+		"2*n":       {got: 8, want: 4},
+		"3*n - 2":   {got: 13, want: 5},
+		"n + 1":     {got: 3, want: 2},
+		"2*n + 2*n": {got: 9, msg: "dim 0 is 9, want 2*n + 2*n = 8"},
+		"2*n + 1":   {got: 40, msg: "dim 0 is 40, want 2*n + 1 where n is from 1 to 8"},
+		"0*n":       {got: 0, msg: "no input has n as a size, or an affine function of it"},
+		"4 - n":     {got: 2, msg: "an affine function"},
+		"n*n":       {got: 5, msg: "dim 0 is 5, want n*n = 25"},
+	} {
+		p := &Program{Dims: []Dim{{Name: "n", Min: 1, Max: 8}}}
+		x, err := parseExpr(text, map[string]int{"n": 0})
+		require.Nil(t, err, text)
+		inputs := []Value{{Name: "x", DType: ir.F32, Shape: []*Expr{x}}}
+		b := Bind(p)
+		require.Nil(t, b.Input(&inputs[0], ir.F32, []int64{c.got}), text)
+		sizes, err := b.Sizes(inputs)
+		if c.msg != "" {
+			if assert.NotNil(t, err, text) {
+				assert.Contains(t, err.Msg, c.msg)
+			}
+			continue
+		}
+		require.Nil(t, err, text)
+		assert.Equal(t, []int64{c.want}, sizes, text)
+	}
+}
+
 func TestExpressions(t *testing.T) {
 	names := map[string]int{"n": 0, "m": 1}
 	for text, want := range map[string]int64{

@@ -75,7 +75,7 @@ CHANGES = {
     "range": lambda s: s["dims"][0].update(min=5, max=2),
     "functions": lambda s: s.update(functions={}),
     "missing or wrong": lambda s: s.update(Dims=s.pop("dims")),
-    "by itself": lambda s: forward(s)["inputs"][0].update(shape=["2*n", 4]),
+    "affine function": lambda s: forward(s)["inputs"][0].update(shape=["0*n", 4]),
 }
 
 

@@ -113,7 +113,8 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
 def put_under(input: Tensor, mask: Tensor, values: Tensor, dim: int, accumulate: bool) -> Tensor:
     """Write values where a mask holds, in place, and read nothing: row number n goes to the n-th true element.
 
-    As nothing is read, more rows than true elements are no error: the first ones count. Of too few, the last repeats.
+    The number of rows is compared with that of true elements where the values are computed: of another number, an index
+    of a row is out of range. One row is for all elements.
 
     Args:
         input: Gets the values.
@@ -121,15 +122,25 @@ def put_under(input: Tensor, mask: Tensor, values: Tensor, dim: int, accumulate:
         values: Broadcast to ``input`` with one dim, for the true elements, in place of the mask's dims.
         dim: The first dim of the mask.
         accumulate: Whether to add to what is there.
+
+    Raises:
+        RuntimeError: The values have more rows than the mask has elements.
     """
     mask, values = mask.to(input.device), values.to(input.device)
     behind = input.dim() - dim - mask.dim()
     shown = mask.reshape(*mask.shape, *(1,) * behind)
     if values.dim() > behind:
         place = values.dim() - 1 - behind
-        rows = (mask.reshape(-1).cumsum(0) - 1).clamp(0, max(values.shape[place] - 1, 0))
-        if values.shape[place] == 0:  # nothing is true
-            return input
+        n, flat = values.shape[place], mask.reshape(-1)
+        if n > max(flat.shape[0], 1):
+            raise RuntimeError(
+                f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result: "
+                f"the mask has {flat.shape[0]} elements"
+            )
+        if n == 0:  # nothing may be true
+            values = values.new_zeros([*values.shape[:place], 1, *values.shape[place + 1 :]])
+        rows = _C.where(flat, flat.cumsum(0) - 1, 0)
+        rows = _C.where(flat.sum() == n, rows, max(n, 1)) if n != 1 else rows * 0
         wide = (*values.shape[:place], *mask.shape, *values.shape[place + 1 :])
         values = values.index_select(place, rows).reshape(wide)
     if accumulate:

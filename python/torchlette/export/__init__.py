@@ -6,8 +6,9 @@ from C, on any device, without PyTorch.
 
 from __future__ import annotations
 
-from torchlette.export.dims import Dim
 from torchlette.export.files import load, save
+from torchlette.export.named_dims import Dim, dims
+from torchlette.export.nests import register_dataclass
 from torchlette.export.program import ExportedProgram, ExportGraphSignature, InputSpec, export, from_callable
 from torchlette.export.training import TrainingSession, export_training
 
@@ -17,9 +18,11 @@ __all__ = [
     "ExportedProgram",
     "InputSpec",
     "TrainingSession",
+    "dims",
     "export",
     "export_training",
     "from_callable",
     "load",
+    "register_dataclass",
     "save",
 ]

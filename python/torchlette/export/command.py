@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import collections
 import math
+import os
 from typing import TYPE_CHECKING, Any
 
 import torchlette
@@ -27,7 +28,11 @@ def add_commands(commands: Any) -> None:
     one = commands.add_parser("run", help="run a saved program on arrays of NumPy")
     one.add_argument("model", help="a file of torchlette.export.save, of torch.export.save, or of ONNX")
     one.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy", help="an input; once for each")
-    one.add_argument("--output", metavar="FILE", help="a .npy for the only output, or a .npz for all by name")
+    one.add_argument(
+        "--output",
+        metavar="FILE",
+        help="a .npy for the only output, a .npz for all by name, or a folder for a .npy of each",
+    )
     one.add_argument("--device", default="cpu", choices=["cpu", "wgpu"], help="where to run (default: %(default)s)")
     one.set_defaults(command=_run)
     two = commands.add_parser("show", help="describe a saved program")
@@ -59,10 +64,7 @@ def _run(options: argparse.Namespace) -> None:
         missing, unknown = [n for n in wanted if n not in arrays], [n for n in arrays if n not in wanted]
         raise ValueError(f"--input: missing: {missing}, unknown: {unknown}; the program's inputs are {wanted}")
     names = [v["name"] for v in f["outputs"]]
-    if options.output and options.output.endswith(".npy") and len(names) != 1:
-        raise ValueError(f"--output: a .npy takes one output, the program has {names}: name a .npz")
-    if options.output and not options.output.endswith((".npy", ".npz")):
-        raise ValueError(f"--output is wrong: got {options.output!r}, want a .npy or .npz file")
+    _check_output(options.output, names)
     inputs = [torchlette.from_numpy(np.ascontiguousarray(arrays[n])).to(options.device) for n in wanted]
     with torchlette.no_grad():
         results = run(program, name, inputs, [t.to(options.device) for t in program.constants])
@@ -72,8 +74,25 @@ def _run(options: argparse.Namespace) -> None:
             print(f"{n}: {array.dtype} {list(array.shape)}\n{array}")
     elif options.output.endswith(".npz"):
         np.savez(options.output, **outputs)
-    else:
+    elif options.output.endswith(".npy"):
         np.save(options.output, outputs[names[0]])
+    else:
+        os.makedirs(options.output, exist_ok=True)
+        for n, array in outputs.items():
+            np.save(os.path.join(options.output, f"{n}.npy"), array)
+
+
+def _check_output(output: str | None, names: list[str]) -> None:
+    """Check that the outputs can be written to a path: a .npy, a .npz, or a folder."""
+    if output is None or output.endswith(".npz"):
+        return
+    if output.endswith(".npy"):
+        if len(names) != 1:
+            raise ValueError(f"--output: a .npy takes one output, the program has {names}: name a .npz or a folder")
+    elif os.path.splitext(output.rstrip("/"))[1] and not os.path.isdir(output):
+        raise ValueError(f"--output is wrong: got {output!r}, want a .npy or .npz file, or a folder")
+    elif odd := [n for n in names if not n or os.path.basename(n) != n or n.startswith(".") or "\\" in n]:
+        raise ValueError(f"--output: no files can have the names of the outputs {odd}: name a .npz")
 
 
 def _inference(program: ExportedProgram) -> tuple[str, dict[str, Any]]:
@@ -140,18 +159,41 @@ def _show(options: argparse.Namespace) -> None:
         print(f"{kind}s: {sum(c['kind'] == kind for c in spec['constants'])}, {_bytes(size)}")
     for name, f in spec["functions"].items():
         print(f"{name}:")
+        made = _described(f, spec["constants"])
         for what in ("inputs", "outputs"):
             print(f"  {what}:")
             for v in f[what]:
-                print(f"    {v['name']}" + (f": {_value(v)}" if "dtype" in v else ""))
+                print(f"    {v['name']}: {_value(v if 'dtype' in v else made[v['value']])}")
         counts = collections.Counter(step["op"] for step in f["steps"])
         print(f"  steps: {len(f['steps'])}")
         for op, n in counts.most_common():
             print(f"    {n:6} {op}")
         at = "".join(f", {n}={s}" for n, s in sizes.items())
         print(f"  memory: results of steps {_bytes(_peak(f, len(spec['constants']), sizes))} at most{at}")
+    if "forward" in spec["functions"]:
+        print(f"plan: {_plan(program)}")
     if options.html:
         print(f"plans: {_page(program, sizes, options.html)}")
+
+
+def _described(f: dict[str, Any], constants: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the dtype and shape of each value of a function."""
+    values = [*f["inputs"], *constants, *(out for step in f["steps"] for out in step["out"])]
+    return {f"%{i}": v for i, v in enumerate(values)}
+
+
+def _plan(program: ExportedProgram) -> str:
+    """Describe the memory of a session of the program, for the smallest inputs."""
+    try:
+        session = torchlette.InferenceSession(program)
+        plan = session.memory_plan()
+    except (ValueError, RuntimeError) as exc:  # the program does not run at its smallest sizes
+        return f"none for the smallest inputs: {exc}"
+    shapes = dict(zip((a.name for a in session.get_inputs()), plan["input_shapes"], strict=True))
+    kinds = (("constant_bytes", "weights"), ("packed_bytes", "packed copies"), ("output_bytes", "outputs"))
+    rest = "".join(f", {word} {_bytes(plan[key])}" for key, word in kinds)
+    parts = f"{len(plan['parts'])} values in {_bytes(plan['arena_bytes'])} (sum {_bytes(plan['sum_bytes'])})"
+    return f"{plan['kernels']} kernels, {parts}{rest}, at {shapes}"
 
 
 def _page(program: ExportedProgram, sizes: dict[str, int], path: str) -> str:

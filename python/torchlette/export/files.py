@@ -10,13 +10,16 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
+import tempfile
 import zipfile
+from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 from torchlette import _C
+from torchlette.export.nests import checked
 from torchlette.export.program import ExportedProgram
-from torchlette.export.tracing import checked
 from torchlette.io.mapped import map_file, open_to_write, tensor_over
 from torchlette.io.safetensors import write_safetensors
 
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["load", "open_model", "read", "read_onnx", "save"]
 
 _TEXT, _WEIGHTS = "program.json", "weights.safetensors"
+#: The folder of ``extra_files``.
+_EXTRA = "extra/"
 _ALIGNMENT = 64
 #: Names that only a zip of torch.export.save has, below its top folder.
 _PT2 = ("models/model.json", "archive_format", "serialized_exported_program.json")
@@ -42,24 +47,39 @@ def _entry(archive: zipfile.ZipFile, name: str, position: int) -> zipfile.ZipInf
     return info
 
 
-def _write(spec: dict[str, Any], constants: list[_C.Tensor], path: str | os.PathLike[str]) -> None:
+def _write(
+    spec: dict[str, Any], constants: list[_C.Tensor], file: IO[bytes], extra_files: Mapping[str, str | bytes]
+) -> None:
     tensors = {entry["name"]: t for entry, t in zip(spec["constants"], constants, strict=True)}
-    with open_to_write(path) as f, zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as archive:
+    start = file.tell()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(_TEXT, json.dumps(spec, separators=(",", ":")))
-        with archive.open(_entry(archive, _WEIGHTS, f.tell()), "w", force_zip64=True) as out:
+        with archive.open(_entry(archive, _WEIGHTS, file.tell() - start), "w", force_zip64=True) as out:
             write_safetensors(cast(BinaryIO, out), tensors, {})
+        for name, content in extra_files.items():
+            archive.writestr(_EXTRA + name, content)
 
 
-def save(ep: ExportedProgram, f: str | os.PathLike[str]) -> None:
+def save(
+    ep: ExportedProgram,
+    f: str | os.PathLike[str] | IO[bytes],
+    *,
+    extra_files: Mapping[str, str | bytes] | None = None,
+) -> None:
     """Write a program to a file.
 
     Args:
         ep: What :func:`export` or ``export_training`` returned.
-        f: A path.
+        f: A path, or a file that is open for writing bytes.
+        extra_files: Texts to store in the file, by name.
     """
     if not isinstance(ep, ExportedProgram):
         raise TypeError(f"export.save: got {type(ep).__name__}, want an ExportedProgram")
-    _write(ep.spec, ep.constants, f)
+    if isinstance(f, (str, os.PathLike)):
+        with open_to_write(f) as file:
+            _write(ep.spec, ep.constants, file, extra_files or {})
+    else:
+        _write(ep.spec, ep.constants, f, extra_files or {})
 
 
 def _checked(spec: dict[str, Any]) -> dict[str, Any]:
@@ -111,9 +131,13 @@ def _check_nests(spec: dict[str, Any]) -> None:
     names = nests["names"]
     if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
         raise ValueError("export.load: the file is damaged: names is wrong")
+    aliases, known = nests.setdefault("aliases", {}), {c["name"] for c in spec["constants"]}
+    if not isinstance(aliases, dict) or not all(type(v) is str and v in known for v in aliases.values()):
+        raise ValueError("export.load: the file is damaged: aliases is wrong")
+    dims = [d["name"] for d in spec["dims"]]
     checked({"tuple": nests["args"]}, count)
     checked({"dict": nests["kwargs"]}, count)
-    checked(nests["result"], results)
+    checked(nests["result"], results, dims)
 
 
 def _open(path: str | os.PathLike[str], mmap: bool) -> tuple[int, memoryview | None]:
@@ -151,11 +175,14 @@ def read(path: str | os.PathLike[str], mmap: bool = True) -> tuple[dict[str, Any
     return spec, constants, number
 
 
-def load(f: str | os.PathLike[str], *, mmap: bool = True) -> ExportedProgram:
+def load(
+    f: str | os.PathLike[str] | IO[bytes], *, extra_files: dict[str, Any] | None = None, mmap: bool = True
+) -> ExportedProgram:
     """Read a program: a file of :func:`save`, or of ``torch.export.save``.
 
     Args:
-        f: A path.
+        f: A path, or a file that is open for reading bytes, which is copied.
+        extra_files: Gets the texts that :func:`save` stored, for the names that it has.
         mmap: Whether the constants of a file of :func:`save` are over its pages, as those of ``torchlette.load``:
             they are read when they are used, and writes stay in memory. ``False``: they are copied.
 
@@ -164,13 +191,24 @@ def load(f: str | os.PathLike[str], *, mmap: bool = True) -> ExportedProgram:
         ValueError: The file is damaged, or of another kind.
         NotImplementedError: The file has a version or an operator that this library does not know.
     """
+    if not isinstance(f, (str, os.PathLike)):
+        if not hasattr(f, "read"):
+            raise TypeError(f"export.load: f is wrong: got {type(f).__name__}, want a path, or a file of bytes")
+        with tempfile.TemporaryDirectory() as made:
+            path = os.path.join(made, "program")
+            with open(path, "wb") as copy:
+                shutil.copyfileobj(f, copy)
+            return load(path, extra_files=extra_files, mmap=False)
     with open(f, "rb") as file:
         head = file.read(4)
         names: list[str] = []
         if head == b"PK\x03\x04":
             file.seek(0)
             try:
-                names = zipfile.ZipFile(io.BufferedReader(file)).namelist()
+                archive = zipfile.ZipFile(io.BufferedReader(file))
+                names = archive.namelist()
+                for name in set(extra_files or ()) & {n.removeprefix(_EXTRA) for n in names if n.startswith(_EXTRA)}:
+                    cast("dict[str, Any]", extra_files)[name] = archive.read(_EXTRA + name).decode()
             except Exception as exc:  # a damaged directory raises errors of many classes
                 raise ValueError(f"export.load: the file is damaged: {exc}") from exc
     if _TEXT not in names and any(name.endswith(_PT2) for name in names):

@@ -11,15 +11,18 @@ An expression is used only if it gives the number at all sizes that were seen; m
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Callable, Sequence
 
-__all__ = ["Sizes", "fit", "fit_float", "value_of"]
+__all__ = ["Sizes", "affine", "check_expression", "fit", "fit_float", "value_of"]
 
 #: The sizes of the named dims in one recording.
 Sizes = dict[str, int]
 #: Divisors that are tried: products of strides.
 MAX_DIVISOR = 256
+#: The longest expression that a file may have outside of its steps.
+MAX_TEXT = 500
 
 
 def value_of(text: str, point: Sizes) -> float:
@@ -27,6 +30,27 @@ def value_of(text: str, point: Sizes) -> float:
     names = {"__builtins__": {}, "sqrt": math.sqrt}
     value: float = eval(compile(text, "size", "eval"), names, dict(point))  # noqa: S307
     return value
+
+
+def check_expression(text: str, names: Sequence[str]) -> bool:
+    """Report that a text of a file is an expression of named sizes, with integers, ``+ - *`` and ``//``."""
+
+    def good(node: ast.AST) -> bool:
+        match node:
+            case ast.Constant(value=n):
+                return type(n) is int
+            case ast.Name(id=name):
+                return name in names
+            case ast.UnaryOp(op=ast.USub(), operand=a):
+                return good(a)
+            case ast.BinOp(left=a, op=ast.Add() | ast.Sub() | ast.Mult() | ast.FloorDiv(), right=b):
+                return good(a) and good(b)
+        return False
+
+    try:
+        return len(text) <= MAX_TEXT and good(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
 
 
 def _holds(text: str, values: Sequence[float], points: Sequence[Sizes]) -> bool:
@@ -44,6 +68,17 @@ def _times(a: int, text: str) -> str:
     return text if a == 1 else f"{a}*{text}"
 
 
+def affine(factor: int, name: str, offset: int) -> str:
+    """Return the text of ``factor * name + offset``.
+
+    Args:
+        factor: An integer other than 0.
+        name: A name.
+        offset: An integer.
+    """
+    return _sum(_times(factor, name), offset)
+
+
 def _line(name: str, xs: list[int], ys: list[int]) -> str | None:
     """Return an expression of one dim through points of increasing size."""
     if len(set(ys)) == 1:
@@ -54,7 +89,7 @@ def _line(name: str, xs: list[int], ys: list[int]) -> str | None:
     points = [{name: x} for x in xs]
     a, rest = divmod(y1 - y0, x1 - x0)
     if rest == 0 and a != 0:
-        text = _sum(_times(a, name), y0 - a * x0)
+        text = affine(a, name, y0 - a * x0)
         if _holds(text, ys, points):
             return text
     if len(xs) > 3 and (square := _square(name, xs, ys)) is not None:

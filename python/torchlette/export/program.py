@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from torchlette import _C
 from torchlette._runtime.errors import Unsupported
-from torchlette.export.dims import Dim, declared, merged, probes
-from torchlette.export.fitting import value_of
-from torchlette.export.tracing import filled, flattened, matched, parameter_names, record
+from torchlette._runtime.varying import Varying
+from torchlette.export.fitting import fit, value_of
+from torchlette.export.named_dims import Dim, declared, merged, probes, settle
+from torchlette.export.nests import filled, flattened, joined, matched
+from torchlette.export.tracing import Replaced, check_replaced, left_alone, parameter_names, record
 from torchlette.nn.modules.module import Module
 from torchlette.nn.parameter import Parameter
 
@@ -86,6 +89,14 @@ class ExportedProgram:
         self.spec, self.constants = spec, list(constants)
         self.number: int = _C._program_parse(json.dumps(spec)) if number is None else number
 
+    def __reduce__(self) -> Any:
+        """Copy and pickle the program without the engine's number."""
+        return type(self), (self.spec, self.constants)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse, as PyTorch does."""
+        raise RuntimeError("an ExportedProgram is not called itself: use program.module()(...)")
+
     def __del__(self, free: Callable[[int], None] = _C._captured_free) -> None:
         if "number" in self.__dict__:
             free(self.number)
@@ -119,8 +130,9 @@ class ExportedProgram:
 
     @property
     def state_dict(self) -> dict[str, _C.Tensor]:
-        """Parameters and buffers by name."""
-        return dict(self._of_kind("parameter", "buffer"))
+        """Parameters and buffers by name; one with several names has all of them."""
+        found = dict(self._of_kind("parameter", "buffer"))
+        return found | {alias: found[name] for alias, name in aliases(self.spec).items() if name in found}
 
     def named_parameters(self) -> Iterator[tuple[str, _C.Tensor]]:
         """Give the parameters with their names."""
@@ -167,19 +179,28 @@ class ExportedModule(Module):
         self._program = program
         self._places: list[tuple[dict[str, Any], str]] = []  # of the constants
         self.training = bool(program.spec["python"].get("training"))
+        held: dict[str, tuple[str, _C.Tensor]] = {}
         for entry, t in zip(program.spec["constants"], program.constants, strict=True):
-            owner: Module = self
-            *path, leaf = entry["name"].split(".")
-            for part in path:
-                if part not in owner._modules:
-                    owner.add_module(part, _Part())
-                owner = owner._modules[part]  # type: ignore[assignment]
-            if entry["kind"] == "parameter":
-                owner.register_parameter(leaf, t if isinstance(t, Parameter) else Parameter(t, t.requires_grad))
-                self._places.append((cast("dict[str, Any]", owner._parameters), leaf))
-            else:
-                owner.register_buffer(leaf, t, persistent=entry["kind"] == "buffer")
-                self._places.append((cast("dict[str, Any]", owner._buffers), leaf))
+            if entry["kind"] == "parameter" and not isinstance(t, Parameter):
+                t = Parameter(t, t.requires_grad)
+            held[entry["name"]] = entry["kind"], t
+            self._places.append(self._place(entry["name"], entry["kind"], t))
+        for alias, name in aliases(program.spec).items():
+            self._place(alias, *held[name])
+
+    def _place(self, name: str, kind: str, t: _C.Tensor) -> tuple[dict[str, Any], str]:
+        """Register a tensor under a name; return the table that has it, and its key there."""
+        owner: Module = self
+        *path, leaf = name.split(".")
+        for part in path:
+            if part not in owner._modules:
+                owner.add_module(part, _Part())
+            owner = owner._modules[part]  # type: ignore[assignment]
+        if kind == "parameter":
+            owner.register_parameter(leaf, cast(Parameter, t))
+            return cast("dict[str, Any]", owner._parameters), leaf
+        owner.register_buffer(leaf, t, persistent=kind == "buffer")
+        return cast("dict[str, Any]", owner._buffers), leaf
 
     def train(self, mode: bool = True) -> ExportedModule:
         """Keep the mode in which the module was exported.
@@ -211,7 +232,34 @@ class ExportedModule(Module):
         matched(given[1], kwargs, leaves, "kwargs")
         constants = [table[name] for table, name in self._places]
         results = run(self._program, FORWARD, leaves, constants)
-        return filled(nests["result"], results)
+        return filled(nests["result"], results, self._sizes(leaves))
+
+    def _sizes(self, inputs: Sequence[_C.Tensor]) -> dict[str, int]:
+        """Return the sizes of the named dims, which the run has checked."""
+        found: dict[str, int] = {}
+        for entry, t in zip(self._program.spec["functions"][FORWARD]["inputs"], inputs, strict=True):
+            for want, got in zip(entry["shape"], t.shape, strict=True):
+                if isinstance(want, str):
+                    found |= _solved(want, got, [d["name"] for d in self._program.spec["dims"]])
+        return found
+
+
+def _solved(want: str, got: int, names: Sequence[str]) -> dict[str, int]:
+    """Return the size of the dim for which an affine entry of a shape has a value."""
+    if want in names:
+        return {want: got}
+    try:
+        name = next(n for n in names if re.search(rf"\b{n}\b", want))
+        low, slope = (int(value_of(want[1:], {name: n})) for n in (0, 1))
+        return {name: (got - low) // (slope - low)}
+    except (StopIteration, NameError, ArithmeticError):
+        return {}  # it depends on several dims, which other entries are
+
+
+def aliases(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Return further names of constants: tied parameters have several in their module."""
+    found: dict[str, str] = spec["python"].get("aliases", {})
+    return found
 
 
 def run(
@@ -244,6 +292,15 @@ def named_tensors(module: Any) -> list[tuple[str, str, _C.Tensor]]:
     ]
 
 
+def further_names(module: Any) -> dict[str, str]:
+    """Return names of a module's parameters and buffers that :func:`named_tensors` leaves out, with those it gives."""
+    if not isinstance(module, Module):
+        return {}
+    first = {id(t): name for name, _, t in named_tensors(module)}
+    named = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
+    return {name: first[id(t)] for name, t in named if first.get(id(t), name) != name}
+
+
 def describe(name: str, kind: str, t: _C.Tensor) -> dict[str, Any]:
     """Return the entry of a constant."""
     return {
@@ -251,7 +308,7 @@ def describe(name: str, kind: str, t: _C.Tensor) -> dict[str, Any]:
         "kind": kind,
         "dtype": str(t.dtype).removeprefix("torch."),
         "shape": list(t.shape),
-        "requires_grad": bool(t.requires_grad),
+        "requires_grad": bool(t.requires_grad and t.is_leaf),
     }
 
 
@@ -259,7 +316,7 @@ def constant(t: _C.Tensor) -> _C.Tensor:
     """Return a tensor of the program: a copy, so that neither a later step of the module nor one of the program changes
     the other.
     """
-    return t.detach().contiguous().clone().requires_grad_(t.requires_grad)
+    return t.detach().contiguous().clone().requires_grad_(t.requires_grad and t.is_leaf)
 
 
 def export(
@@ -295,7 +352,7 @@ def export(
     kwargs = dict(kwargs or {})
     fn = mod.forward if isinstance(mod, Module) else mod
     names = parameter_names(fn, len(args))
-    return _exported(mod, args, names, kwargs, declared(args, names, kwargs, dynamic_shapes), None)
+    return _exported(mod, args, names, kwargs, declared(args, names, kwargs, dynamic_shapes, fn), None)
 
 
 def own(tensors: Iterable[_C.Tensor]) -> list[_C.Tensor]:
@@ -396,12 +453,16 @@ def _exported(
     }
     module_state = named_tensors(mod)
     known = [t for _, _, t in module_state]
+    nests |= {"aliases": other} if (other := further_names(mod)) else {}
     results: list[str] = []
     found: list[list[_C.Tensor]] = []
+    given_back: list[Any] = []
+    replaced: Replaced = []
 
     def call(stand_ins: list[_C.Tensor]) -> list[_C.Tensor]:
         given = filled({"tuple": nests["args"]}, stand_ins)
-        result = mod(*given, **filled({"dict": nests["kwargs"]}, stand_ins))
+        with left_alone(mod, replaced), Varying.during(bool(dims.dims)):
+            result = mod(*given, **filled({"dict": nests["kwargs"]}, stand_ins))
         outputs: list[_C.Tensor] = []
         results.clear()
         nests["result"] = flattened(result, outputs, results, "output")
@@ -409,13 +470,20 @@ def _exported(
 
     def trace(sizes: Mapping[str, int]) -> dict[str, Any]:
         inputs = [_stand_in(t, [_sized(n, sizes) for n in shape]) for t, shape in zip(leaves, dims.shapes, strict=True)]
+        replaced.clear()
         recorded, constants = record(call, inputs, known)
+        check_replaced(replaced, constants)
         found.append(constants)
+        given_back.append(nests["result"])
         return recorded
 
+    settle(dims, trace)
+    found.clear()
+    given_back.clear()
     points, traces = probes(dims.dims, dims.sizes, trace)
     _check_constants(found, points)
     recorded = merged(traces, points)
+    nests["result"] = _result(given_back, points)
     taken = {name for name, _, _ in module_state}
     free = (name for i in itertools.count() if (name := f"constant_{i}") not in taken)
     extra = [(next(free), "tensor", t) for t in found[0]]
@@ -446,6 +514,24 @@ def _exported(
     }
     tensors = [t for _, _, t in listed]
     return ExportedProgram(spec, [constant(t) for t in tensors] if copies else own(tensors))
+
+
+def _result(given: list[Any], points: list[dict[str, int]]) -> Any:
+    """Return the nest of results for all sizes: integers that depend on them become expressions."""
+
+    def number(values: list[int]) -> str:
+        if (text := fit(values, points)) is None:
+            raise ValueError
+        return text
+
+    try:
+        return joined(given, number)
+    except ValueError:
+        shown = next((p, n) for p, n in zip(points, given, strict=True) if n != given[0])
+        raise Unsupported(
+            f"export: the results depend on the sizes: {given[0]} at {points[0]}, {shown[1]} at {shown[0]}. A program "
+            f"gives the same nest at all sizes, with tensors, and integers that are known functions of the sizes"
+        ) from None
 
 
 def _unique(names: list[str]) -> list[str]:

@@ -1,20 +1,23 @@
-"""Recording of functions as steps of a saved program, and nests of arguments and results."""
+"""Recording of functions as steps of a saved program."""
 
 from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from torchlette import _C
 from torchlette._runtime.captured import capturing
+from torchlette._runtime.errors import HostReadInCompileError, TensorHostCoercionError, Unsupported
+from torchlette.autograd import no_grad
+from torchlette.nn.modules.module import Module
 
-__all__ = ["checked", "filled", "flattened", "matched", "parameter_names", "record"]
+__all__ = ["check_replaced", "left_alone", "parameter_names", "record"]
 
-#: The deepest nest of arguments.
-MAX_DEPTH = 50
-_PLAIN = (bool, int, float, str, type(None))
+_REGISTER = "register it as a buffer, so that it is state of the program"
 
 
 def record(
@@ -31,129 +34,115 @@ def record(
         The recorded ``steps``, ``outputs``, and which inputs and constants ``changed``; and the tensors that the
         function read besides ``known``: the program's constants are those of ``known`` and these.
     """
+    tracked = [t.requires_grad for t in known]
     stand_ins = _C._export_begin(inputs, known)
     try:
         with capturing():
             results = run(stand_ins)
+    except (HostReadInCompileError, TensorHostCoercionError) as exc:
+        _C._export_end(None)
+        _forget_writes(known, tracked)
+        raise HostReadInCompileError(
+            f"export: the function reads the value of a tensor ({_line_of(exc)}), and a program computes with values "
+            f"that are not known yet: use torch.where, torch.cond, lax.while_loop, nonzero_static, or return the tensor"
+        ) from exc
     except BaseException:
         _C._export_end(None)
+        _forget_writes(known, tracked)
         raise
     text, found = _C._export_end(results)
+    _forget_writes(known, tracked)
     return json.loads(text), found
 
 
-def flattened(value: Any, leaves: list[_C.Tensor], names: list[str], name: str, depth: int = 0) -> Any:
-    """Return a nest as plain data, tensors by their numbers; add its tensors and their names to the lists.
+def _forget_writes(known: Sequence[_C.Tensor], tracked: Sequence[bool]) -> None:
+    """Let tensors tell whether they require gradients, when writes that made them do so are undone."""
+    for t, before in zip(known, tracked, strict=True):
+        if t.requires_grad is not before:
+            t.requires_grad_(before)
+
+
+def _line_of(exc: BaseException) -> str:
+    """Return the innermost line outside of this package at which an error was raised."""
+    found = "line unknown"
+    for frame, line in traceback.walk_tb(exc.__traceback__):
+        if frame.f_globals.get("__name__", "").partition(".")[0] != "torchlette":
+            found = f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}"
+    return found
+
+
+#: A tensor that a module had as an attribute, with the attribute's name, and replaced by another one.
+Replaced = list[tuple[str, _C.Tensor]]
+
+
+def check_replaced(replaced: Replaced, found: Sequence[_C.Tensor]) -> None:
+    """Refuse a function that reads an attribute and replaces it: later calls would have to read the new tensor.
 
     Args:
-        value: The nest.
-        leaves: Receives the tensors.
-        names: Receives a name for each tensor.
-        name: The nest's own name.
-        depth: How deep the nest is in another one.
+        replaced: What :func:`left_alone` collected.
+        found: The tensors that the function read.
 
     Raises:
-        TypeError: The nest has something other than tensors, tuples, lists, dicts, numbers, strings and None.
+        Unsupported: A replaced attribute is among them.
     """
-    if depth > MAX_DEPTH:
-        raise TypeError(f"export: {name} is nested more than {MAX_DEPTH} deep")
-    if isinstance(value, _C.Tensor):
-        leaves.append(value)
-        names.append(name)
-        return {"tensor": len(leaves) - 1}
-    if isinstance(value, (list, tuple)):
-        kind = "list" if isinstance(value, list) else "tuple"
-        return {kind: [flattened(v, leaves, names, f"{name}_{i}", depth + 1) for i, v in enumerate(value)]}
-    if isinstance(value, Mapping):
-        if not all(isinstance(key, (str, int)) for key in value):
-            raise TypeError(f"export: {name} has keys other than strings and integers")
-        return {"dict": [[key, flattened(v, leaves, names, f"{name}_{key}", depth + 1)] for key, v in value.items()]}
-    if isinstance(value, _PLAIN):
-        return {"plain": value}
-    raise TypeError(
-        f"export: {name} is of type {type(value).__name__}, want a tensor, or a nest of tuples, lists and dicts"
-    )
+    read = {t.data_ptr() for t in found} if replaced else set()
+    for name, old in replaced:
+        if old.data_ptr() in read:
+            raise Unsupported(f"export: the module reads and replaces its attribute {name!r}: {_REGISTER}")
 
 
-def checked(nest: Any, count: int, depth: int = 0) -> None:
-    """Check that data of a file describe a nest of at most ``count`` tensors.
+@contextmanager
+def left_alone(module: Any, replaced: Replaced) -> Iterator[None]:
+    """Restore the buffers and other tensors that a module has as attributes, when a function of it was recorded.
+
+    A buffer that the module replaced by another tensor is state: the recording copies the new values into it, as
+    ``torch.export`` does.
 
     Args:
-        nest: The data.
-        count: The number of tensors.
-        depth: How deep the nest is in another one.
+        module: The module, or any function.
+        replaced: Receives other attributes that were tensors and are others now.
 
     Raises:
-        ValueError: They do not.
+        Unsupported: The module replaced a buffer by a tensor of another dtype or shape, or another attribute.
     """
-    if not isinstance(nest, dict) or len(nest) != 1 or depth > MAX_DEPTH:
-        raise ValueError(f"export.load: the file is damaged: a nest is wrong, or deeper than {MAX_DEPTH}")
-    (kind, part), *_ = nest.items()
-    good = isinstance(part, list)
-    if kind == "tensor":
-        good = type(part) is int and 0 <= part < count
-    elif kind == "plain":
-        good = isinstance(part, _PLAIN)
-    elif kind == "dict" and good:
-        good = all(isinstance(e, list) and len(e) == 2 and isinstance(e[0], (str, int)) for e in part)
-    elif kind not in ("list", "tuple"):
-        good = False
-    if not good:
-        raise ValueError("export.load: the file is damaged: a nest of arguments or results is wrong")
-    for inner in part if isinstance(part, list) else ():
-        checked(inner[1] if kind == "dict" else inner, count, depth + 1)
+    modules = list(module.named_modules()) if isinstance(module, Module) else []
+    before = [(path, m, dict(m._buffers), dict(m.__dict__)) for path, m in modules]
+    try:
+        yield
+        with no_grad():
+            for path, m, buffers, own in before:
+                for name, old in buffers.items():
+                    _store(f"{path}.{name}".lstrip("."), old, m._buffers.get(name))
+                for name in _attributes(m):
+                    old, full = own.get(name), f"{path}.{name}".lstrip(".")
+                    if not isinstance(old, _C.Tensor):
+                        raise Unsupported(f"export: the module stores a tensor as its attribute {full!r}: {_REGISTER}")
+                    if old is not m.__dict__[name]:
+                        replaced.append((full, old))
+    finally:
+        for _, m, buffers, own in before:
+            m._buffers.clear()
+            m._buffers.update(buffers)
+            for name in _attributes(m):
+                if name in own:
+                    m.__dict__[name] = own[name]
+                else:
+                    del m.__dict__[name]
 
 
-def filled(nest: Any, leaves: Sequence[Any]) -> Any:
-    """Return the nest that :func:`flattened` described, with other tensors."""
-    (kind, part), *_ = nest.items()
-    match kind:
-        case "tensor":
-            return leaves[part]
-        case "list":
-            return [filled(v, leaves) for v in part]
-        case "tuple":
-            return tuple([filled(v, leaves) for v in part])
-        case "dict":
-            return {key: filled(v, leaves) for key, v in part}
-    return part
+def _attributes(m: Module) -> list[str]:
+    """Return the names of a module's attributes that are tensors, besides its parameters and buffers."""
+    return [name for name, value in m.__dict__.items() if isinstance(value, _C.Tensor)]
 
 
-def matched(nest: Any, value: Any, leaves: list[Any], where: str) -> None:
-    """Add the tensors of ``value`` to ``leaves``; it must be like the nest that was exported.
-
-    Args:
-        nest: The exported nest as data.
-        value: The nest of a call.
-        leaves: Receives the tensors.
-        where: The name of the argument, for errors.
-
-    Raises:
-        TypeError: It has other containers or other types.
-        ValueError: It has other lengths, keys or numbers.
-    """
-    (kind, part), *_ = nest.items()
-    if kind == "tensor":
-        if not isinstance(value, _C.Tensor):
-            raise TypeError(f"{where} is wrong: got {type(value).__name__}, want a tensor, as in the exported call")
-        leaves.append(value)
-    elif kind == "plain":
-        if value != part or type(value) is not type(part):
-            raise ValueError(f"{where} is wrong: got {value!r}, want {part!r}: numbers are constants of the program")
-    elif kind == "dict":
-        if not isinstance(value, Mapping):
-            raise TypeError(f"{where} is wrong: got {type(value).__name__}, want a dict, as in the exported call")
-        if set(value) != {key for key, _ in part}:
-            raise ValueError(f"{where} is wrong: got keys {list(value)}, want {[key for key, _ in part]}")
-        for key, inner in part:
-            matched(inner, value[key], leaves, f"{where}[{key!r}]")
-    else:
-        if not isinstance(value, (list, tuple)):
-            raise TypeError(f"{where} is wrong: got {type(value).__name__}, want a {kind}, as in the exported call")
-        if len(value) != len(part):
-            raise ValueError(f"{where} is wrong: got {len(value)} items, want {len(part)}")
-        for i, inner in enumerate(part):
-            matched(inner, value[i], leaves, f"{where}[{i}]")
+def _store(name: str, old: _C.Tensor | None, new: _C.Tensor | None) -> None:
+    """Copy the tensor that replaced a buffer into it."""
+    if new is old:
+        return
+    if old is None or new is None or old.shape != new.shape or old.dtype != new.dtype:
+        shown = ["None" if t is None else f"{t.dtype} {tuple(t.shape)}" for t in (old, new)]
+        raise Unsupported(f"export: the module replaces its buffer {name!r}, {shown[0]}, by {shown[1]}")
+    old.copy_(new)
 
 
 def parameter_names(fn: Callable[..., Any], count: int) -> list[str]:

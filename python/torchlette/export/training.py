@@ -13,8 +13,17 @@ from torchlette._runtime.errors import Unsupported
 from torchlette._runtime.supplied import Supply, host_numbers
 from torchlette.autograd import no_grad
 from torchlette.export.files import read
-from torchlette.export.program import ExportedProgram, constant, describe, named_tensors, run
-from torchlette.export.tracing import filled, flattened, matched, parameter_names, record
+from torchlette.export.nests import filled, flattened, matched, parts
+from torchlette.export.program import (
+    ExportedProgram,
+    aliases,
+    constant,
+    describe,
+    further_names,
+    named_tensors,
+    run,
+)
+from torchlette.export.tracing import Replaced, check_replaced, left_alone, parameter_names, record
 from torchlette.nn.modules.module import Module
 from torchlette.optim.optimizer import Optimizer
 
@@ -110,7 +119,14 @@ class _Exporter:
         """Record a function; its values are numbered anew when all constants are known."""
         known = [t for _, _, t in self.constants]
         names = [name for name, _, _ in self.constants]
-        text, found = record(call, self.inputs, known)
+        replaced: Replaced = []
+
+        def alone(stand_ins: list[_C.Tensor]) -> list[_C.Tensor]:
+            with left_alone(self.module, replaced):
+                return call(stand_ins)
+
+        text, found = record(alone, self.inputs, known)
+        check_replaced(replaced, found)
         for t in found:
             names.append(self._constant(t))
         return {**text, "names": names}
@@ -246,6 +262,8 @@ def export_training(
     """
     if not isinstance(args, tuple):
         raise TypeError(f"export_training: args is wrong: got {type(args).__name__}, want a tuple")
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"export_training: optimizer is wrong: got {type(optimizer).__name__}, want one of torchlette")
     x = _Exporter(module, loss_fn, optimizer, args)
     with _undone(module, optimizer):
         x.numbers[STARTED] = "float64", 0.0
@@ -321,7 +339,13 @@ def _spec(x: _Exporter) -> dict[str, Any]:
         "constants": [describe(*entry) for entry in x.constants],
         "numbers": [{"name": n, "dtype": d, "value": v} for n, (d, v) in x.numbers.items()],
         "functions": functions,
-        "python": {"names": x.names, "args": x.nests, "kwargs": [], "training": True},
+        "python": {
+            "names": x.names,
+            "args": x.nests,
+            "kwargs": [],
+            "training": True,
+            "aliases": further_names(x.module),
+        },
     }
 
 
@@ -377,7 +401,11 @@ class TrainingSession:
 
     def _train(self, leaves: list[_C.Tensor]) -> _C.Tensor:
         """Run the step that fits the optimizer's numbers."""
-        before = list(self.numbers.values())
+        known = [n["name"] for n in self._program.spec.get("numbers", ())]
+        if set(known) != set(self.numbers):
+            odd = sorted(set(known) ^ set(self.numbers))
+            raise ValueError(f"TrainingSession: numbers is wrong: unknown or missing are {odd}, want {known}")
+        before = [self.numbers[n] for n in known]
         for name in self._steps:
             found = _C._program_numbers(self._program.number, name, before, 1 << 16)
             if found is not None:
@@ -389,7 +417,7 @@ class TrainingSession:
             )
         supplied, after = found
         loss = run(self._program, name, leaves, self._tensors, supplied)[0]
-        self.numbers = dict(zip(self.numbers, after, strict=True))
+        self.numbers = dict(zip(known, after, strict=True))
         _C.flush()
         return loss
 
@@ -402,6 +430,10 @@ class TrainingSession:
             return value.to(self.device) if isinstance(value, _C.Tensor) else value
         if kind in ("list", "tuple") and isinstance(value, (list, tuple)) and len(value) == len(part):
             return type(value)([self._tensor(n, v) for n, v in zip(part, value, strict=True)])
+        if kind in ("namedtuple", "dataclass") and (fields := parts(value)) is not None:
+            inner = dict(map(tuple, part[1]))
+            made = {k: self._tensor(inner[k], v) if k in inner else v for k, v in fields}
+            return type(value)(**made)
         if kind == "dict" and isinstance(value, Mapping):
             nests = dict(map(tuple, part))
             return {k: self._tensor(nests[k], v) if k in nests else v for k, v in value.items()}
@@ -414,6 +446,7 @@ class TrainingSession:
         ``optimizer.``; ``generator`` is the state of the random generator.
         """
         state = {name: t.detach().clone().cpu() for name, t in zip(self._names, self._tensors, strict=True)}
+        state.update({alias: state[name] for alias, name in aliases(self._program.spec).items()})
         state.update({name: _C.tensor(v, dtype=_C.float64, device="cpu") for name, v in self.numbers.items()})
         words = [w - (1 << 64) if w >> 63 else w for w in _C._rng_state()]
         state["generator"] = _C.tensor(words, dtype=_C.int64, device="cpu")
@@ -425,23 +458,21 @@ class TrainingSession:
         Raises:
             ValueError: Names are missing or unknown, or shapes differ.
         """
-        wanted = {*self._names, *self.numbers, "generator"}
-        if wanted != set(state_dict):
-            raise ValueError(
-                f"load_state_dict: missing: {sorted(wanted - set(state_dict))}, unknown: "
-                f"{sorted(set(state_dict) - wanted)}"
-            )
-        given = {k: v if isinstance(v, _C.Tensor) else _C.tensor(v) for k, v in state_dict.items()}
+        wanted, given = {*self._names, *self.numbers, "generator"}, set(state_dict)
+        given -= aliases(self._program.spec).keys()
+        if wanted != given:
+            raise ValueError(f"load_state_dict: missing: {sorted(wanted - given)}, unknown: {sorted(given - wanted)}")
+        values = {k: v if isinstance(v, _C.Tensor) else _C.tensor(v) for k, v in state_dict.items()}
         for name, t in zip(self._names, self._tensors, strict=True):
-            if given[name].shape != t.shape:
+            if values[name].shape != t.shape:
                 raise ValueError(
-                    f"load_state_dict: {name}: got shape {tuple(given[name].shape)}, want {tuple(t.shape)}"
+                    f"load_state_dict: {name}: got shape {tuple(values[name].shape)}, want {tuple(t.shape)}"
                 )
         with no_grad():
             for name, t in zip(self._names, self._tensors, strict=True):
-                t.copy_(given[name])
-        self.numbers = {name: given[name].item() for name in self.numbers}
-        _C._set_rng_state(tuple(w % (1 << 64) for w in given["generator"].tolist()))
+                t.copy_(values[name])
+        self.numbers = {name: values[name].item() for name in self.numbers}
+        _C._set_rng_state(tuple(w % (1 << 64) for w in values["generator"].tolist()))
 
 
 def _zipped(nests: dict[str, Any], args: tuple[Any, ...]) -> list[tuple[Any, Any]]:

@@ -6,10 +6,13 @@ import math
 import struct
 import warnings
 from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
 
 from torchlette import _C
 from torchlette._ops.memory_format import channels_last
 from torchlette._runtime.casts import autocast_inputs
+from torchlette._runtime.varying import Varying
 
 __all__ = ["affine_grid", "grid_sample", "interpolate", "pad", "upsample", "upsample_bilinear", "upsample_nearest"]
 
@@ -141,8 +144,54 @@ def _output_sizes(
     return out, factors
 
 
+#: The largest denominator of a factor for which positions are computed by integers.
+_DENOMINATOR = 1000
+
+
+def _varying_places(
+    x: Tensor, dim: int, out: int, factor: float | None, align_corners: bool, edges: bool
+) -> tuple[Tensor, int] | None:
+    """Return the source positions as integers over a divisor, where sizes differ from run to run; None elsewhere.
+
+    Positions are those of :func:`_places` or, without ``edges``, by half an element larger: those of ``nearest-exact``.
+    """
+    if not Varying.now:
+        return None
+    i, size = _C.arange(out, dtype=_C.int64, device=x.device), x.shape[dim]
+    if align_corners:
+        return i * (size - 1), max(out - 1, 1)
+    if factor is None or factor <= 0:
+        above, below = out, size
+    else:
+        ratio = Fraction(factor).limit_denominator(_DENOMINATOR)
+        if abs(float(ratio) - factor) > 1e-12 * factor:
+            return None
+        above, below = ratio.numerator, ratio.denominator
+    return (i * 2 + 1) * below - (above if edges else 0), 2 * above
+
+
+def _blend_varying(
+    x: Tensor, dim: int, places: tuple[Tensor, int], weights: Callable[[Any], tuple[Any, ...]], before: int
+) -> Tensor:
+    """Do what :func:`_blend` does for positions of :func:`_varying_places`."""
+    numerators, divisor = places
+    last = x.shape[dim] - 1
+    low = (numerators // divisor).clamp(max=last)
+    part = ((numerators - low * divisor).to(x.dtype) / divisor).clamp(max=1.0)
+    shape = [low.shape[0] if d == dim else 1 for d in range(x.dim())]
+    terms = [
+        x.index_select(dim, (low + (k - before)).clamp(0, last)) * w.reshape(shape) for k, w in enumerate(weights(part))
+    ]
+    return sum(terms[1:], terms[0])
+
+
 def _nearest(x: Tensor, dim: int, out: int, factor: float | None, exact: bool) -> Tensor:
     size = x.shape[dim]
+    if (places := _varying_places(x, dim, out, factor, False, False)) is not None:
+        numerators, divisor = places
+        if not exact:  # the positions of the elements' first edges
+            numerators = numerators - numerators[:1]
+        return x.index_select(dim, (numerators // divisor).clamp(max=size - 1))
     scale = _float32(size / out if factor is None else 1.0 / factor)
     offset = 0.5 if exact else 0.0
     return _take(x, dim, [min(math.floor(_float32((i + offset) * scale)), size - 1) for i in range(out)])
@@ -178,13 +227,15 @@ def _blend(
 
 def _linear(x: Tensor, dim: int, out: int, factor: float | None, align_corners: bool) -> Tensor:
     size = x.shape[dim]
+    if (varying := _varying_places(x, dim, out, factor, align_corners, True)) is not None:
+        return _blend_varying(x, dim, (varying[0].clamp(min=0), varying[1]), lambda t: (1 - t, t), 0)
     if size == out and (factor is None or factor == 1.0):
         return x
     places = [max(p, 0.0) for p in _places(size, out, factor, align_corners)]
     return _blend(x, dim, places, lambda t: (1 - t, t), 0)
 
 
-def _cubic_weights(t: float) -> tuple[float, ...]:
+def _cubic_weights(t: Any) -> tuple[Any, ...]:
     """Return the cubic convolution of R. Keys (1981) with a = -3/4 at distances 1 + t, t, 1 - t and 2 - t."""
     a = -0.75
     near = [((a + 2) * d - (a + 3)) * d * d + 1 for d in (t, 1 - t)]
@@ -193,6 +244,8 @@ def _cubic_weights(t: float) -> tuple[float, ...]:
 
 
 def _cubic(x: Tensor, dim: int, out: int, factor: float | None, align_corners: bool) -> Tensor:
+    if (varying := _varying_places(x, dim, out, factor, align_corners, True)) is not None:
+        return _blend_varying(x, dim, varying, _cubic_weights, 1)
     return _blend(x, dim, _places(x.shape[dim], out, factor, align_corners), _cubic_weights, 1)
 
 

@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torchlette import _C
 from torchlette._runtime.errors import Unsupported
-from torchlette.export.fitting import Sizes, fit, fit_float
+from torchlette.export.fitting import Sizes, affine, fit, fit_float
+from torchlette.export.nests import parts
 
-__all__ = ["Dim", "declared", "merged", "probes"]
+__all__ = ["Dim", "declared", "dims", "merged", "probes", "settle"]
 
 #: Steps from the example's size to the sizes that are tried, and its multiples.
 _NEAR, _FAR = (1, 2, 3, 5, 16), (2, 3, 4)
 _ENOUGH = 7
+#: Characters of an error that another one shows.
+_SHOWN = 300
+
+
+class _Hint:
+    """What ``dynamic_shapes`` says of a size without a name; it may be called with a range."""
+
+    def __init__(self, word: str, min: int | None = None, max: int | None = None) -> None:  # noqa: A002
+        self.word, self.min, self.max = word, min, max
+
+    def __call__(self, *, min: int | None = None, max: int | None = None) -> _Hint:  # noqa: A002
+        """Return the hint with a range."""
+        if self.word == "STATIC":
+            raise TypeError("Dim.STATIC has no range")
+        return _Hint(self.word, min, max)
+
+    def __repr__(self) -> str:
+        return f"Dim.{self.word}"
 
 
 class Dim:
     """A named size of an argument, for ``dynamic_shapes``.
+
+    ``2 * dim``, ``dim + 1`` and ``dim - 1`` are sizes that depend on it. Sizes without a name are ``Dim.DYNAMIC``,
+    which may differ from the example's, ``Dim.AUTO``, which may where the function works for other sizes, and
+    ``Dim.STATIC``. ``Dim.DYNAMIC(min=2, max=8)`` has a range.
 
     Args:
         name: An identifier. Dims of one name have one size in each call.
@@ -28,6 +54,8 @@ class Dim:
         ValueError: The name is no identifier, or the range is empty or negative.
     """
 
+    AUTO, DYNAMIC, STATIC = _Hint("AUTO"), _Hint("DYNAMIC"), _Hint("STATIC")
+
     def __init__(self, name: str, *, min: int | None = None, max: int | None = None) -> None:  # noqa: A002
         """Check name and range."""
         if not isinstance(name, str) or not name.isascii() or not name.isidentifier() or name == "sqrt":
@@ -35,11 +63,55 @@ class Dim:
         self.__name__, self.min, self.max = name, 0 if min is None else min, max
         #: Sizes that are tried are ``n * step[0] + step[1]``.
         self.step = 1, 0
+        #: Whether the size is the example's if the function works for no other one.
+        self.auto = False
         if self.min < 0 or max is not None and max < self.min:
             raise ValueError(f"Dim {name}: the range is empty or negative: got min={min}, max={max}")
 
+    def __mul__(self, n: int) -> Affine:
+        return Affine(self, 1, 0) * n
+
+    def __add__(self, n: int) -> Affine:
+        return Affine(self, 1, 0) + n
+
+    def __sub__(self, n: int) -> Affine:
+        return self + -n
+
+    __rmul__, __radd__ = __mul__, __add__
+
     def __repr__(self) -> str:
         return f"Dim({self.__name__!r}, min={self.min}, max={self.max})"
+
+
+class Affine:
+    """``factor * dim + offset``: a size that depends on a named one."""
+
+    def __init__(self, dim: Dim, factor: int, offset: int) -> None:
+        """Keep the dim and the numbers."""
+        self.dim, self.factor, self.offset = dim, factor, offset
+
+    def __mul__(self, n: int) -> Affine:
+        if type(n) is not int or n <= 0:
+            raise NotImplementedError(f"a dim is multiplied by {n!r}, want a positive integer")
+        return Affine(self.dim, self.factor * n, self.offset * n)
+
+    def __add__(self, n: int) -> Affine:
+        if type(n) is not int:
+            raise NotImplementedError(f"{n!r} is added to a dim, want an integer")
+        return Affine(self.dim, self.factor, self.offset + n)
+
+    def __sub__(self, n: int) -> Affine:
+        return self + -n
+
+    __rmul__, __radd__ = __mul__, __add__
+
+    def __repr__(self) -> str:
+        return affine(self.factor, self.dim.__name__, self.offset)
+
+
+def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[Dim, ...]:  # noqa: A002
+    """Return a :class:`Dim` for each name, all of one range."""
+    return tuple(Dim(name, min=min, max=max) for name in names)
 
 
 class _Declared:
@@ -48,18 +120,38 @@ class _Declared:
     def __init__(self, shapes: list[list[int | str]], dims: dict[str, Dim], sizes: Sizes) -> None:
         self.shapes, self.dims, self.sizes = shapes, dims, sizes
 
-    def note(self, shape: list[int | str], axis: int, dim: Dim, where: str) -> None:
+    def note(self, shape: list[int | str], axis: int, dim: Dim | Affine, where: str) -> None:
         """Give one dim of a tensor a name."""
-        name, size = dim.__name__, shape[axis]
+        of = dim if isinstance(dim, Affine) else Affine(dim, 1, 0)
+        dim, name, size = of.dim, of.dim.__name__, shape[axis]
         known = self.dims.setdefault(name, dim)
         if (known.min, known.max) != (dim.min, dim.max):
             raise ValueError(f"export: dynamic_shapes: two dims have the name {name!r}: got {known} and {dim}")
         assert isinstance(size, int)
-        if size < dim.min or dim.max is not None and size > dim.max:
-            raise ValueError(f"export: {where}: dim {axis} is {size}, out of the range of {dim}")
-        if self.sizes.setdefault(name, size) != size:
+        n, rest = divmod(size - of.offset, of.factor)
+        if rest:
+            raise ValueError(f"export: {where}: dim {axis} is {size}, which is no value of {of}")
+        if n < dim.min or dim.max is not None and n > dim.max:
+            given = f"dim {axis} is {size}" + (f", so {name} is {n}" if n != size else "")
+            raise ValueError(f"export: {where}: {given}, out of the range of {dim}")
+        if self.sizes.setdefault(name, n) != n:
             raise ValueError(f"export: {where}: dim {axis} is {size}, but {name} is {self.sizes[name]} elsewhere")
-        shape[axis] = name
+        shape[axis] = name if of.factor == 1 and of.offset == 0 else f"={of}"
+
+    def rename(self, name: str, to: str | int) -> None:
+        """Let a dim be another one, or a number."""
+        for shape in self.shapes:
+            shape[:] = [to if n == name else n for n in shape]
+        del self.dims[name], self.sizes[name]
+
+    def unnamed(self, hint: _Hint, where: str) -> Dim:
+        """Return a dim with a name of its own."""
+        stem = re.sub(r"\W+", "_", where).strip("_")
+        stem = stem if stem.isascii() and stem.isidentifier() else "size"
+        name = next(n for k in itertools.count() if (n := f"{stem}_{k}" if k else stem) not in self.dims)
+        dim = Dim(name, min=hint.min, max=hint.max)
+        dim.auto = hint.word == "AUTO"
+        return dim
 
 
 def _note(found: _Declared, value: Any, dynamic: Any, shapes: list[list[int | str]], where: str) -> None:
@@ -69,16 +161,25 @@ def _note(found: _Declared, value: Any, dynamic: Any, shapes: list[list[int | st
         shapes.append(shape)
         entries = dynamic.items() if isinstance(dynamic, Mapping) else enumerate(dynamic or ())
         for axis, dim in entries:
-            if dim is None or isinstance(dim, int) and dim == shape[axis]:
+            if not -len(shape) <= axis < len(shape):
+                raise ValueError(f"export: dynamic_shapes of {where}: it has no dim {axis}: its shape is {shape}")
+            if dim is None or dim is Dim.STATIC or isinstance(dim, int) and dim == shape[axis]:
                 continue
             if isinstance(dim, str) and dim.startswith("="):
                 shape[axis] = dim
                 continue
-            if not isinstance(dim, Dim):
-                raise TypeError(f"export: dynamic_shapes of {where}: got {dim!r}, want a Dim or None")
-            if not -len(shape) <= axis < len(shape):
-                raise ValueError(f"export: dynamic_shapes of {where}: it has no dim {axis}: its shape is {shape}")
+            if isinstance(dim, _Hint):
+                if dim.word == "AUTO" and shape[axis] in (0, 1):
+                    continue  # as in torch.export
+                dim = found.unnamed(dim, f"{where}_{axis % len(shape)}")
+            if not isinstance(dim, (Dim, Affine)):
+                raise TypeError(f"export: dynamic_shapes of {where}: got {dim!r}, want a Dim, an integer or None")
             found.note(shape, axis % len(shape), dim, where)
+    elif (fields := parts(value)) is not None:
+        shown = dict(parts(dynamic) or ()) if not isinstance(dynamic, (Mapping, tuple)) else dynamic
+        for i, (key, v) in enumerate(fields):
+            given = shown.get(key) if isinstance(shown, Mapping) else shown[i] if i < len(shown) else None
+            _note(found, v, given, shapes, f"{where}.{key}")
     elif isinstance(value, (list, tuple)):
         if dynamic is not None and (not isinstance(dynamic, (list, tuple)) or len(dynamic) != len(value)):
             raise ValueError(f"export: dynamic_shapes of {where}: got {dynamic!r}, want a list of {len(value)} items")
@@ -91,7 +192,31 @@ def _note(found: _Declared, value: Any, dynamic: Any, shapes: list[list[int | st
             _note(found, v, (dynamic or {}).get(key), shapes, f"{where}[{key!r}]")
 
 
-def declared(args: Sequence[Any], names: Sequence[str], kwargs: Mapping[str, Any], dynamic: Any) -> _Declared:
+def _spread(fn: Any, count: int, kwargs: Mapping[str, Any], dynamic: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the entries for ``*args`` and ``**kwargs`` of a function to the arguments that they are of."""
+    out = dict(dynamic)
+    try:
+        parameters = list(inspect.signature(fn).parameters.values())
+    except (TypeError, ValueError):
+        return out
+    for k, p in enumerate(parameters):
+        if p.name in kwargs or p.name not in out:
+            continue
+        if p.kind is p.VAR_POSITIONAL:
+            items = out.pop(p.name) or [None] * (count - k)
+            if not isinstance(items, (list, tuple)) or len(items) != count - k:
+                raise ValueError(
+                    f"export: dynamic_shapes of {p.name}: got {items!r}, want a tuple of {count - k} items"
+                )
+            out |= {f"{p.name}_{i}": v for i, v in enumerate(items)}
+        elif p.kind is p.VAR_KEYWORD:
+            out |= out.pop(p.name) or {}
+    return out
+
+
+def declared(
+    args: Sequence[Any], names: Sequence[str], kwargs: Mapping[str, Any], dynamic: Any, fn: Any = None
+) -> _Declared:
     """Return the named dims of a call.
 
     Args:
@@ -100,6 +225,7 @@ def declared(args: Sequence[Any], names: Sequence[str], kwargs: Mapping[str, Any
         kwargs: The keyword arguments.
         dynamic: As in ``torch.export``: a dict by the arguments' names, or a tuple in their order. Of a tensor it has a
             dict ``{axis: Dim}``, a list with a Dim or None for each axis, or None.
+        fn: The function, for the names of ``*args`` and ``**kwargs``.
 
     Raises:
         TypeError: An entry is no Dim.
@@ -108,6 +234,7 @@ def declared(args: Sequence[Any], names: Sequence[str], kwargs: Mapping[str, Any
     found = _Declared([], {}, {})
     wanted = [*names, *kwargs]
     if isinstance(dynamic, Mapping):
+        dynamic = _spread(fn, len(args), kwargs, dynamic)
         if unknown := set(dynamic) - set(wanted):
             raise ValueError(f"export: dynamic_shapes names {sorted(unknown)}, want some of {wanted}")
         dynamic = [dynamic.get(name) for name in wanted]
@@ -125,6 +252,53 @@ def _sizes_to_try(dim: Dim, size: int) -> list[int]:
     down = [size - k * step for k in (1, 2, 3, 4)] + [size // 2]
     good = (n for n in near + down if max(dim.min, 2) <= n <= top and n % step == rest)
     return [n for n in dict.fromkeys(good) if n != size]
+
+
+def settle(found: _Declared, trace: Callable[[Sizes], dict[str, Any]]) -> None:
+    """Decide which sizes of ``Dim.AUTO`` differ from the example's: those for which the function has the same steps.
+
+    One that differs only together with others of its size gets the name of one of these.
+    """
+    if not any(dim.auto for dim in found.dims.values()):
+        return
+    first = trace(found.sizes)
+
+    def works(names: Sequence[str]) -> bool:
+        for size in _sizes_to_try(found.dims[names[0]], found.sizes[names[0]])[:2]:
+            point = {**found.sizes, **dict.fromkeys(names, size)}
+            try:
+                _same_steps(first["steps"], trace(point)["steps"], found.sizes, point)
+            except Exception:  # noqa: S112  the function does not work there
+                continue
+            return True
+        return False
+
+    stuck = [n for n, dim in found.dims.items() if dim.auto and not works([n])]
+    while stuck:
+        name = stuck.pop(0)
+        same = [n for n in found.dims if n != name and found.sizes[n] == found.sizes[name]]
+        partner = next((n for n in same if works([name, n])), None)
+        together = [name, *[n for n in same if n in stuck]]
+        if partner is not None:
+            found.rename(name, partner)
+            stuck = [n for n in stuck if n != partner]  # it works, together with this one
+        elif len(together) > 2 and works(together):
+            for n in together[1:]:
+                found.rename(n, name)
+            stuck = [n for n in stuck if n not in together]
+        else:
+            found.rename(name, found.sizes[name])
+
+
+def _works(trace: Callable[[Sizes], Any], base: Sizes, names: Sequence[str], sizes: Sequence[int]) -> bool:
+    """Report that a function works where dims have another size than in the example, which is the same for all."""
+    for size in sizes[:2]:
+        try:
+            trace({**base, **dict.fromkeys(names, size)})
+        except Exception:  # noqa: S112  the function does not work there
+            continue
+        return True
+    return False
 
 
 def probes(
@@ -161,9 +335,15 @@ def probes(
             points.append(point)
             works[name].append(size)
         if options and not works[name]:
+            equal = [n for n in dims if n != name and base[n] == base[name] and _works(trace, base, [n, name], options)]
             raise Unsupported(
-                f"export: the function works for {name} = {base[name]} only, of {base[name]} and {options}: make the "
-                f"dim static, or give Dim({name!r}) its range"
+                f"export: the function works for {name} = {base[name]} only, of {base[name]} and {options}: "
+                + (
+                    f"{name} and {equal[0]} are equal: give both one Dim"
+                    if equal
+                    else f"make the dim static, or give Dim({name!r}) its range"
+                )
+                + f". It failed with {type(failure).__name__}: {str(failure)[:_SHOWN]}"
             ) from failure
     if len(dims) > 1:
         for pick in (0, 1, -1):
