@@ -107,7 +107,7 @@ def test_a_model_without_its_head_loads_too(tmp_path: Path) -> None:
     [
         ({"model_type": "mamba"}, NotImplementedError, "model_type='mamba'"),
         ({"hidden_act": "xielu"}, NotImplementedError, "'xielu'"),
-        ({"rope_parameters": {"rope_type": "yarn"}}, NotImplementedError, "rope_type='yarn'"),
+        ({"rope_parameters": {"rope_type": "axial"}}, NotImplementedError, "rope_type='axial'"),
         ({"quantization_config": {"bits": 4}}, NotImplementedError, "quantization_config"),
         ({"layer_types": ["chunked_attention"] * 2}, NotImplementedError, None),
         ({"hidden_size": 0}, ValueError, "hidden_size of config.json is 0"),
@@ -115,7 +115,8 @@ def test_a_model_without_its_head_loads_too(tmp_path: Path) -> None:
         ({"head_dim": 10**7}, ValueError, "head_dim of config.json is 10000000"),
         ({"num_key_value_heads": 3}, ValueError, "do not share 3 keys"),
         ({"rms_norm_eps": []}, ValueError, "has a wrong value"),
-        ({"rope_parameters": {"rope_type": "llama3"}}, ValueError, "has a wrong value"),
+        ({"rope_parameters": {"rope_type": "llama3"}}, ValueError, "factor of the rotary positions"),
+        ({"rope_parameters": {"rope_type": "longrope"}}, ValueError, "has a wrong value"),
         ({"hidden_act": ["silu"]}, ValueError, "want a name"),
         ({"hidden_size": 64}, ValueError, "config.json wants"),
         ({"num_hidden_layers": 3}, ValueError, "no tensor 'model.layers.2"),

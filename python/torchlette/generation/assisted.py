@@ -151,7 +151,8 @@ def assisted(
                 logits, drafting = text.prompt(_all), _Drafting(draft, chooser, list(known))
             else:
                 # The model itself adds one token to those that it accepts.
-                count = min(options.num_assistant_tokens, limit - len(known) - 1)
+                count, most = min(options.num_assistant_tokens, limit - len(known) - 1), text.together()
+                count = count if most is None else min(count, most - 1)
                 drafted, drawn_from = drafting.propose(known, count, ids.device)
                 logits = text.extend(_C.tensor([[known[-1], *drafted]], device=ids.device), _all)
             _C.mark_step()

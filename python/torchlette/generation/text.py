@@ -37,6 +37,9 @@ class Text(Protocol):
     def reorder(self, rows: Tensor) -> None:
         """Let text i continue as text ``rows[i]``."""
 
+    def together(self) -> int | None:
+        """Return how many tokens may come at once and count as if one came after another; None for any number."""
+
 
 class CachedText:
     """Texts of a :class:`Decoder`: each step computes the new tokens only, in a captured program.
@@ -81,10 +84,12 @@ class CachedText:
         rotary = model.spec.rotary
         # The tokens, where a longer text turns all of its keys otherwise; and whether the text is so long.
         self._kept: Tensor | None = None
+        self._padding = 0
+        if rotary is not None and rotary.limit is not None and mask is not None:
+            self._padding = self.length - 1 - int(self._first[:, -1].amax().item())
         if rotary is not None and rotary.beyond is not None:
             self._kept = _C.zeros(rows, capacity, dtype=_C.int64, device=ids.device)
             self._kept[:, : self.length] = ids
-            self._padding = self.length - 1 - int(self._first[:, -1].amax().item())
             self._long = self._is_long()
 
     @property
@@ -106,6 +111,14 @@ class CachedText:
         logits = self._read(self._ids, self._first, None if self._first.shape[1] <= self._chunk else self._reach())
         self._move()
         return choose(logits)
+
+    def together(self) -> int | None:
+        """Return how many tokens may come at once and count as if one came after another; None for any number."""
+        rotary = self._model.spec.rotary
+        if rotary is None or rotary.limit is None:
+            return None
+        left = rotary.limit - (self.length - self._padding)
+        return left if left > 0 else None if rotary.growth is None else 1
 
     def _reach(self) -> Tensor:
         """Return the tokens of the longest text, padding left out."""
@@ -261,3 +274,7 @@ class RecomputedText:
     def reorder(self, rows: Tensor) -> None:
         """Let text i continue as text ``rows[i]``."""
         self._ids = self._ids.index_select(0, rows)
+
+    def together(self) -> int | None:
+        """Return None: all tokens are computed anew."""
+        return None
