@@ -56,10 +56,12 @@ def _parser() -> argparse.ArgumentParser:
 def _prompt(model: Decoder, text: str) -> list[int]:
     """Return the tokens of a prompt; of an empty one, the token that begins texts."""
     ids: list[int] = model.tokenizer.encode(text).ids
+    if ids:
+        return ids
     begin = model.generation_config.get("bos_token_id")
-    if not ids and not isinstance(begin, int):
+    if not isinstance(begin, int):
         raise ValueError("the prompt has no tokens, and the model no bos_token_id to begin with")
-    return ids or [begin]
+    return [begin]
 
 
 def _length(model: Decoder, prompt: int, wanted: int | None) -> int:
