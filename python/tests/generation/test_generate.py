@@ -320,6 +320,10 @@ def test_a_generation_config_gives_defaults_or_is_refused() -> None:
     model.generation_config |= {"max_new_tokens": 3, "eos_token_id": [66]}
     assert tl.generate(model, tiny.from_torch(IDS)).shape == (2, 14)
     assert tl.generate(model, tiny.from_torch(IDS), max_length=13).shape == (2, 13)
+    model.generation_config |= {"temperature": 0.0, "do_sample": False}
+    assert tl.generate(model, tiny.from_torch(IDS)).shape == (2, 14)
+    with pytest.raises(ValueError, match="temperature is 0.0"):
+        tl.generate(model, tiny.from_torch(IDS), do_sample=True)
     model.generation_config["typical_p"] = 0.5
     with pytest.raises(NotImplementedError, match="typical_p=0.5"):
         tl.generate(model, tiny.from_torch(IDS))

@@ -21,11 +21,12 @@ _UNSUPPORTED: Mapping[str, Any] = {
 }
 
 
-#: Arguments that are numbers, and those that are whole.
+#: Arguments that are whole, those that only draws read, and those that are numbers.
 _WHOLE = frozenset(
     "max_new_tokens max_length min_new_tokens top_k num_beams num_return_sequences pad_token_id num_assistant_tokens "
     "prefill_chunk_size max_cache_length".split()
 )
+_DRAWS = frozenset(("temperature", "top_k", "top_p", "min_p"))
 _REAL = frozenset(("temperature", "top_p", "min_p", "repetition_penalty", "length_penalty"))
 
 
@@ -97,6 +98,9 @@ class Options:
             raise TypeError(f"generate() got an unexpected keyword argument {unknown[0]!r}")
         values = {name: v for name, v in defaults.items() if name in names and v is not None}
         values |= {name: v for name, v in given.items() if v is not None}
+        if not values.get("do_sample"):
+            # Some folders have a temperature of 0 beside do_sample=false: greedy choice reads neither.
+            values = {name: v for name, v in values.items() if name not in _DRAWS or given.get(name) is not None}
         if given.get("max_length") is not None and given.get("max_new_tokens") is None:
             values.pop("max_new_tokens", None)
         for name in ("eos_token_id", "suppress_tokens", "begin_suppress_tokens"):
