@@ -48,6 +48,18 @@ def test_logits_on_each_device(name: str, device: str) -> None:
     torch.testing.assert_close(tiny.to_torch(got), expected, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_a_model_moves_to_another_device_and_dtype(name: str, device: str) -> None:
+    model, ids = tiny.ours(tiny.reference(name)), tiny.from_torch(IDS)
+    expected = tl.generate(model, ids, max_new_tokens=6).tolist()
+    assert tl.generate(model.to(device), ids, max_new_tokens=6).tolist() == expected
+    logits = tiny.to_torch(model.to("cpu")(ids))
+    with torch.no_grad():
+        torch.testing.assert_close(logits, tiny.reference(name)(IDS).logits)
+    half = tiny.to_torch(model.to(tl.bfloat16)(ids))
+    torch.testing.assert_close(half, logits, atol=0.1, rtol=0.1)
+
+
 def test_bert_gives_the_vectors_of_transformers() -> None:
     config = transformers.BertConfig(
         vocab_size=tiny.VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from torchlette import _C
@@ -137,6 +137,12 @@ class Model(Module):
         if not isinstance(model, cls):
             raise TypeError(f"from_pretrained: the folder has a {type(model).__name__}, want a {cls.__name__}")
         return model
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        if self.stack.rotation is not None:
+            self.stack.rotation.place(self.device)
+        return self
 
     @property
     def device(self) -> _C.device:

@@ -116,6 +116,8 @@ def _longrope(plain: list[float], scaling: Mapping[str, Any], positions: int) ->
 class Rotation:
     """Cosines and sines of a :class:`Rotary` on a device.
 
+    Frequencies are neither parameters nor buffers, for they stay float32 where a model becomes another dtype.
+
     Args:
         rotary: The frequencies.
         device: Where positions are.
@@ -124,25 +126,28 @@ class Rotation:
     def __init__(self, rotary: Rotary, device: _C.device) -> None:
         """Place the frequencies."""
         self.rotary = rotary
-        self._frequencies = _C.tensor(rotary.frequencies, dtype=_C.float32, device=device)
-        self._beyond: Tensor | None = None
-        if rotary.beyond is not None:
-            self._beyond = _C.tensor(rotary.beyond, dtype=_C.float32, device=device)
-        elif rotary.growth is not None:
-            # The base grows by a power that divides the slowest turn by the growth, and the fastest by one.
-            n = len(rotary.frequencies)
-            powers = [-i / max(n - 1, 1) for i in range(n)]
-            self._beyond = _C.tensor(powers, dtype=_C.float32, device=device)
+        self.place(device)
 
-    def _of(self, reach: Tensor) -> Tensor:
-        """Return the frequencies of texts of ``reach`` tokens, a tensor."""
-        r = self.rotary
-        if self._beyond is None or r.limit is None:
-            return self._frequencies
+    def place(self, device: _C.device) -> None:
+        """Go on with positions on this device. Not left to the first of them, which may belong to a captured step."""
+        r, beyond = self.rotary, self.rotary.beyond
+        if r.growth is not None:
+            # The base grows by a power that divides the slowest turn by the growth, and the fastest by one.
+            n = len(r.frequencies)
+            beyond = tuple(-i / max(n - 1, 1) for i in range(n))
+        self._short = _C.tensor(r.frequencies, dtype=_C.float32, device=device)
+        self._long = None if beyond is None else _C.tensor(beyond, dtype=_C.float32, device=device)
+
+    def _of(self, positions: Tensor, reach: Tensor | None) -> Tensor:
+        """Return the frequencies of positions, a tensor."""
+        r, short, long = self.rotary, self._short, self._long
+        if long is None or r.limit is None:
+            return short
+        reach = positions.amax() + 1 if reach is None else reach
         if r.growth is None:
-            return _C.where(reach > r.limit, self._beyond, self._frequencies)
+            return _C.where(reach > r.limit, long, short)
         excess = (reach.to(_C.float32) / r.limit - 1).clamp(min=0)
-        return self._frequencies * (1 + r.growth * excess) ** self._beyond
+        return short * (1 + r.growth * excess) ** long
 
     def angles(self, positions: Tensor, reach: Tensor | None, dtype: _C.dtype) -> tuple[Tensor, Tensor]:
         """Return cosines and sines, [batch or 1, 1, steps, frequencies].
@@ -152,10 +157,7 @@ class Rotation:
             reach: Tokens of the longest text; None if its last one is among the positions.
             dtype: Of the results.
         """
-        if self._beyond is not None and reach is None:
-            reach = positions.amax() + 1
-        frequencies = self._frequencies if reach is None else self._of(reach)
-        turns = (positions.unsqueeze(-1).to(_C.float32) * frequencies).unsqueeze(1)
+        turns = (positions.unsqueeze(-1).to(_C.float32) * self._of(positions, reach)).unsqueeze(1)
         cos, sin = turns.cos(), turns.sin()
         if self.rotary.scale != 1.0:
             cos, sin = cos * self.rotary.scale, sin * self.rotary.scale
