@@ -79,6 +79,10 @@ class _Checkpoint:
     def __getitem__(self, name: str) -> Tensor:
         return self._where[name].tensor(name)
 
+    def dtypes(self) -> set[_C.dtype]:
+        """Return the dtypes of all tensors; none is read."""
+        return {reader.dtype(name) for name, reader in self._where.items()}
+
 
 def _names(name: str, prefix: str) -> Iterator[str]:
     """Give the names that a checkpoint may have a tensor under; those of the first BERT called norms' parts greek."""
@@ -89,9 +93,10 @@ def _names(name: str, prefix: str) -> Iterator[str]:
 
 def _dtype(config: Mapping[str, Any], tensors: Any) -> Any:
     """Return the config's dtype where a checkpoint has several, for products want one; otherwise None."""
-    dtypes = {t.dtype for t in (tensors[name] for name in tensors) if t.is_floating_point()}
+    found = tensors.dtypes() if isinstance(tensors, _Checkpoint) else {tensors[name].dtype for name in tensors}
     name = str(config.get("dtype") or config.get("torch_dtype"))
-    return getattr(_C, name) if len(dtypes) > 1 and name in ("float32", "float16", "bfloat16") else None
+    several = sum(dtype.is_floating_point for dtype in found) > 1
+    return getattr(_C, name) if several and name in ("float32", "float16", "bfloat16") else None
 
 
 def _source(tensors: Any, prefix: str, used: set[str], device: Any, dtype: Any) -> Source:
