@@ -63,15 +63,16 @@ def main() -> None:
     prompt = tl.tensor([ids if isinstance(ids, list) else ids.ids])
 
     print(f"greedy, streamed: {args.prompt}", end="")
-    pieces, begin = generation.Pieces(tokenizer), time.perf_counter()
-    for tokens in generation.stream(model, prompt, max_new_tokens=args.tokens):
+    pieces, count, begin = generation.Pieces(tokenizer), 0, time.perf_counter()
+    for tokens in generation.stream(model, prompt, max_new_tokens=args.tokens, do_sample=False):
         print(pieces.put(tokens.item()), end="", flush=True)
-    print(f"{pieces.rest()}\n{args.tokens / (time.perf_counter() - begin):.0f} tokens/s")
+        count += 1
+    print(f"{pieces.rest()}\n{count / (time.perf_counter() - begin):.0f} tokens/s")
 
     drawn = tl.generate(
         model, prompt, max_new_tokens=args.tokens, do_sample=True, top_p=0.9, temperature=0.8, num_return_sequences=2
     )
-    beams = tl.generate(model, prompt, max_new_tokens=args.tokens, num_beams=4)
+    beams = tl.generate(model, prompt, max_new_tokens=args.tokens, num_beams=4, do_sample=False)
     for name, row in (("drawn", drawn[0]), ("drawn", drawn[1]), ("4 beams", beams[0])):
         print(f"{name}: {tokenizer.decode(row.tolist())}")
 

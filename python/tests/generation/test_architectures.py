@@ -48,6 +48,18 @@ def test_logits_on_each_device(name: str, device: str) -> None:
     torch.testing.assert_close(tiny.to_torch(got), expected, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_a_model_moves_to_another_device_and_dtype(name: str, device: str) -> None:
+    model, ids = tiny.ours(tiny.reference(name)), tiny.from_torch(IDS)
+    expected = tl.generate(model, ids, max_new_tokens=6).tolist()
+    assert tl.generate(model.to(device), ids, max_new_tokens=6).tolist() == expected
+    logits = tiny.to_torch(model.to("cpu")(ids))
+    with torch.no_grad():
+        torch.testing.assert_close(logits, tiny.reference(name)(IDS).logits)
+    half = tiny.to_torch(model.to(tl.bfloat16)(ids))
+    torch.testing.assert_close(half, logits, atol=0.1, rtol=0.1)
+
+
 def test_bert_gives_the_vectors_of_transformers() -> None:
     config = transformers.BertConfig(
         vocab_size=tiny.VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48
@@ -107,7 +119,7 @@ def test_a_model_without_its_head_loads_too(tmp_path: Path) -> None:
     [
         ({"model_type": "mamba"}, NotImplementedError, "model_type='mamba'"),
         ({"hidden_act": "xielu"}, NotImplementedError, "'xielu'"),
-        ({"rope_parameters": {"rope_type": "yarn"}}, NotImplementedError, "rope_type='yarn'"),
+        ({"rope_parameters": {"rope_type": "axial"}}, NotImplementedError, "rope_type='axial'"),
         ({"quantization_config": {"bits": 4}}, NotImplementedError, "quantization_config"),
         ({"layer_types": ["chunked_attention"] * 2}, NotImplementedError, None),
         ({"hidden_size": 0}, ValueError, "hidden_size of config.json is 0"),
@@ -115,7 +127,8 @@ def test_a_model_without_its_head_loads_too(tmp_path: Path) -> None:
         ({"head_dim": 10**7}, ValueError, "head_dim of config.json is 10000000"),
         ({"num_key_value_heads": 3}, ValueError, "do not share 3 keys"),
         ({"rms_norm_eps": []}, ValueError, "has a wrong value"),
-        ({"rope_parameters": {"rope_type": "llama3"}}, ValueError, "has a wrong value"),
+        ({"rope_parameters": {"rope_type": "llama3"}}, ValueError, "factor of the rotary positions"),
+        ({"rope_parameters": {"rope_type": "longrope"}}, ValueError, "has a wrong value"),
         ({"hidden_act": ["silu"]}, ValueError, "want a name"),
         ({"hidden_size": 64}, ValueError, "config.json wants"),
         ({"num_hidden_layers": 3}, ValueError, "no tensor 'model.layers.2"),

@@ -302,6 +302,10 @@ def test_half_weights_generate(dtype: str) -> None:
         ({"input_features": torch.ones(1)}, ValueError, "only Whisper"),
         ({"assistant_model": lambda ids: None}, ValueError, "works on one text"),
         ({"num_beams": 2, "stop_strings": "x"}, ValueError, "need a tokenizer"),
+        ({"max_new_tokens": 2.5}, TypeError, "max_new_tokens is 2.5, want an int"),
+        ({"temperature": "hot"}, TypeError, "temperature is 'hot', want a number"),
+        ({"eos_token_id": "x"}, TypeError, "eos_token_id is 'x', want a token or a list of tokens"),
+        ({"stop_strings": 3}, TypeError, "stop_strings is 3, want a text or a list of texts"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments: dict, error: type, text: str) -> None:
@@ -316,6 +320,55 @@ def test_a_generation_config_gives_defaults_or_is_refused() -> None:
     model.generation_config |= {"max_new_tokens": 3, "eos_token_id": [66]}
     assert tl.generate(model, tiny.from_torch(IDS)).shape == (2, 14)
     assert tl.generate(model, tiny.from_torch(IDS), max_length=13).shape == (2, 13)
+    model.generation_config |= {"temperature": 0.0, "do_sample": False}
+    assert tl.generate(model, tiny.from_torch(IDS)).shape == (2, 14)
+    with pytest.raises(ValueError, match="temperature is 0.0"):
+        tl.generate(model, tiny.from_torch(IDS), do_sample=True)
     model.generation_config["typical_p"] = 0.5
     with pytest.raises(NotImplementedError, match="typical_p=0.5"):
         tl.generate(model, tiny.from_torch(IDS))
+
+
+@pytest.mark.parametrize("wide", [60, 71])
+@pytest.mark.parametrize("options", [{}, {"do_sample": True, "top_k": 1}])
+def test_a_draft_may_have_other_unused_tokens(wide: int, options: dict) -> None:
+    """Models of one family differ in rows at the end of their vocabularies."""
+    theirs = tiny.reference("llama")
+    tensors = {name: tl.tensor(t.numpy()) for name, t in theirs.state_dict().items()}
+    for name in ("model.embed_tokens.weight", "lm_head.weight"):
+        tensors[name] = tl.cat([tensors[name], 9 * tl.ones(4, 32, device="cpu")])[:wide]
+    draft = generation.build({**theirs.config.to_dict(), "vocab_size": wide}, tensors, device="cpu")
+    model, prompt = tiny.ours(theirs), [[5, 6, 7]]
+    options = {"max_new_tokens": 12, "suppress_tokens": list(range(58, 67)), "eos_token_id": [], **options}
+    plain = tl.generate(model, prompt, **options).tolist()
+    assert tl.generate(model, prompt, assistant_model=draft, **options).tolist() == plain
+
+
+def test_a_draft_without_a_token_of_the_text_is_refused() -> None:
+    theirs = tiny.reference("gpt2")
+    tensors = {name: tl.tensor(t.numpy()) for name, t in theirs.state_dict().items()}
+    for name in ("transformer.wte.weight", "lm_head.weight"):
+        tensors[name] = tensors[name][:20]
+    draft = generation.build({**theirs.config.to_dict(), "vocab_size": 20}, tensors, device="cpu")
+    with pytest.raises(ValueError, match="has token 30, and assistant_model only 20"):
+        tl.generate(tiny.ours(theirs), [[5, 30]], assistant_model=draft)
+
+
+def test_a_call_without_a_prompt_begins_with_the_models_token() -> None:
+    model = tiny.ours(tiny.reference("llama"))
+    assert tl.generate(model).tolist() == tl.generate(model, [[1]]).tolist()
+    del model.generation_config["bos_token_id"]
+    with pytest.raises(ValueError, match="input_ids is None, and the model has no bos_token_id"):
+        tl.generate(model)
+
+
+def test_a_single_prompt_may_have_a_mask_of_its_own_shape() -> None:
+    model = tiny.ours(tiny.reference("llama"))
+    got = tl.generate(model, [0, 5, 6], attention_mask=[0, 1, 1], eos_token_id=tl.tensor([66]))
+    assert got[0, 3:].tolist() == tl.generate(model, [5, 6], eos_token_id=66)[0, 2:].tolist()
+
+
+@pytest.mark.parametrize("model", [None, "gpt2"])
+def test_what_is_no_model_is_refused(model: object) -> None:
+    with pytest.raises(TypeError, match=f"the model is a {type(model).__name__}, want a model, a session"):
+        tl.generate(model, [[5]])

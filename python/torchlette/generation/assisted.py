@@ -26,7 +26,11 @@ class _Draft:
         self.chooser = chooser
 
     def __call__(self, logits: Tensor) -> Tensor:
-        scores = self.chooser.scores(logits[:, -1])
+        logits, vocab = logits[:, -1], self.chooser.vocab
+        # Models of one family may differ in unused rows at the end of their vocabularies.
+        if logits.shape[-1] != vocab:
+            logits = _C.constant_pad_nd(logits, (0, vocab - logits.shape[-1]), float("-inf"))
+        scores = self.chooser.scores(logits)
         if not self.chooser.options.do_sample:
             return _C.argmax(scores, -1, keepdim=True)
         probabilities = _C.softmax(filtered(scores, self.chooser.options), -1)
@@ -84,13 +88,22 @@ def _accept(scores: Tensor, drafted: list[int], drawn_from: list[Tensor], option
 class _Drafting:
     """The draft model's text, which holds a prefix of the known tokens."""
 
-    def __init__(self, text: Text, chooser: Chooser, prompt: int) -> None:
-        self._text, self._choose, self._held = text, _Draft(chooser), prompt
+    def __init__(self, text: Text, chooser: Chooser, prompt: list[int]) -> None:
+        self._text, self._choose, self._held = text, _Draft(chooser), len(prompt)
+        self._check(prompt)
         text.prompt(_all)
+
+    def _check(self, tokens: list[int]) -> None:
+        vocab = self._text.vocab
+        if vocab is not None and max(tokens) >= vocab:
+            raise ValueError(
+                f"generate: the text has token {max(tokens)}, and assistant_model only {vocab}: want the same tokens"
+            )
 
     def propose(self, known: list[int], count: int, device: _C.device) -> tuple[list[int], list[Tensor]]:
         """Return tokens after the known ones, and the probabilities that they were drawn from."""
         tokens, drawn_from = [], []
+        self._check(known[self._held :])
         new = _C.tensor([known[self._held :]], device=device)
         for _ in range(count):
             found = self._text.extend(new, self._choose)
@@ -135,10 +148,11 @@ def assisted(
             drafted: list[int] = []
             drawn_from: list[Tensor] = []
             if drafting is None:
-                logits, drafting = text.prompt(_all), _Drafting(draft, chooser, start)
+                logits, drafting = text.prompt(_all), _Drafting(draft, chooser, list(known))
             else:
                 # The model itself adds one token to those that it accepts.
-                count = min(options.num_assistant_tokens, limit - len(known) - 1)
+                count, most = min(options.num_assistant_tokens, limit - len(known) - 1), text.together()
+                count = count if most is None else min(count, most - 1)
                 drafted, drawn_from = drafting.propose(known, count, ids.device)
                 logits = text.extend(_C.tensor([[known[-1], *drafted]], device=ids.device), _all)
             _C.mark_step()

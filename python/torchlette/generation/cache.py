@@ -7,6 +7,7 @@ program serve every position.
 from __future__ import annotations
 
 from torchlette import _C
+from torchlette.generation.rotary import Rotation
 from torchlette.generation.specs import Spec
 
 __all__ = ["Cache", "Step", "capacity_for"]
@@ -35,6 +36,7 @@ class Step:
         keys: The number of keys.
         start: Whether these are the first tokens of texts without padding, so that each sees those before it.
         cross: Keys and values of an encoder for each layer.
+        reach: Tokens of the longest text, int64 []; None if its last token is among these.
     """
 
     def __init__(
@@ -47,17 +49,17 @@ class Step:
         keys: int,
         start: bool = False,
         cross: list[tuple[Tensor, Tensor]] | None = None,
+        reach: Tensor | None = None,
     ) -> None:
         """Note what is known; masks are made when a layer asks."""
         self.spec, self.positions, self.places, self.seen = spec, positions, places, seen
-        self.keys, self.start, self.cross = keys, start, cross
+        self.keys, self.start, self.cross, self.reach = keys, start, cross, reach
         self.angles: tuple[Tensor, Tensor] | None = None
         self._masks: dict[int | None, Tensor | str | None] = {}
 
-    def turn(self, frequencies: Tensor, dtype: _C.dtype) -> None:
-        """Compute the cosines and sines of rotary positions, [batch or 1, 1, steps, frequencies]."""
-        angles = (self.positions.unsqueeze(-1).to(_C.float32) * frequencies).unsqueeze(1)
-        self.angles = angles.cos().to(dtype), angles.sin().to(dtype)
+    def turn(self, rotation: Rotation, dtype: _C.dtype) -> None:
+        """Compute the cosines and sines of rotary positions."""
+        self.angles = rotation.angles(self.positions, self.reach, dtype)
 
     def window(self, layer: int) -> int | None:
         """Return how many keys a step sees in a layer, itself included; None for all before it."""

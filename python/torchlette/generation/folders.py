@@ -41,8 +41,12 @@ def _json(path: Path) -> dict[str, Any]:
 
 def _files(folder: Path) -> list[Path]:
     """Return the files with weights: one, or those that an index names."""
-    if (folder / _WEIGHTS).exists() or not (folder / _INDEX).exists():
+    if (folder / _WEIGHTS).exists():
         return [folder / _WEIGHTS]
+    if not (folder / _INDEX).exists():
+        others = sorted(path.name for path in folder.glob("*.bin"))
+        found = f"; it has {', '.join(others[:3])}: save the model as safetensors" if others else ""
+        raise FileNotFoundError(f"load: {folder} has neither {_WEIGHTS} nor {_INDEX}{found}")
     table = _json(folder / _INDEX).get("weight_map")
     if not isinstance(table, dict) or not all(isinstance(name, str) for name in table.values()):
         raise ValueError(f"load: {_INDEX} is damaged: weight_map is no table of file names")
@@ -75,12 +79,31 @@ class _Checkpoint:
     def __getitem__(self, name: str) -> Tensor:
         return self._where[name].tensor(name)
 
+    def dtypes(self) -> set[_C.dtype]:
+        """Return the dtypes of all tensors; none is read."""
+        return {reader.dtype(name) for name, reader in self._where.items()}
+
+
+def _names(name: str, prefix: str) -> Iterator[str]:
+    """Give the names that a checkpoint may have a tensor under; those of the first BERT called norms' parts greek."""
+    for found in (name, name.removeprefix(prefix)):
+        yield found
+        yield found.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+
+
+def _dtype(config: Mapping[str, Any], tensors: Any) -> Any:
+    """Return the config's dtype where a checkpoint has several, for products want one; otherwise None."""
+    found = tensors.dtypes() if isinstance(tensors, _Checkpoint) else {tensors[name].dtype for name in tensors}
+    name = str(config.get("dtype") or config.get("torch_dtype"))
+    several = sum(dtype.is_floating_point for dtype in found) > 1
+    return getattr(_C, name) if several and name in ("float32", "float16", "bfloat16") else None
+
 
 def _source(tensors: Any, prefix: str, used: set[str], device: Any, dtype: Any) -> Source:
     """Return a function that takes tensors by name: with the prefix, or without, as models without a head have them."""
 
     def take(name: str, shape: tuple[int, ...]) -> Tensor:
-        found = name if name in tensors else name.removeprefix(prefix)
+        found = next((n for n in _names(name, prefix) if n in tensors), name)
         if found not in tensors:
             raise ValueError(f"load: the checkpoint has no tensor {name!r}")
         used.add(found)
@@ -102,7 +125,7 @@ def build(config: Mapping[str, Any], tensors: Mapping[str, Tensor], *, device: A
         config: The contents of a ``config.json``.
         tensors: Weights by name, such as a ``state_dict``. A weight of the right device and dtype is not copied.
         device: Where the weights go; the default device if None.
-        dtype: Of the weights; their own if None.
+        dtype: Of the weights; their own if None, and the config's where they have several.
 
     Raises:
         NotImplementedError: The architecture, or a value that changes results, is not supported.
@@ -112,6 +135,7 @@ def build(config: Mapping[str, Any], tensors: Mapping[str, Tensor], *, device: A
 
     spec = specs.read(config)
     used: set[str] = set()
+    dtype = _dtype(config, tensors) if dtype is None else dtype
     source = _source(tensors, spec.names.prefix, used, get_default_device() if device is None else device, dtype)
     cls = Whisper if spec.others else Decoder if spec.causal else Encoder
     model = cls(source, spec, config)
@@ -127,24 +151,43 @@ def build(config: Mapping[str, Any], tensors: Mapping[str, Tensor], *, device: A
     return model
 
 
+def _read_pooling(model: Encoder, folder: Path) -> None:
+    """Read how sentence-transformers makes one vector of a text, from its files in the folder, where it has them."""
+    path = folder / "1_Pooling" / "config.json"
+    if path.exists():
+        modes = [name for name, on in _json(path).items() if name.startswith("pooling_mode_") and on]
+        names = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
+        if len(modes) != 1 or modes[0] not in names:
+            raise NotImplementedError(
+                f"load: 1_Pooling/config.json has {' and '.join(modes) or 'no mode'}, want {' or '.join(names)}"
+            )
+        model.pooling = names[modes[0]]
+    path = folder / "sentence_bert_config.json"
+    longest = _json(path).get("max_seq_length") if path.exists() else None
+    model.max_tokens = longest if isinstance(longest, int) and longest > 0 else None
+
+
 def load(folder: str | os.PathLike[str], *, device: Any = None, dtype: Any = None) -> Model:
     """Return the model of a Hugging Face folder.
 
     Args:
         folder: Has ``config.json`` and ``model.safetensors``, or ``model.safetensors.index.json`` with the files that
-            it names; if there are ``generation_config.json`` and ``tokenizer.json``, the model has their contents.
+            it names; if there are ``generation_config.json`` and ``tokenizer.json``, the model has their contents. An
+            encoder pools as the files of sentence-transformers say.
         device: Where the weights go; the default device if None.
-        dtype: Of the weights; that of the file if None.
+        dtype: Of the weights; that of the file if None, and the config's where the file has several.
 
     Returns:
         A :class:`Decoder`, :class:`Encoder` or :class:`Whisper`.
 
     Raises:
-        FileNotFoundError: A file is missing.
+        FileNotFoundError: The folder or a file is missing.
         NotImplementedError: The architecture, or a value that changes results, is not supported; the text names it.
         ValueError: A file is damaged, or config and weights do not fit.
     """
     folder = Path(folder)
+    if not folder.is_dir():
+        raise FileNotFoundError(f"load: {folder} is no folder: models are read from disk, and none is fetched")
     config = _json(folder / "config.json")
     with contextlib.ExitStack() as stack:
         checkpoint: Any = _Checkpoint(_files(folder), stack)
@@ -152,6 +195,8 @@ def load(folder: str | os.PathLike[str], *, device: Any = None, dtype: Any = Non
     if (folder / "generation_config.json").exists():
         model.generation_config |= _json(folder / "generation_config.json")
     model.tokenizer = _tokenizer(folder / "tokenizer.json")
+    if isinstance(model, Encoder):
+        _read_pooling(model, folder)
     return model
 
 
@@ -163,4 +208,7 @@ def _tokenizer(path: Path) -> Any:
         from tokenizers import Tokenizer
     except ImportError:
         return None
-    return Tokenizer.from_file(str(path))
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as exc:  # tokenizers raises Exception itself
+        raise ValueError(f"load: {path.name} is damaged: {exc}") from exc

@@ -186,6 +186,7 @@ class Block(Module):
         queries, keys = spec.heads * head, spec.kv_heads * head
         products = {
             **{"q": (hidden, queries), "k": (hidden, keys), "v": (hidden, keys), "qkv": (hidden, queries + 2 * keys)},
+            "gate_up": (hidden, 2 * inner),
             **{"out": (queries, hidden), "gate": (hidden, inner), "up": (hidden, inner), "down": (inner, hidden)},
             **{"cross_q": (hidden, queries), "cross_k": (hidden, keys), "cross_v": (hidden, keys)},
             "cross_out": (queries, hidden),
@@ -240,8 +241,13 @@ class Block(Module):
         return result
 
     def _feed_forward(self, x: Tensor) -> Tensor:
-        up = self.parts["up"](x)
-        inner = self._activation(self.parts["gate"](x)) * up if "gate" in self.parts else self._activation(up)
+        gate: Tensor | None = None
+        if "gate_up" in self.parts:
+            gate, up = self.parts["gate_up"](x).chunk(2, -1)
+        else:
+            up = self.parts["up"](x)
+            gate = self.parts["gate"](x) if "gate" in self.parts else None
+        inner = self._activation(up) if gate is None else self._activation(gate) * up
         result: Tensor = self.parts["down"](inner)
         return result
 

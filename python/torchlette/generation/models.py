@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from torchlette import _C
 from torchlette.autograd import no_grad
 from torchlette.generation.cache import Cache, Step
 from torchlette.generation.layers import ACTIVATIONS, Block, Embedding, Linear, Norm, Source, place
+from torchlette.generation.rotary import Rotation
 from torchlette.generation.specs import Spec
 from torchlette.nn import functional as F
 from torchlette.nn.modules.module import Module
@@ -54,9 +55,7 @@ class Stack:
             self.blocks.append(Block(source, spec, i))
             place(root, spec.names.layer.format(i), self.blocks[-1])
         first = next(root.parameters())
-        self.frequencies = None
-        if spec.rotary is not None:
-            self.frequencies = _C.tensor(spec.rotary.frequencies, dtype=_C.float32, device=first.device)
+        self.rotation = None if spec.rotary is None else Rotation(spec.rotary, first.device)
         # Rounded to the weights' dtype, as the tensors that it multiplies are.
         self.scale = float(_C.tensor(spec.embedding_scale, dtype=first.dtype).item())
 
@@ -73,8 +72,8 @@ class Stack:
 
     def run(self, x: Tensor, step: Step, cache: Cache | None = None) -> Tensor:
         """Return the last layer's output, after the last norm."""
-        if self.frequencies is not None:
-            step.turn(self.frequencies, x.dtype)
+        if self.rotation is not None:
+            step.turn(self.rotation, x.dtype)
         for block in self.blocks:
             x = block(x, step, cache)
         return self.parts["norm"](x) if "norm" in self.parts else x
@@ -139,6 +138,12 @@ class Model(Module):
             raise TypeError(f"from_pretrained: the folder has a {type(model).__name__}, want a {cls.__name__}")
         return model
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        if self.stack.rotation is not None:
+            self.stack.rotation.place(self.device)
+        return self
+
     @property
     def device(self) -> _C.device:
         """The device of the parameters."""
@@ -151,7 +156,7 @@ class Model(Module):
 
 
 class Decoder(Model):
-    """A model that predicts the next token: GPT-2, Llama, Mistral, Qwen, Gemma, Phi."""
+    """A model that predicts the next token: GPT-2, Llama, Mistral, Qwen, Gemma, Phi, Phi-3."""
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Return the logits of the token after each one, float32 [batch, steps, vocab].
@@ -176,7 +181,15 @@ class Decoder(Model):
 
 
 class Encoder(Model):
-    """A model that gives a vector for each token: BERT, MiniLM."""
+    """A model that gives a vector for each token: BERT, MiniLM.
+
+    Attributes:
+        pooling: What :meth:`encode` makes of a text's vectors: "mean", or "cls" for the first one.
+        max_tokens: Where :meth:`encode` cuts a text; None for the tokenizer's own limit.
+    """
+
+    pooling: str = "mean"
+    max_tokens: int | None = None
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None
@@ -191,7 +204,7 @@ class Encoder(Model):
         return self.stack.whole(input_ids, attention_mask, types=token_type_ids)
 
     def encode(self, sentences: str | list[str], *, normalize: bool = True) -> Tensor:
-        """Return a vector for each sentence: the mean over its tokens, [sentences, hidden]; [hidden] for one text.
+        """Return a vector for each sentence, as :attr:`pooling` says: [sentences, hidden]; [hidden] for one text.
 
         Args:
             sentences: Texts; the folder's tokenizer splits them, and cuts those that are too long.
@@ -206,15 +219,15 @@ class Encoder(Model):
                 "encode: the model's folder has no tokenizer.json" if texts else "encode: got no sentences, want some"
             )
         self.tokenizer.no_padding()
-        if self.tokenizer.truncation is None:
-            self.tokenizer.enable_truncation(self.spec.max_positions)
+        if self.max_tokens is not None or self.tokenizer.truncation is None:
+            self.tokenizer.enable_truncation(min(self.max_tokens or self.spec.max_positions, self.spec.max_positions))
         rows = [e.ids for e in self.tokenizer.encode_batch(texts)]
         width = max(map(len, rows))
         ids = _C.tensor([row + [0] * (width - len(row)) for row in rows], device=self.device)
         mask = _C.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows], device=self.device)
         with no_grad():
-            weights = mask.unsqueeze(-1).to(self.dtype)
-            pooled = (self(ids, mask) * weights).sum(1) / weights.sum(1)
+            weights, vectors = mask.unsqueeze(-1).to(self.dtype), self(ids, mask)
+            pooled = vectors[:, 0] if self.pooling == "cls" else (vectors * weights).sum(1) / weights.sum(1)
             pooled = F.normalize(pooled, dim=-1) if normalize else pooled
         return pooled[0] if isinstance(sentences, str) else pooled
 
@@ -277,6 +290,34 @@ class Whisper(Decoder):
     def cross(self, states: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Return keys and values of the encoder's output for each layer of the decoder."""
         return [block.cross(states) for block in self.stack.blocks]
+
+    def start(self, cross: list[tuple[Tensor, Tensor]], rows: int) -> Tensor:
+        """Return the tokens that texts begin with, as in transformers: int64 [rows, steps].
+
+        After the start token come those that ``forced_decoder_ids`` of the generation config wants at the next
+        positions. Where it names no language the likeliest of ``lang_to_id`` is taken, if there is that table. The
+        last token says that the text has no timestamps, where there is such a token.
+
+        Args:
+            cross: Keys and values of the encoder's output; see :meth:`cross`.
+            rows: Number of texts.
+        """
+        given, device = self.generation_config, self.device
+        forced = given.get("forced_decoder_ids") or self.config.get("forced_decoder_ids") or []
+        follow = [token for at, (place, token) in enumerate(forced) if place == at + 1]
+        ids = _C.full((rows, 1), given.get("decoder_start_token_id", 50257), dtype=_C.int64, device=device)
+        if given.get("lang_to_id") and (not follow or follow[0] is None):
+            languages = _C.tensor(sorted(given["lang_to_id"].values()), device=device)
+            logits = self.stack.logits(self.stack.whole(ids, None, cross=cross))[:, -1]
+            ids = _C.cat([ids, languages[logits.index_select(1, languages).argmax(-1, keepdim=True)]], 1)
+            follow = follow[1:]
+        follow = [token for token in follow if token is not None]
+        silent = given.get("no_timestamps_token_id")
+        if silent is not None and not given.get("return_timestamps") and silent not in follow[-1:]:
+            follow.append(silent)
+        if follow:
+            ids = _C.cat([ids, _C.tensor([follow] * rows, dtype=_C.int64, device=device)], 1)
+        return ids
 
     def forward(  # type: ignore[override]
         self, input_features: Tensor, decoder_input_ids: Tensor, decoder_attention_mask: Tensor | None = None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from numbers import Integral, Real
 from typing import Any
 
 __all__ = ["Options"]
@@ -20,11 +21,32 @@ _UNSUPPORTED: Mapping[str, Any] = {
 }
 
 
-def _tokens(value: Any) -> tuple[int, ...]:
-    """Return ids of one number, a sequence, or None."""
+#: Arguments that are whole, those that only draws read, and those that are numbers.
+_WHOLE = frozenset(
+    "max_new_tokens max_length min_new_tokens top_k num_beams num_return_sequences pad_token_id num_assistant_tokens "
+    "prefill_chunk_size max_cache_length".split()
+)
+_DRAWS = frozenset(("temperature", "top_k", "top_p", "min_p"))
+_REAL = frozenset(("temperature", "top_p", "min_p", "repetition_penalty", "length_penalty"))
+
+
+def _tokens(name: str, value: Any) -> tuple[int, ...]:
+    """Return ids of one number, a sequence, an array, or None."""
     if value is None:
         return ()
-    return (int(value),) if isinstance(value, int) else tuple(int(v) for v in value)
+    found = value.tolist() if hasattr(value, "tolist") else value
+    ids = [found] if isinstance(found, Integral) else found
+    if not isinstance(ids, Iterable) or isinstance(ids, str) or not all(isinstance(v, Integral) for v in (*ids,)):
+        raise TypeError(f"generate: {name} is {value!r}, want a token or a list of tokens")
+    return tuple(int(v) for v in ids)
+
+
+def _check_types(values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        if name in _WHOLE and not isinstance(value, Integral):
+            raise TypeError(f"generate: {name} is {value!r}, want an int")
+        if name in _REAL and not isinstance(value, Real):
+            raise TypeError(f"generate: {name} is {value!r}, want a number")
 
 
 @dataclass(frozen=True)
@@ -62,7 +84,7 @@ class Options:
             given: The call's arguments; None for the default.
 
         Raises:
-            TypeError: An argument has no such name.
+            TypeError: An argument has no such name, or is of another type.
             ValueError: A value is out of range.
             NotImplementedError: The generation config has a value that changes results and is not supported.
         """
@@ -76,11 +98,19 @@ class Options:
             raise TypeError(f"generate() got an unexpected keyword argument {unknown[0]!r}")
         values = {name: v for name, v in defaults.items() if name in names and v is not None}
         values |= {name: v for name, v in given.items() if v is not None}
+        if not values.get("do_sample"):
+            # Some folders have a temperature of 0 beside do_sample=false: greedy choice reads neither.
+            values = {name: v for name, v in values.items() if name not in _DRAWS or given.get(name) is not None}
         if given.get("max_length") is not None and given.get("max_new_tokens") is None:
             values.pop("max_new_tokens", None)
         for name in ("eos_token_id", "suppress_tokens", "begin_suppress_tokens"):
-            values[name] = _tokens(values.get(name))
+            values[name] = _tokens(name, values.get(name))
+        _check_types(values)
         stop = values.get("stop_strings", ())
+        if not isinstance(stop, str) and not (
+            isinstance(stop, Iterable) and all(isinstance(text, str) for text in (*stop,))
+        ):
+            raise TypeError(f"generate: stop_strings is {stop!r}, want a text or a list of texts")
         values["stop_strings"] = (stop,) if isinstance(stop, str) else tuple(stop)
         options = cls(**values)
         options._check()

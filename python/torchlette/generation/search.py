@@ -33,16 +33,27 @@ class _Request:
         self.tokenizer = getattr(model, "tokenizer", None) if tokenizer is None else tokenizer
         if isinstance(model, Encoder):
             raise TypeError("generate: the model is an encoder, want one that predicts tokens")
+        if not callable(model):
+            raise TypeError(f"generate: the model is a {type(model).__name__}, want a model, a session or a function")
         cross = None
         if isinstance(model, Whisper):
             if input_features is None:
                 raise ValueError("generate: a Whisper model wants input_features")
+            if not isinstance(input_features, _C.Tensor):
+                input_features = _C.tensor(input_features)
             cross = model.cross(model.encode(input_features.to(model.device)))
             if ids is None:
-                ids = [[model.generation_config.get("decoder_start_token_id", 50257)]] * input_features.shape[0]
+                ids = model.start(cross, input_features.shape[0])
         elif input_features is not None:
             raise ValueError("generate: only Whisper models take input_features")
+        elif ids is None:
+            ids = [[self._begin(defaults)]]
         self.ids = self._tokens(ids)
+        if cross is not None and self.ids.shape[0] != input_features.shape[0]:
+            raise ValueError(
+                f"generate: input_ids has {self.ids.shape[0]} rows and input_features {input_features.shape[0]}, want "
+                "as many"
+            )
         if isinstance(model, Decoder):
             self.ids = self.ids.to(model.device)
         self._mask_from_padding()
@@ -60,6 +71,14 @@ class _Request:
             if cross is not None:
                 cross = [(k.repeat_interleave(self.repeats, 0), v.repeat_interleave(self.repeats, 0)) for k, v in cross]
         self.cross = cross
+
+    @staticmethod
+    def _begin(defaults: Any) -> int:
+        """Return the token that begins texts, for a call without a prompt."""
+        token = defaults.get("bos_token_id") if isinstance(defaults, dict) else None
+        if not isinstance(token, int):
+            raise ValueError("generate: input_ids is None, and the model has no bos_token_id to begin with: want ids")
+        return token
 
     def _tokens(self, ids: Any) -> Tensor:
         ids = ids if isinstance(ids, _C.Tensor) else _C.tensor(ids)
@@ -81,6 +100,7 @@ class _Request:
             return
         mask = self.mask if isinstance(self.mask, _C.Tensor) else _C.tensor(self.mask)
         mask = mask.to(_C.bool).to(ids.device)
+        mask = mask.unsqueeze(0) if mask.ndim == 1 and ids.shape[0] == 1 else mask
         if mask.shape != ids.shape:
             raise ValueError(
                 f"generate: attention_mask has shape {list(mask.shape)}, want that of input_ids, {list(ids.shape)}"
@@ -164,6 +184,8 @@ def _search(request: _Request, assistant: Any, alone: bool) -> Iterator[Tensor]:
         raise ValueError("generate: assistant_model works on one text: batch size and num_return_sequences must be 1")
     if request.cross is not None or isinstance(assistant, Whisper):
         raise NotImplementedError("generate: assistant_model is not supported for Whisper models")
+    if not callable(assistant):
+        raise TypeError(f"generate: assistant_model is a {type(assistant).__name__}, want a model or a function")
     if isinstance(assistant, Decoder) and assistant.device != request.ids.device:
         raise ValueError(f"generate: assistant_model is on {assistant.device}, the model on {request.ids.device}")
     text = request.text()
@@ -251,8 +273,8 @@ def generate(
         model: A model of :func:`torchlette.generation.load`, whose steps compute the new tokens only; or any function,
             module or session from int64 [batch, steps] to logits [batch, steps, vocab], which is called with the whole
             texts at each step.
-        input_ids: The prompts, int64 [batch, steps] or [steps], padded on the left. Whisper models begin with their
-            start token where it is None.
+        input_ids: The prompts, int64 [batch, steps] or [steps], padded on the left. If None, the model's
+            ``bos_token_id``; of a Whisper model the tokens of :meth:`Whisper.start`.
         attention_mask: [batch, steps]: 0 for padding. If None, the tokens ``pad_token_id`` are padding, unless that
             ends texts too.
         input_features: Log-mel spectrograms for a Whisper model, [batch, bands, frames].

@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["ARCHITECTURES", "Names", "Rotary", "Spec", "read"]
+from torchlette.generation.rotary import KINDS, Rotary, stretched
+
+__all__ = ["ARCHITECTURES", "Names", "Spec", "read"]
 
 Config = Mapping[str, Any]
 
@@ -31,13 +33,6 @@ class Names:
     layer: str
     parts: Mapping[str, str]
     block: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Rotary:
-    """Rotary positions: the first ``2 * len(frequencies)`` elements of a head turn by position times frequency."""
-
-    frequencies: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -137,7 +132,12 @@ class _Reader:
         """Refuse quantised weights, and warn of values that nothing here reads."""
         if self.config.get("quantization_config") is not None:
             raise NotImplementedError("load: quantization_config is not supported: the weights must be floating point")
-        unknown = sorted(set(self.config) - self.asked)
+        # A value that is off changes nothing, and names that begin so are notes of programs.
+        unknown = sorted(
+            name
+            for name in set(self.config) - self.asked
+            if self.config[name] not in (None, False) and not name.startswith(("_", "transformers.js"))
+        )
         if unknown:
             warnings.warn(f"config.json of a {self.kind}: nothing reads {', '.join(unknown)}", stacklevel=4)
 
@@ -155,36 +155,33 @@ _NO_EFFECT = frozenset(
     "apply_spec_augment mask_time_prob mask_time_length mask_time_min_masks mask_feature_prob mask_feature_length "
     "mask_feature_min_masks median_filter_width use_weighted_layer_sum classifier_proj_size num_hidden_layers "
     "output_attentions output_hidden_states return_dict is_encoder_decoder chunk_size_feed_forward "
-    "quantization_config auto_map max_window_layers original_max_position_embeddings".split()
+    "quantization_config auto_map max_window_layers original_max_position_embeddings is_llama_config "
+    "directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head "
+    "pooler_type".split()
 )
 
 
-def _rotary(c: _Reader, head_dim: int, fraction: float = 1.0) -> Rotary:
-    """Return the frequencies of a config in today's form, ``rope_parameters``, or in the older two values."""
+def _rotary(c: _Reader, head_dim: int, fraction: float = 1.0, names: Mapping[str, str] | None = None) -> Rotary:
+    """Return the rotary positions of a config in today's form, ``rope_parameters``, or in the older two values.
+
+    Args:
+        c: The config.
+        head_dim: Width of a head.
+        fraction: The part of a head that turns, where the config does not say.
+        names: What the architecture's configs call a kind.
+    """
     scaling: dict[str, Any] = dict(c.get("rope_parameters") or c.get("rope_scaling") or {})
     theta = float(scaling.get("rope_theta") or c.get("rope_theta", 10000.0))
     c.asked |= {"rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor"}
     fraction = float(scaling.get("partial_rotary_factor") or c.get("partial_rotary_factor", fraction))
     kind = scaling.get("rope_type") or scaling.get("type") or "default"
-    dim = int(head_dim * fraction)
-    frequencies = [theta ** (-i / dim) for i in range(0, dim, 2)]
-    if kind == "linear":
-        frequencies = [f / float(scaling["factor"]) for f in frequencies]
-    elif kind == "llama3":
-        frequencies = [_llama3(f, scaling) for f in frequencies]
-    elif kind != "default":
-        raise NotImplementedError(
-            f"load: rope_type={kind!r} of a {c.kind} is not supported, want default, linear or llama3"
-        )
-    return Rotary(tuple(frequencies))
-
-
-def _llama3(frequency: float, scaling: Config) -> float:
-    """Return a frequency of Llama 3.1: slow ones are divided, fast ones kept, those between interpolated."""
-    factor, low, high = (float(scaling[k]) for k in ("factor", "low_freq_factor", "high_freq_factor"))
-    turns = float(scaling["original_max_position_embeddings"]) * frequency / (2 * 3.141592653589793)
-    smooth = min(max((turns - low) / (high - low), 0.0), 1.0)
-    return (1 - smooth) * frequency / factor + smooth * frequency
+    kind = (names or {}).get(kind, kind)
+    if kind not in KINDS:
+        wants = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}"
+        raise NotImplementedError(f"load: rope_type={kind!r} of a {c.kind} is not supported, want {wants}")
+    if c.get("original_max_position_embeddings") is not None:
+        scaling["original_max_position_embeddings"] = c.get("original_max_position_embeddings")
+    return stretched(kind, theta, int(head_dim * fraction), scaling, c.size("max_position_embeddings", default=2048))
 
 
 def _windows(c: _Reader, layers: int, sliding: Callable[[int], bool]) -> tuple[int | None, ...]:
@@ -244,6 +241,19 @@ _GPT2 = Names(
         "norm2": "ln_2",
         "up": "mlp.c_fc",
         "down": "mlp.c_proj",
+    },
+)
+_PHI3 = Names(
+    _LLAMA.prefix,
+    _LLAMA.layer,
+    _LLAMA.parts,
+    {
+        "norm1": "input_layernorm",
+        "qkv": "self_attn.qkv_proj",
+        "out": "self_attn.o_proj",
+        "norm2": "post_attention_layernorm",
+        "gate_up": "mlp.gate_up_proj",
+        "down": "mlp.down_proj",
     },
 )
 _PHI = Names(
@@ -334,9 +344,10 @@ def _llama_like(c: _Reader, names: Names = _LLAMA, **options: Any) -> Spec:
         "activation": c.get("hidden_act", "silu"),
         "scales": (head_dim**-0.5,) * layers,
         "windows": (None,) * layers,
-        "rotary": _rotary(c, head_dim),
         "tied": bool(c.get("tie_word_embeddings", False)),
     }
+    if "rotary" not in options:
+        values["rotary"] = _rotary(c, head_dim)
     return Spec(names, **{**values, **options})
 
 
@@ -416,6 +427,18 @@ def _phi(c: _Reader) -> Spec:
         biases=frozenset(("q", "k", "v", "out", "up", "down", "head")),
         rotary=_rotary(c, c.size("head_dim", default=c.size("hidden_size") // heads), 0.5),
         parallel=True,
+    )
+
+
+def _phi3(c: _Reader) -> Spec:
+    c.only("attention_bias", False)
+    head = c.size("head_dim", default=c.size("hidden_size") // c.size("num_attention_heads"))
+    return _llama_like(
+        c,
+        _PHI3,
+        eps=float(c.get("rms_norm_eps", 1e-5)),
+        windows=_windows(c, c.size("num_hidden_layers"), lambda i: True),
+        rotary=_rotary(c, head, names={"su": "longrope", "yarn": "longrope"}),  # the names of its first releases
     )
 
 
@@ -528,6 +551,7 @@ ARCHITECTURES: Mapping[str, Callable[[_Reader], Spec]] = {
     "llama": _llama,
     "mistral": _mistral,
     "phi": _phi,
+    "phi3": _phi3,
     "qwen2": _qwen2,
     "qwen3": _qwen3,
     "whisper": _whisper,
@@ -541,11 +565,11 @@ def read(config: Config) -> Spec:
         NotImplementedError: The architecture, or a value that changes results, is not supported; the text names it.
         ValueError: A size is missing or wrong.
     """
-    kind = str(config.get("model_type"))
+    kind, known = str(config.get("model_type")), ", ".join(sorted(ARCHITECTURES))
+    if config.get("model_type") is None:
+        raise ValueError(f"load: config.json has no model_type, want one of {known}")
     if kind not in ARCHITECTURES:
-        raise NotImplementedError(
-            f"load: model_type={kind!r} is not supported, want one of {', '.join(sorted(ARCHITECTURES))}"
-        )
+        raise NotImplementedError(f"load: model_type={kind!r} is not supported, want one of {known}")
     reader = _Reader(config)
     try:
         spec = ARCHITECTURES[kind](reader)

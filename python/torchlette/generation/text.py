@@ -21,6 +21,10 @@ Choose = Callable[[Tensor], Tensor]
 class Text(Protocol):
     """Texts whose next token is computed."""
 
+    @property
+    def vocab(self) -> int | None:
+        """How many tokens the model has; None where only its logits tell."""
+
     def prompt(self, choose: Choose) -> Tensor:
         """Return what ``choose`` makes of the logits after the prompts."""
 
@@ -32,6 +36,9 @@ class Text(Protocol):
 
     def reorder(self, rows: Tensor) -> None:
         """Let text i continue as text ``rows[i]``."""
+
+    def together(self) -> int | None:
+        """Return how many tokens may come at once and count as if one came after another; None for any number."""
 
 
 class CachedText:
@@ -74,11 +81,26 @@ class CachedText:
         self._shift = self._first[:, -1:] + (1 - self.length)
         self._positions = _C.zeros_like(self._shift)
         self._captured: dict[Choose, Callable[[Tensor], Tensor]] = {}
+        rotary = model.spec.rotary
+        # The tokens, where a longer text turns all of its keys otherwise; and whether the text is so long.
+        self._kept: Tensor | None = None
+        self._padding = 0
+        if rotary is not None and rotary.limit is not None and mask is not None:
+            self._padding = self.length - 1 - int(self._first[:, -1].amax().item())
+        if rotary is not None and rotary.beyond is not None:
+            self._kept = _C.zeros(rows, capacity, dtype=_C.int64, device=ids.device)
+            self._kept[:, : self.length] = ids
+            self._long = self._is_long()
 
     @property
     def device(self) -> _C.device:
         """Where the texts are."""
         return self._ids.device
+
+    @property
+    def vocab(self) -> int | None:
+        """How many tokens the model has."""
+        return self._model.spec.vocab_size
 
     def written(self) -> int:
         """Return how often parameters and buffers of the model were written."""
@@ -86,34 +108,69 @@ class CachedText:
 
     def prompt(self, choose: Choose) -> Tensor:
         """Return what ``choose`` makes of the logits after the prompts."""
-        for at in range(0, self.length, self._chunk):
-            end = min(at + self._chunk, self.length)
+        logits = self._read(self._ids, self._first, None if self._first.shape[1] <= self._chunk else self._reach())
+        self._move()
+        return choose(logits)
+
+    def together(self) -> int | None:
+        """Return how many tokens may come at once and count as if one came after another; None for any number."""
+        rotary = self._model.spec.rotary
+        if rotary is None or rotary.limit is None:
+            return None
+        left = rotary.limit - (self.length - self._padding)
+        return left if left > 0 else None if rotary.growth is None else 1
+
+    def _reach(self) -> Tensor:
+        """Return the tokens of the longest text, padding left out."""
+        return (self._shift + self.length).amax()
+
+    def _is_long(self) -> bool:
+        """Whether the texts are longer than the frequencies of short ones serve."""
+        rotary = self._model.spec.rotary
+        assert rotary is not None
+        assert rotary.limit is not None
+        return self.length - self._padding > rotary.limit
+
+    def _read(self, ids: Tensor, positions: Tensor, reach: Tensor | None) -> Tensor:
+        """Compute keys and values of the first tokens in chunks; return the logits after the last one."""
+        length = ids.shape[1]
+        for at in range(0, length, self._chunk):
+            end = min(at + self._chunk, length)
             step = Step(
                 self._model.spec,
-                self._first[:, at:end],
-                places=_C.arange(at, end, device=self._ids.device),
+                positions[:, at:end],
+                places=_C.arange(at, end, device=ids.device),
                 seen=self._seen,
                 keys=self._cache.capacity,
                 start=at == 0 and self._seen is None,
                 cross=self._cross,
+                reach=reach,
             )
-            logits = self._model.extend(self._ids[:, at:end], step, self._cache)
-            if end < self.length:
+            logits = self._model.extend(ids[:, at:end], step, self._cache)
+            if end < length:
                 _C.mark_step()
-        self._move()
-        return choose(logits)
+        return logits
 
     def extend(self, tokens: Tensor, choose: Choose) -> Tensor:
         """Add tokens [rows, steps], and return what ``choose`` makes of the logits after them."""
+        before = self.length
         self.length += tokens.shape[1]
         if self.length > self._cache.capacity:
             self._grow()
+        if self._kept is not None and self._is_long() != self._long:
+            self._long = not self._long
+            positions = (self._shift + _C.arange(before, device=tokens.device)).clamp(min=0)
+            self._read(self._kept[:, :before], positions, self._reach())
+            _C.mark_step()
         if choose not in self._captured:
             context = CapturingContext(False, True, True, {})
             # To compare the tables of all modules of a model takes a tenth of a token's time.
             context.roots = (choose,)
             self._captured[choose] = context.function(
-                _step(self._model, self._cache, self._places, self._positions, self._seen, self._cross, choose)
+                _step(
+                    *(self._model, self._cache, self._places, self._positions, self._seen, self._kept, self._cross),
+                    choose,
+                )
             )
         return self._captured[choose](tokens)
 
@@ -124,6 +181,8 @@ class CachedText:
         self._cache.grow(capacity_for(self.length, max(self._limit, self.length)))
         if self._seen is not None:
             self._seen = _C.constant_pad_nd(self._seen, (0, self._cache.capacity - before), True)
+        if self._kept is not None:
+            self._kept = _C.constant_pad_nd(self._kept, (0, self._cache.capacity - before))
         _C.mark_step()
 
     def rewind(self, length: int) -> None:
@@ -140,10 +199,19 @@ class CachedText:
     def reorder(self, rows: Tensor) -> None:
         """Let text i continue as text ``rows[i]``."""
         self._cache.reorder(rows)
+        if self._kept is not None:
+            self._kept.copy_(self._kept.index_select(0, rows))
 
 
 def _step(
-    model: Decoder, cache: Cache, places: Tensor, positions: Tensor, seen: Tensor | None, cross: Any, choose: Choose
+    model: Decoder,
+    cache: Cache,
+    places: Tensor,
+    positions: Tensor,
+    seen: Tensor | None,
+    kept: Tensor | None,
+    cross: Any,
+    choose: Choose,
 ) -> Callable[[Tensor], Tensor]:
     """Return the function that a step of decoding is; what differs between steps is in its tensors."""
 
@@ -153,6 +221,8 @@ def _step(
         if count > 1:
             steps = _C.arange(count, device=tokens.device)
             new, at = places + steps, positions + steps
+        if kept is not None:
+            kept.index_copy_(1, new, tokens)
         where = Step(model.spec, at, places=new, seen=seen, keys=cache.capacity, cross=cross)
         result = choose(model.extend(tokens, where, cache, last=count == 1))
         places.add_(count)
@@ -173,6 +243,11 @@ class RecomputedText:
     def __init__(self, function: Callable[..., Any], ids: Tensor) -> None:
         """Note the prompts."""
         self._function, self._ids = function, ids
+
+    @property
+    def vocab(self) -> int | None:
+        """None: only logits tell."""
+        return None
 
     def _logits(self, steps: int) -> Tensor:
         found = self._function(self._ids)
@@ -199,3 +274,7 @@ class RecomputedText:
     def reorder(self, rows: Tensor) -> None:
         """Let text i continue as text ``rows[i]``."""
         self._ids = self._ids.index_select(0, rows)
+
+    def together(self) -> int | None:
+        """Return None: all tokens are computed anew."""
+        return None

@@ -142,6 +142,11 @@ class SafetensorsReader:
     def __contains__(self, name: str) -> bool:
         return name in self._entries
 
+    def dtype(self, name: str) -> _C.dtype:
+        """Return the dtype of a tensor, without its data."""
+        found: _C.dtype = _NAMES[self._entries[name]["dtype"]]
+        return found
+
     def tensor(self, name: str) -> _C.Tensor:
         """Read a tensor, to the CPU."""
         entry = self._entries[name]
