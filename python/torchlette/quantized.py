@@ -370,7 +370,8 @@ class _Rewriting:
         """Return the name of a constant, and of a part of it its rows and columns."""
         named = self.named[m.constant]
         ends = (n for a, b in zip(m.first, m.size, strict=True) for n in (a, a + b))
-        return named["name"] + ("" if list(m.size) == named["shape"] else part.format(*ends))
+        name: str = named["name"]
+        return name if list(m.size) == named["shape"] else name + part.format(*ends)
 
     def _rebuilt(self, made: dict[_Matrix, QuantizedLinear]) -> ExportedProgram:
         """Return the program with its products replaced, and without constants and transposes that nothing reads."""
