@@ -210,23 +210,25 @@ func (s *InferenceSession) simplify(f *frozenShape, g *program.Program, constant
 	if s.enabled("fold_numbers") {
 		g = simplify.Numbers(g, args, contents)
 	}
-	if s.enabled("find_attention") {
-		g = simplify.Attention(g, args)
-	}
 	if s.enabled("find_norms") {
 		g = simplify.Norms(g, args)
 	}
 	if s.enabled("fold_pads") {
 		g = simplify.Pads(g, args)
 	}
+	var err *ir.Error
 	if s.enabled("fold_constants") {
-		var err *ir.Error
 		if g, constants, err = s.fold(f, g, constants); err != nil {
 			return nil, nil, err
 		}
 	}
+	if s.enabled("fold_numbers") {
+		g = simplify.Numbers(g, args, contents) // those that were computed
+	}
 	if s.enabled("find_attention") {
-		g = simplify.Causal(g, args, contents)
+		if g, constants, err = s.attention(f, g, constants); err != nil {
+			return nil, nil, err
+		}
 	}
 	g, kept := simplify.Prune(g, args)
 	var rest []constant
@@ -257,19 +259,40 @@ func (s *InferenceSession) fold(f *frozenShape, g *program.Program, constants []
 	if s.own && s.enabled("channels_last") {
 		g = simplify.ChannelsLast(g, args)
 	}
-	fixed, rest, kept := simplify.Split(g, args)
+	return s.split(f, g, constants)
+}
+
+// attention finds attention, and masks that are causal.
+func (s *InferenceSession) attention(f *frozenShape, g *program.Program, constants []constant) (*program.Program,
+	[]constant, *ir.Error) {
+	args := s.arguments()
+	contents := func(i int) []byte { return s.e.contents(constants[i-args].store) }
+	g = simplify.Attention(g, args, contents)
+	if s.enabled("fold_constants") { // masks that were rewritten
+		var err *ir.Error
+		if g, constants, err = s.split(f, g, constants); err != nil {
+			return nil, nil, err
+		}
+	}
+	return simplify.Causal(g, args, contents), constants, nil
+}
+
+// split computes what only constants decide.
+func (s *InferenceSession) split(f *frozenShape, g *program.Program, constants []constant) (*program.Program,
+	[]constant, *ir.Error) {
+	fixed, rest, kept := simplify.Split(g, s.arguments())
 	if fixed == nil {
 		return g, constants, nil
 	}
 	var given []constant
 	for _, i := range kept {
-		given = append(given, constants[i-args])
+		given = append(given, constants[i-s.arguments()])
 	}
 	stores, err := s.e.runOnce(fixed, given, s.stop)
 	if err != nil {
 		return nil, nil, err
 	}
-	f.stores = stores
+	f.stores = append(f.stores, stores...)
 	for _, id := range stores {
 		constants = append(constants, constant{id})
 	}

@@ -41,3 +41,23 @@ func TestSessionsFindNorms(t *testing.T) {
 		s.Close()
 	}
 }
+
+// A number that a file computes from constants is one by the time of the second search.
+func TestNumbersThatAreComputedAreFound(t *testing.T) {
+	for _, off := range [][]string{nil, {"fold_numbers"}} {
+		r := newSessionRig(t, true)
+		r.e.planner.debug.Off = off
+		four := r.floats(nil, 4)
+		p := &primProgram{in: []SessionPort{port("x", 2, 2)}, out: []SessionPort{port("y", 2, 2)},
+			f: func(s *lazy.Session, x []op.Val) []op.Val {
+				return []op.Val{prim.Pow(s, x[0], prim.Expand(s, prim.Sqrt(s, r.val(four)), []int64{2, 2}))}
+			}}
+		s, err := r.e.newSession(p, SessionOptions{})
+		require.Nil(t, err)
+		y := runSession(t, s, value("x", []float32{1, 2, 3, 4}, 2, 2))
+		assert.InDeltaSlice(t, []float32{1, 4, 9, 16}, y, 1e-5)
+		plan := s.shapes[0].plan.Plan.Program
+		assert.Equal(t, off != nil, plan.Prim(0).ID == prim.Known.Pow, "%v\n%s", off, plan)
+		s.Close()
+	}
+}

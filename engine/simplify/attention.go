@@ -1,7 +1,6 @@
 package simplify
 
 import (
-	"math"
 	"slices"
 
 	"github.com/torchlette/torchlette/engine/op"
@@ -13,13 +12,24 @@ import (
 // maxHeadWidth is the widest head that the attention kernels hold in registers.
 const maxHeadWidth = 256
 
-// found is softmax(scale q k' + mask) v, written out: the nodes of its products, and its operands.
+// found is softmax(scale q k' + mask) v, written out: its operands, as views of [batch, head, position, width].
 type found struct {
-	q, k, v view
-	mask    view // ref 0: none
-	cond    bool // mask is the condition of a where that takes -inf where it is true
-	scale   float64
+	q, k, v      view
+	mask         view // ref 0: none
+	kind         maskKind
+	scale        float64
+	batch, heads int64
 }
+
+// maskKind tells what a mask does to the scores.
+type maskKind uint8
+
+const (
+	added      maskKind = iota // a float32
+	subtracted                 // a float32
+	hides                      // a condition that is true for the keys that are not read
+	shows                      // its opposite
+)
 
 // view is an operand of a node.
 type view struct {
@@ -38,13 +48,17 @@ func operand(p *program.Program, i, j int) view {
 }
 
 // Attention replaces attention on float32 that is written out by the primitive, which stores no scores. The pattern is
-// a product with a transposed operand, a scale, a constant mask, a softmax, and a product. Each intermediate value has
-// one reader. Rows that the mask leaves without a key give 0, as in the primitive.
-func Attention(p *program.Program, args int) *program.Program {
+// a product with a transposed operand, numbers that scale it, a constant mask, a softmax, and a product. Each
+// intermediate value has one reader. Batch and heads are two dims, or one. A mask is added, subtracted, or the
+// condition of a choice between a score and a number: -inf, or one of -10,000 or less if each query reads a key.
+// Rows that -inf leaves without a key give 0, as in the primitive. contents gives the elements of a constant input, nil
+// where the host cannot read them.
+func Attention(p *program.Program, args int, contents func(input int) []byte) *program.Program {
 	s := newSearch(p, args)
+	s.contents = contents
 	at := map[int]*found{}
 	for i := range p.Nodes {
-		if f := s.attention(i); f != nil && (ir.AvalOf(p.Nodes[i].Aval).Layout.Rank() == 3 || s.permutable(i)) {
+		if f := s.attention(i); f != nil {
 			at[i] = f
 		}
 	}
@@ -59,6 +73,7 @@ type search struct {
 	uses     []int
 	constant []bool
 	args     int
+	contents func(input int) []byte // the elements of a constant input; nil where the host cannot read them
 }
 
 func newSearch(p *program.Program, args int) *search {
@@ -91,62 +106,136 @@ func (s *search) only(i, j int) (node int, ok bool) {
 	return v.ref.Index(), true
 }
 
+// product reports a product of float32 without a bias.
+func (s *search) product(i int) bool {
+	p := s.p
+	return s.is(i, prim.Known.Matmul) && len(p.OperandsOf(i)) == 2 && ir.AvalOf(p.Nodes[i].Aval).DType == ir.F32
+}
+
 // attention finds the attention that ends with node i, nil for none.
 func (s *search) attention(i int) *found {
 	p := s.p
-	if !s.is(i, prim.Known.Matmul) || len(p.OperandsOf(i)) != 2 || ir.AvalOf(p.Nodes[i].Aval).DType != ir.F32 {
+	if !s.product(i) {
 		return nil
 	}
 	at, ok := s.only(i, 0)
 	if !ok || !s.is(at, prim.Known.Softmax) || p.Attrs(at)[1] != 0 {
 		return nil
 	}
-	shape := p.Aval(program.NodeRef(at)).Shape()
-	n := len(shape)
-	if p.Attrs(at)[0] != int64(n-1) || n != 3 && n != 4 || slices.Contains(shape, 0) {
+	weights := ir.AvalOf(p.Nodes[at].Aval).Shape()
+	if p.Attrs(at)[0] != int64(len(weights)-1) || slices.Contains(weights, 0) {
 		return nil
 	}
 	f := &found{v: operand(p, i, 1), scale: 1}
-	if at, ok = s.only(at, 0); ok && f.masked(s, at) {
-		at, ok = s.only(at, f.scores())
+	nodes := []int{i, at}
+	for at, ok = s.only(at, 0); ok && !s.is(at, prim.Known.Matmul); {
+		nodes = append(nodes, at)
+		j := f.step(s, at)
+		if j < 0 {
+			return nil
+		}
+		at, ok = s.only(at, j)
 	}
-	if ok && s.scaled(at, f) {
-		at, ok = s.only(at, 0)
-	}
-	if !ok || !s.is(at, prim.Known.Matmul) || len(p.OperandsOf(at)) != 2 {
+	if !ok || !s.product(at) {
 		return nil
 	}
 	f.q, f.k = operand(p, at, 0), operand(p, at, 1)
-	if max(f.q.layout.Shape[n-1], f.v.layout.Shape[n-1]) > maxHeadWidth {
+	if !f.divide(p, append(nodes, at)) {
 		return nil
 	}
-	return f
+	return s.arranged(f, i)
 }
 
-// masked takes the mask of node i, if it applies one: where(mask, -inf, scores), or scores + mask.
-func (f *found) masked(s *search, i int) bool {
-	p := s.p
-	switch {
-	case s.is(i, prim.Known.Where):
-		v := operand(p, i, 1)
-		f.cond = v.ref == 0 && math.IsInf(ir.DecodeFloat(p.ScalarTypes(i)[1], p.ScalarsOf(i)[0]), -1)
-		if f.cond && s.fixed(operand(p, i, 0)) {
-			f.mask = operand(p, i, 0)
+// divide finds batch and heads. It reports false if the nodes have different ones, or other positions.
+func (f *found) divide(p *program.Program, nodes []int) bool {
+	weights := ir.AvalOf(p.Nodes[nodes[1]].Aval).Shape()
+	for k, i := range nodes {
+		shape := ir.AvalOf(p.Nodes[i].Aval).Shape()
+		n := len(shape)
+		if n != 3 && n != 4 || shape[n-2] != weights[len(weights)-2] ||
+			k > 0 && shape[n-1] != weights[len(weights)-1] {
+			return false
 		}
-	case s.is(i, prim.Known.Add) && operand(p, i, 0).ref != 0 && operand(p, i, 1).ref != 0:
-		if v := operand(p, i, 1); s.fixed(v) && p.Aval(v.ref).DType == ir.F32 {
-			f.mask = v
+		batch, heads := shape[0], int64(1)
+		if n == 4 {
+			heads = shape[1]
+		}
+		switch {
+		case k == 0:
+			f.batch, f.heads = batch, heads
+		case batch*heads != f.batch*f.heads:
+			return false
+		case n == 4 && f.heads != 1 && heads != f.heads:
+			return false
+		case n == 4:
+			f.batch, f.heads = batch, heads
 		}
 	}
-	return f.mask.ref != 0
+	return true
 }
 
-// scores is the operand with the scores where the mask is applied.
-func (f *found) scores() int {
-	if f.cond {
-		return 2
+// arranged returns f with operands that the primitive takes in place of node i, nil if there are none. Copies of
+// operands are not needed. The result has its positions before its heads: its readers must be able to read that, or
+// batch and heads must be one dim.
+func (s *search) arranged(f *found, i int) *found {
+	g := *f
+	if f.heads == 1 || s.permutable(i, f) {
+		g.q, g.k, g.v = s.uncopied(f.q, f), s.uncopied(f.k, f), s.uncopied(f.v, f)
+	} else {
+		g.batch, g.heads = f.batch*f.heads, 1
 	}
-	return 0
+	for _, v := range []*view{&g.q, &g.k, &g.v, &g.mask} {
+		if v.ref != 0 && !v.divided(g.batch, g.heads) {
+			return nil
+		}
+	}
+	if max(g.q.layout.Shape[3], g.v.layout.Shape[3]) > maxHeadWidth {
+		return nil
+	}
+	return &g
+}
+
+// divided gives a view of three or four dims these two first ones. It reports false if there is no such view.
+func (v *view) divided(batch, heads int64) bool {
+	shape, stride := slices.Clone(v.layout.Shape), slices.Clone(v.layout.Stride)
+	if len(shape) == 4 {
+		switch {
+		case shape[0] == batch && shape[1] == heads:
+			return true
+		case shape[0] == 1 || shape[1] == 1 || stride[0] == shape[1]*stride[1]:
+		default:
+			return false
+		}
+		if shape[1] == 1 {
+			stride[1] = stride[0]
+		}
+		shape, stride = slices.Delete(shape, 0, 1), slices.Delete(stride, 0, 1)
+		shape[0] *= v.layout.Shape[0]
+	}
+	if shape[0] != batch*heads {
+		return false
+	}
+	stride[0] *= heads
+	shape[0] = batch
+	shape, stride = slices.Insert(shape, 1, heads), slices.Insert(stride, 1, stride[0]/heads)
+	v.layout = ir.InternLayout(shape, stride)
+	return true
+}
+
+// uncopied reads what a copy copies, if v is a permutation of its dims.
+func (s *search) uncopied(v view, f *found) view {
+	for v.ref.IsNode() && s.is(v.ref.Index(), prim.Known.Copy) && v.offset == 0 && v.divided(f.batch, f.heads) {
+		from, to := ir.AvalOf(s.p.Nodes[v.ref.Index()].Aval).Layout, operand(s.p, v.ref.Index(), 0)
+		if to.layout == nil || s.p.Aval(to.ref).DType != ir.F32 {
+			break
+		}
+		layout, ok := translated(v.layout, from, to.layout.Stride)
+		if !ok {
+			break
+		}
+		v = view{ref: to.ref, layout: layout, offset: to.offset}
+	}
+	return v
 }
 
 // fixed reports a value that depends on constants only.
@@ -154,22 +243,8 @@ func (s *search) fixed(v view) bool {
 	return v.ref.IsInput() && v.ref.Index() >= s.args || v.ref.IsNode() && s.constant[v.ref.Index()]
 }
 
-// scaled takes the factor of node i, if it multiplies or divides by a number.
-func (s *search) scaled(i int, f *found) bool {
-	mul, div := s.is(i, prim.Known.Mul), s.is(i, prim.Known.Div)
-	if !mul && !div || operand(s.p, i, 0).ref == 0 || operand(s.p, i, 1).ref != 0 {
-		return false
-	}
-	f.scale = ir.DecodeFloat(s.p.ScalarTypes(i)[1], s.p.ScalarsOf(i)[0])
-	if div {
-		f.scale = 1 / f.scale
-	}
-	return true
-}
-
-// permutable reports that all readers of the product i, [b, h, l, e], can read it as the primitive stores it.
-func (s *search) permutable(i int) bool {
-	from := ir.AvalOf(s.p.Nodes[i].Aval).Layout
+// permutable reports that all readers of the product i can read it as the primitive stores it.
+func (s *search) permutable(i int, f *found) bool {
 	for _, r := range s.p.Results {
 		if r.Value == program.NodeRef(i) {
 			return false
@@ -180,7 +255,7 @@ func (s *search) permutable(i int) bool {
 			if e.Value != program.NodeRef(i) {
 				continue
 			}
-			if _, ok := headsLast(from, operand(s.p, j, k)); !ok {
+			if _, ok := f.headsLast(s.p, i, operand(s.p, j, k)); !ok {
 				return false
 			}
 		}
@@ -188,21 +263,26 @@ func (s *search) permutable(i int) bool {
 	return true
 }
 
-// headsLast translates a view of a dense [b, h, l, e] to one of the same elements in [b, l, h, e].
-func headsLast(from *ir.Layout, v view) (*ir.Layout, bool) {
+// headsLast translates a view of product i to one of the same elements as the primitive stores them.
+func (f *found) headsLast(p *program.Program, i int, v view) (*ir.Layout, bool) {
 	if v.offset != 0 || v.layout == nil {
 		return nil, false
 	}
-	h, l, e := from.Shape[1], from.Shape[2], from.Shape[3]
-	to := []int64{l * h * e, e, h * e, 1}
-	stride := make([]int64, v.layout.Rank())
-	for d, n := range v.layout.Shape {
+	shape := ir.AvalOf(p.Nodes[i].Aval).Shape()
+	h, l, e := f.heads, shape[len(shape)-2], shape[len(shape)-1]
+	return translated(v.layout, ir.DenseLayout([]int64{f.batch, h, l, e}), []int64{l * h * e, e, h * e, 1})
+}
+
+// translated gives a view of a dense value, whose dims are dims of from, other strides of these.
+func translated(v, from *ir.Layout, to []int64) (*ir.Layout, bool) {
+	stride := make([]int64, v.Rank())
+	for d, n := range v.Shape {
 		if n == 1 {
 			continue
 		}
 		at := -1
 		for k := range from.Shape {
-			if from.Shape[k] > 1 && from.Stride[k] == v.layout.Stride[d] {
+			if from.Shape[k] > 1 && from.Stride[k] == v.Stride[d] {
 				at = k
 			}
 		}
@@ -211,7 +291,7 @@ func headsLast(from *ir.Layout, v view) (*ir.Layout, bool) {
 		}
 		stride[d] = to[at]
 	}
-	return ir.InternLayout(v.layout.Shape, stride), true
+	return ir.InternLayout(v.Shape, stride), true
 }
 
 // replace copies the program with the primitive in place of the nodes in at.
@@ -224,11 +304,11 @@ func (s *search) replace(at map[int]*found) *program.Program {
 		}
 		c.node(i)
 		for k, e := range p.OperandsOf(i) {
-			if !e.Value.IsNode() || at[e.Value.Index()] == nil {
+			if !e.Value.IsNode() {
 				continue
 			}
-			if from := ir.AvalOf(p.Nodes[e.Value.Index()].Aval).Layout; from.Rank() == 4 {
-				l, _ := headsLast(from, operand(p, i, k))
+			if f := at[e.Value.Index()]; f != nil && f.heads > 1 {
+				l, _ := f.headsLast(p, e.Value.Index(), operand(p, i, k))
 				c.to.Edges[len(c.to.Edges)-len(p.OperandsOf(i))+k].Layout = l.ID
 			}
 		}
@@ -239,35 +319,38 @@ func (s *search) replace(at map[int]*found) *program.Program {
 
 // attention adds the primitive in the place of node i.
 func (c *copier) attention(i int, f *found) {
-	x := c.from.Nodes[i]
-	av := ir.AvalOf(x.Aval)
-	if f.mask.ref != 0 {
-		if f.cond {
-			f.mask = c.not(f.mask, i)
-		} else {
-			f.mask.ref = c.refs[f.mask.ref]
-		}
-	}
-	out := av.Shape()
-	if len(out) == 4 {
-		out = []int64{out[0], out[2], out[1], out[3]}
-	}
-	dense := []int64{out[0], out[1], 1, out[2]}
-	if len(out) == 4 {
-		dense = out
-	}
+	av := ir.AvalOf(c.from.Nodes[i].Aval)
+	shape := av.Shape()
 	masked := int64(0)
-	in := []view{fourDims(f.q, false), fourDims(f.k, true), fourDims(f.v, false)}
+	in := []view{f.q, turned(f.k), f.v}
 	for k := range in {
 		in[k].ref = c.refs[in[k].ref]
 	}
 	if f.mask.ref != 0 {
 		masked = 1
-		in = append(in, fourDims(f.mask, false))
+		in = append(in, c.mask(f, i))
 	}
-	result := ir.InternAval(av.DType, av.Device, ir.DenseLayout(dense))
+	out := []int64{f.batch, shape[len(shape)-2], f.heads, shape[len(shape)-1]}
+	result := ir.InternAval(av.DType, av.Device, ir.DenseLayout(out))
 	c.add(prim.Known.Attention, []int64{0, masked, 0}, 2, result, i, in, ir.EncodeFloat(ir.F32, f.scale))
 	c.refs[program.NodeRef(i)] = program.NodeRef(len(c.to.Nodes) - 1)
+}
+
+// mask returns the mask as the primitive has it: a float32 that is added, or true for the keys that are read.
+func (c *copier) mask(f *found, i int) view {
+	m := f.mask
+	switch f.kind {
+	case hides:
+		return c.not(m, i)
+	case subtracted:
+		av := c.from.Aval(m.ref)
+		in := view{ref: c.refs[m.ref], layout: av.Layout}
+		c.add(prim.Known.Mul, nil, 1, av, i, []view{in}, ir.EncodeFloat(ir.F32, -1))
+		m.ref = program.NodeRef(len(c.to.Nodes) - 1)
+	case added, shows:
+		m.ref = c.refs[m.ref]
+	}
+	return m
 }
 
 // not adds the negation of a mask: the primitive's mask marks the keys that are read.
@@ -296,15 +379,10 @@ func (c *copier) add(primitive op.PrimID, attr []int64, outputs uint8, av *ir.Av
 	q.Nodes = append(q.Nodes, x)
 }
 
-// fourDims views [n, l, e] as [n, 1, l, e]; turn exchanges the last two dims.
-func fourDims(v view, turn bool) view {
+// turned exchanges the last two dims of four.
+func turned(v view) view {
 	shape, stride := slices.Clone(v.layout.Shape), slices.Clone(v.layout.Stride)
-	if n := len(shape); turn {
-		shape[n-1], shape[n-2], stride[n-1], stride[n-2] = shape[n-2], shape[n-1], stride[n-2], stride[n-1]
-	}
-	if len(shape) == 3 {
-		shape, stride = slices.Insert(shape, 1, 1), slices.Insert(stride, 1, 0)
-	}
+	shape[2], shape[3], stride[2], stride[3] = shape[3], shape[2], stride[3], stride[2]
 	v.layout = ir.InternLayout(shape, stride)
 	return v
 }

@@ -26,6 +26,17 @@ constant $1 : f32[8]
 return %9
 `
 
+// varianceNorm is a layer norm of the variance's primitive.
+const varianceNorm = `input $0 : f32[6,8]
+%0 = var{1} $0 0.0 : f32[6]
+%1 = result{1} %0 : f32[6]
+%2 = sub $0 %1[6,8](1,0) : f32[6,8]
+%3 = add %0[6,1] 1e-05 : f32[6,1]
+%4 = rsqrt %3 : f32[6,1]
+%5 = mul %2 %4[6,8](1,0) : f32[6,8] live
+return %5
+`
+
 // rootMeanSquare is a root mean square normalization of the last two dims, with a reciprocal.
 const rootMeanSquare = `input $0 : f32[3,2,4]
 %0 = mul $0 $0 : f32[3,2,4]
@@ -46,6 +57,12 @@ func TestNormalizationThatIsWrittenOutIsFound(t *testing.T) {
 		"rms, reciprocal": {rootMeanSquare, "layer_norm{2,0,0,1} $0 0.5"},
 		"rms, rsqrt": {strings.NewReplacer("%4 = sqrt", "%4 = rsqrt", "%5 = div 1.0 %4 : f32[3,1,1]\n", "", "%6 = mul %5",
 			"%5 = mul %4", "return %6", "return %5").Replace(rootMeanSquare), "layer_norm{2,0,0,1} $0 0.5"},
+		"differences apart": {strings.NewReplacer("%9", "%10", "%8", "%9", "%7", "%8", "%6", "%7", "%5", "%6", "%4", "%5",
+			"%3 = mul %2 %2", "%3 = sub $0 %1[6,8](1,0) : f32[6,8]\n%4 = mul %3 %3", "%3", "%4").Replace(layerNorm),
+			"layer_norm{1,0,0,0} $0 1e-05"},
+		"weighted before": {strings.NewReplacer("%8 = div %2 %7[6,8](1,0)", "%8 = mul $1[6,8](0,1) %2",
+			"%9 = mul %8 $1[6,8](0,1)", "%9 = div %8 %7[6,8](1,0)").Replace(layerNorm), "layer_norm{1,0,0,0} $0 1e-05"},
+		"variance": {varianceNorm, "layer_norm{1,0,0,0} $0 1e-05"},
 	} {
 		out := Norms(parsed(t, c.text), 1)
 		text := checked(t, out)
@@ -70,7 +87,9 @@ func TestNormalizationThatIsWrittenOutIsFound(t *testing.T) {
 			assert.NotContains(t, checked(t, out), "layer_norm{1,0,0,0}", name)
 		}
 	}
-	p := parsed(t, strings.ReplaceAll(layerNorm, "f32", "f64"))
+	p := parsed(t, strings.Replace(varianceNorm, "0.0", "1.0", 1))
+	assert.Same(t, p, Norms(p, 1), "another divisor of the variance")
+	p = parsed(t, strings.ReplaceAll(layerNorm, "f32", "f64"))
 	assert.Same(t, p, Norms(p, 1), "statistics of float64 have another rounding")
 }
 

@@ -79,6 +79,9 @@ func (s *search) element(c view, contents func(input int) []byte) (v float64, ok
 			return 0, false
 		}
 		return decoded(d, bitsOf(data[:d.Size()]))
+	case s.is(c.ref.Index(), prim.Known.Fill) && operand(s.p, c.ref.Index(), 0).ref == 0:
+		i := c.ref.Index()
+		return decoded(s.p.ScalarTypes(i)[0], s.p.ScalarsOf(i)[0])
 	case s.is(c.ref.Index(), prim.Known.Cast) && (d == ir.F32 || d == ir.F64):
 		v, ok = s.element(operand(s.p, c.ref.Index(), 0), contents)
 		return ir.DecodeFloat(d, ir.EncodeFloat(d, v)), ok

@@ -73,6 +73,9 @@ return %1
 	assert.Contains(t, checked(t, out), "add $0 $2")
 }
 
+// unread is contents that the host cannot read.
+func unread(int) []byte { return nil }
+
 // written is attention that is written out, on heads that are views; its last line is what reads the result.
 const written = `input $0 : f32[2,4,3,8]
 input $1 : f32[2,4,3,8]
@@ -87,7 +90,7 @@ constant $3 : f32[4,4]
 
 func TestAttentionThatIsWrittenOutIsFound(t *testing.T) {
 	const after = "%5 = copy %4[2,4,3,8](96,8,32,1) : f32[2,4,3,8] live\nreturn %5\n"
-	out := Attention(parsed(t, written+after), 3)
+	out := Attention(parsed(t, written+after), 3, unread)
 	text := checked(t, out)
 	assert.Contains(t, text, "attention{0,1,0}")
 	assert.NotContains(t, text, "softmax")
@@ -98,18 +101,58 @@ func TestAttentionThatIsWrittenOutIsFound(t *testing.T) {
 		"a part of the result at another place": "%5 = copy %4[2,3](96,32)+1 : f32[2,3] live\nreturn %5\n",
 	} {
 		p := parsed(t, written+other)
-		assert.Same(t, p, Attention(p, 3), name)
+		assert.Same(t, p, Attention(p, 3, unread), name)
 	}
 	whole := parsed(t, strings.TrimSuffix(written, "\n")+" live\nreturn %4\n")
-	assert.Same(t, whole, Attention(whole, 3), "the result is returned as it lies")
+	assert.Same(t, whole, Attention(whole, 3, unread), "the result is returned as it lies")
 	p := parsed(t, strings.Replace(written+after, "constant", "input", 1))
-	assert.Same(t, p, Attention(p, 4), "a mask that a caller gives may leave a row without a key")
+	assert.Same(t, p, Attention(p, 4, unread), "a mask that a caller gives may leave a row without a key")
+}
+
+// Attention is found however its mask is applied and its heads are divided.
+func TestSpellingsOfAttentionAreFound(t *testing.T) {
+	const after = "%5 = copy %4[2,4,3,8](96,8,32,1) : f32[2,4,3,8] live\nreturn %5\n"
+	choice := strings.Replace(written+after, "f32[4,4]", "bool[4,4]", 1)
+	causal := func(int) []byte { return []byte{1, 0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 1, 1, 1} }
+	hidden := func(int) []byte { return make([]byte, 16) }
+	for name, c := range map[string]struct {
+		text, old, new, want string
+		contents             func(int) []byte
+	}{
+		"the mask comes first": {written + after, "add %1 $3[2,3,4,4](0,0,4,1)", "add $3[2,3,4,4](0,0,4,1) %1",
+			"attention{0,1,0}", unread},
+		"a difference":           {written + after, "add %1", "sub %1", "mul $3 -1.0", unread},
+		"the number comes first": {written + after, "div %0 2.0", "mul 0.5 %0", "attention{0,1,0}", unread},
+		"a choice of scores": {choice, "add %1 $3[2,3,4,4](0,0,4,1)", "where $3[2,3,4,4](0,0,4,1) %1 -1e9",
+			"attention{0,1,0}", causal},
+		"a choice of -inf": {choice, "add %1 $3[2,3,4,4](0,0,4,1)", "where $3[2,3,4,4](0,0,4,1) -Inf %1", "compare",
+			unread},
+		"one dim of batch and heads": {strings.NewReplacer(
+			"$0[2,3,4,8](96,8,24,1)", "$0[6,4,8]", "$1[2,3,8,4](96,8,1,24) : f32[2,3,4,4]", "$1[6,8,4](32,1,8) : f32[6,4,4]",
+			"div %0", "div %0[2,3,4,4]", "matmul{0} %3 $2 : f32[2,3,4,8]", "matmul{0} %3[6,4,4] $2[6,4,8] : f32[6,4,8]",
+		).Replace(written + after), "", "", "attention{0,1,0} $0[2,3,4,8]", unread},
+		"a copy of the queries": {strings.NewReplacer("%5", "%6", "%4", "%5", "%3", "%4", "%2", "%3", "%1", "%2",
+			"%0 = matmul{0} $0[2,3,4,8](96,8,24,1)",
+			"%0 = copy $0[2,3,4,8](96,8,24,1) : f32[2,3,4,8]\n%1 = matmul{0} %0", "%0", "%1").Replace(written + after),
+			"", "", "attention{0,1,0} $0[2,3,4,8](96,8,24,1)", unread},
+	} {
+		text := strings.Replace(c.text, c.old, c.new, 1)
+		got := checked(t, Attention(parsed(t, text), 3, c.contents))
+		assert.Contains(t, got, c.want, name)
+		assert.NotContains(t, got, "softmax", name)
+	}
+	for name, contents := range map[string]func(int) []byte{"a query without a key": hidden, "unknown": unread} {
+		p := parsed(t, strings.Replace(choice, "add %1 $3[2,3,4,4](0,0,4,1)", "where $3[2,3,4,4](0,0,4,1) %1 -1e9", 1))
+		assert.Same(t, p, Attention(p, 3, contents), name)
+	}
+	p := parsed(t, strings.Replace(choice, "add %1 $3[2,3,4,4](0,0,4,1)", "where $3[2,3,4,4](0,0,4,1) %1 -9.0", 1))
+	assert.Same(t, p, Attention(p, 3, causal), "the number hides no key")
 }
 
 // A mask of floats that hides exactly the later keys becomes the primitive's own.
 func TestCausalMasksAreFound(t *testing.T) {
 	const after = "%5 = copy %4[2,4,3,8](96,8,32,1) : f32[2,4,3,8] live\nreturn %5\n"
-	p := Attention(parsed(t, written+after), 3)
+	p := Attention(parsed(t, written+after), 3, unread)
 	mask := make([]byte, 64)
 	for i := range 4 {
 		for j := i + 1; j < 4; j++ {

@@ -260,15 +260,39 @@ def _quantized_model(model: Module, scheme: str) -> tuple[Module, list[LayerRepo
     return model, reports
 
 
+@dataclasses.dataclass(frozen=True)
+class _Matrix:
+    """A value that is a constant matrix, a part of one, or the transpose of these."""
+
+    constant: int
+    first: tuple[int, int]  # in the constant's dims: the first row and column, and how many
+    size: tuple[int, int]
+    turned: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of the value."""
+        return self.size[::-1] if self.turned else self.size
+
+    def transposed(self) -> _Matrix:
+        return dataclasses.replace(self, turned=not self.turned)
+
+    def part(self, dim: int, first: int, size: int) -> _Matrix:
+        """Return what lies at some places of a dim of the value."""
+        axis = dim % 2 ^ self.turned
+        at, n = list(self.first), list(self.size)
+        at[axis], n[axis] = at[axis] + first, size
+        return dataclasses.replace(self, first=(at[0], at[1]), size=(n[0], n[1]))
+
+
 @dataclasses.dataclass
 class _Layer:
-    """A step that is a product with a constant matrix: its place, operands, and the constant."""
+    """A step that is a product with a constant matrix: its place, operands, and the matrix as [out, in]."""
 
     step: int
     x: str
     bias: str | None
-    constant: int
-    turned: bool  # the constant is [in, out]
+    matrix: _Matrix
 
 
 class _Rewriting:
@@ -283,14 +307,13 @@ class _Rewriting:
         self.inputs, self.named = len(self.function["inputs"]), program.spec["constants"]
         self.shapes: list[list[Any]] = [v["shape"] for v in (*self.function["inputs"], *self.named)]
         self.first: list[int] = []  # by step: the number of its first result
-        # Values that are a constant matrix, or its transpose.
         self.matrices = {
-            self.inputs + i: (i, False)
+            self.inputs + i: _Matrix(i, (0, 0), tuple(c["shape"]))
             for i, c in enumerate(self.named)
             if len(c["shape"]) == 2 and c["dtype"] in ("float32", "float16", "bfloat16") and 0 not in c["shape"]
             if c["name"] not in self.function["state"]
         }
-        self.views: set[int] = set()  # steps that transpose a constant
+        self.views: set[int] = set()  # steps that transpose or divide a constant
         self.layers: list[_Layer] = []
         for number, step in enumerate(self.function["steps"]):
             self.first.append(len(self.shapes))
@@ -303,65 +326,70 @@ class _Rewriting:
         args, op = step["args"], step["op"]
         if step.get("mode") or step.get("autocast"):
             return
-        if op in ("t", "transpose.int", "permute", "numpy_T", "T"):
-            source = self.matrices.get(_id(args.get("self", args.get("input"))))
-            dims = [args["dim1"], args["dim0"]] if op == "transpose.int" else args.get("dims", [1, 0])
-            turns = {d % 2 for d in dims} == {0, 1} and (op != "permute" or dims[0] % 2 == 1)
-            if source is not None and turns:
-                self.matrices[self.first[number]] = source[0], not source[1]
+        if (source := self.matrices.get(_id(args.get("self", args.get("input"))))) is not None:
+            parts = _parts(op, args, source, [out["shape"] for out in step["out"]])
+            if parts:
+                self.matrices |= dict(enumerate(parts, self.first[number]))
                 self.views.add(number)
-            return
+                return
         if op == "linear":
-            x, w, bias, turned = args["input"], args["weight"], args["bias"], False
+            x, w, bias, turns = args["input"], args["weight"], args["bias"], False
         elif op in ("matmul", "mm"):
-            x, w, bias, turned = args["self"], args.get("other", args.get("mat2")), None, True
+            x, w, bias, turns = args["self"], args.get("other", args.get("mat2")), None, True
         elif op == "addmm" and args["beta"] == 1 and args["alpha"] == 1:
-            x, w, bias, turned = args["mat1"], args["mat2"], args["self"], True
+            x, w, bias, turns = args["mat1"], args["mat2"], args["self"], True
         else:
             return
         matrix = self.matrices.get(_id(w))
         if matrix is None or _id(x) in self.matrices or not self.shapes[_id(x)]:
             return
-        turned = turned != matrix[1]
-        if bias is not None and self.shapes[_id(bias)] != [self.named[matrix[0]]["shape"][int(turned)]]:
+        matrix = matrix.transposed() if turns else matrix
+        if bias is not None and self.shapes[_id(bias)] != [matrix.shape[0]]:
             return
-        self.layers.append(_Layer(number, x, bias, matrix[0], turned))
+        self.layers.append(_Layer(number, x, bias, matrix))
 
     def result(self, calibration: Iterable[Any] | None) -> tuple[ExportedProgram, list[LayerReport]]:
         """Return the program and the report."""
-        made: dict[tuple[int, bool], QuantizedLinear] = {}
+        made: dict[_Matrix, QuantizedLinear] = {}
         for layer in self.layers:
-            key = layer.constant, layer.turned
-            if key not in made:
-                made[key] = QuantizedLinear(self._weight(layer), None, self.scheme)
+            if layer.matrix not in made:
+                made[layer.matrix] = QuantizedLinear(self._weight(layer.matrix), None, self.scheme)
         program = self._rebuilt(made)
         errors = [None] * len(self.layers) if calibration is None else self._errors(made, calibration)
         return program, [
-            made[layer.constant, layer.turned].report(self.named[layer.constant]["name"], self._weight(layer), error)
+            made[m := layer.matrix].report(self._name(m, "[{}:{}, {}:{}]"), self._weight(m), error)
             for layer, error in zip(self.layers, errors, strict=True)
         ]
 
-    def _weight(self, layer: _Layer) -> Tensor:
-        w = self.program.constants[layer.constant].detach()
-        return w.t() if layer.turned else w
+    def _weight(self, m: _Matrix) -> Tensor:
+        (row, column), (rows, columns) = m.first, m.size
+        w = self.program.constants[m.constant].detach()[row : row + rows, column : column + columns]
+        return w.t() if m.turned else w
 
-    def _rebuilt(self, made: dict[tuple[int, bool], QuantizedLinear]) -> ExportedProgram:
+    def _name(self, m: _Matrix, part: str) -> str:
+        """Return the name of a constant, and of a part of it its rows and columns."""
+        named = self.named[m.constant]
+        ends = (n for a, b in zip(m.first, m.size, strict=True) for n in (a, a + b))
+        name: str = named["name"]
+        return name if list(m.size) == named["shape"] else name + part.format(*ends)
+
+    def _rebuilt(self, made: dict[_Matrix, QuantizedLinear]) -> ExportedProgram:
         """Return the program with its products replaced, and without constants and transposes that nothing reads."""
         steps: list[dict[str, Any]] = copy.deepcopy(self.function["steps"])
         extra: list[tuple[str, Tensor]] = []
-        places: dict[tuple[int, bool], dict[str, str]] = {}
+        places: dict[_Matrix, dict[str, str]] = {}
         taken = {c["name"] for c in self.named}
-        for (constant, turned), packs in made.items():
-            place = places[constant, turned] = {}
+        for matrix, packs in made.items():
+            place = places[matrix] = {}
             for part, t in packs.named_packs():
-                name = f"{self.named[constant]['name']}_quantized" + ("" if part == "weight" else f"_{part}")
+                name = self._name(matrix, "_{}_{}_{}_{}") + "_quantized" + ("" if part == "weight" else f"_{part}")
                 while name in taken:
                     name += "_"
                 taken.add(name)
                 place[part] = f"%+{len(extra)}"
                 extra.append((name, t))
         for layer in self.layers:
-            packs, place = made[layer.constant, layer.turned], places[layer.constant, layer.turned]
+            packs, place = made[layer.matrix], places[layer.matrix]
             s = packs.scheme
             args: dict[str, Any] = {
                 "input": layer.x,
@@ -375,10 +403,13 @@ class _Rewriting:
         used = {r for i, s in enumerate(steps) if i not in self.views for r in _references(s["args"])}
         used |= {_id(v["value"]) for v in self.function["outputs"]}
         for i in sorted(self.views, reverse=True):
-            if self.first[i] in used:
+            if used & self._results(i):
                 used |= set(_references(steps[i]["args"]))
         kept = [i for i, c in enumerate(self.named) if self.inputs + i in used or c["name"] in self.function["state"]]
-        return self._assembled(steps, kept, extra, [i for i in self.views if self.first[i] not in used])
+        return self._assembled(steps, kept, extra, [i for i in self.views if not used & self._results(i)])
+
+    def _results(self, step: int) -> set[int]:
+        return set(range(self.first[step], self.first[step] + len(self.function["steps"][step]["out"])))
 
     def _assembled(
         self, steps: list[dict[str, Any]], kept: list[int], extra: list[tuple[str, Tensor]], dropped: list[int]
@@ -402,7 +433,7 @@ class _Rewriting:
         spec["constants"] = [self.named[i] for i in kept] + [describe(name, "buffer", t) for name, t in extra]
         return ExportedProgram(spec, [self.program.constants[i] for i in kept] + [t for _, t in extra])
 
-    def _errors(self, made: dict[tuple[int, bool], QuantizedLinear], calibration: Iterable[Any]) -> list[float | None]:
+    def _errors(self, made: dict[_Matrix, QuantizedLinear], calibration: Iterable[Any]) -> list[float | None]:
         """Return the relative error of each layer's output, given the inputs that it has in the whole program."""
         from torchlette.export.program import run
 
@@ -410,9 +441,9 @@ class _Rewriting:
         for given in calibration:
             values = run(probe, "forward", self._feed(given), probe.constants)
             for layer, x, sum_ in zip(self.layers, values, sums, strict=True):
-                w = self._weight(layer)
+                w = self._weight(layer.matrix)
                 want = F.linear(x.to(w.dtype), w).to(_C.float32)
-                got = made[layer.constant, layer.turned](x).to(_C.float32)
+                got = made[layer.matrix](x).to(_C.float32)
                 sum_[0] += (got - want).square().sum().item()
                 sum_[1] += want.square().sum().item()
         if sums[0] == [0.0, 0.0] and not any(b for _, b in sums):
@@ -461,6 +492,25 @@ class _Rewriting:
             raise InvalidValueError(f"quantize: calibration: got {len(values)} inputs, want {len(names)}: {names}")
         device = self.program.constants[0].device
         return [v.to(device) if isinstance(v, Tensor) else _C.tensor(v, device=device) for v in values]
+
+
+def _parts(op: str, args: dict[str, Any], source: _Matrix, shapes: list[list[Any]]) -> list[_Matrix]:
+    """Return the results of a step that transposes or divides a matrix, nothing for another step."""
+    if op in ("t", "transpose.int", "permute", "numpy_T", "T"):
+        dims = [args["dim1"], args["dim0"]] if op == "transpose.int" else args.get("dims", [1, 0])
+        turns = {d % 2 for d in dims} == {0, 1} and (op != "permute" or dims[0] % 2 == 1)
+        return [source.transposed()] if turns else []
+    dim = args.get("dim")
+    if op not in ("chunk", "split", "split.sizes", "tensor_split", "narrow") or not isinstance(dim, int):
+        return []
+    parts, first = [], args["start"] if op == "narrow" else 0
+    if not isinstance(first, int):
+        return []
+    first %= source.shape[dim % 2]
+    for shape in shapes:
+        parts.append(source.part(dim, first, shape[dim % 2]))
+        first += shape[dim % 2]
+    return parts if all(0 not in m.size for m in parts) else []
 
 
 def _id(reference: Any) -> int:

@@ -231,8 +231,9 @@ class InferenceSession:
         """Run the program on NumPy arrays.
 
         Args:
-            output_names: The outputs to return; ``None`` for all.
-            input_feed: An array for each input, of its dtype, with any strides. Bits of bfloat16 are uint16.
+            output_names: The outputs to return; ``None`` or an empty list for all, as in onnxruntime.
+            input_feed: An array for each input, of its dtype, with any strides. Bits of bfloat16 are uint16. Lists of
+                numbers get the input's dtype.
 
         Returns:
             New arrays, which later runs leave alone.
@@ -244,7 +245,7 @@ class InferenceSession:
         opened, inputs = self._for(self._arrays(input_feed))
         outputs = opened.new_outputs(inputs)
         _C._session_run(opened.session, inputs, outputs)
-        if output_names is None:
+        if not output_names:
             return list(outputs)
         return [outputs[self._output(name)] for name in output_names]
 
@@ -262,11 +263,13 @@ class InferenceSession:
             if name not in self._names:
                 raise ValueError(f"session: unknown input {name!r}: want {self._names}")
         arrays = []
-        for name in self._names:
+        for k, name in enumerate(self._names):
             if name not in feed:
                 raise ValueError(f"session: missing input {name!r}: want {self._names}")
             a = feed[name]
-            if not isinstance(a, np.ndarray):
+            if isinstance(a, (list, tuple)):
+                a = np.asarray(a, _NUMPY.get(self._inputs[k].type[7:-1], "uint16"))
+            elif not isinstance(a, np.ndarray):
                 a = np.asarray(a)
             if not (a.flags.c_contiguous and a.flags.aligned):
                 a = np.require(a, requirements=["C", "A"]).reshape(a.shape)  # require gives 0-dim arrays a dim

@@ -8,7 +8,7 @@ var Known struct {
 	Add, Attention, Bitwise, Cast, Clip, Compare, Conv, ConvLast,
 	Copy, Div, Fill, LayerNorm, LayerNormGrad, Loop, Matmul, Mul, Pow,
 	QuantizedConv, QuantizedProduct, Relu, Rsqrt, Scatter, Softmax, Sqrt, Step, StridedScatter, StridedScatterAdd, Sub,
-	Sum, Where, WindowMax, WindowSum op.PrimID
+	Sum, Var, Where, WindowMax, WindowSum op.PrimID
 }
 
 func setKnown() {
@@ -20,5 +20,5 @@ func setKnown() {
 	k.WindowMax, k.WindowSum = pWindowMax, pWindowSum
 	k.Pow, k.Rsqrt, k.Sqrt, k.Sub = pPow, pRsqrt, pSqrt, pSub
 	k.Attention, k.Compare, k.Div, k.Mul, k.Softmax, k.Where = pAttention, pCompare, pDiv, pMul, pSoftmax, pWhere
-	k.StridedScatter, k.StridedScatterAdd, k.Sum = pStridedScatter, pStridedScatterAdd, pSum
+	k.StridedScatter, k.StridedScatterAdd, k.Sum, k.Var = pStridedScatter, pStridedScatterAdd, pSum, pVar
 }

@@ -147,6 +147,48 @@ def test_programs_are_saved_and_run(tmp_path: Path, scheme: str) -> None:
             assert ((a - b).norm() / a.norm()).item() < 3 * limit
 
 
+class Parts(nn.Module):
+    """Each way to multiply by a part of a matrix, as attention does with one matrix for queries, keys and values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(tl.randn(48, 16) / 4)
+        self.u = nn.Parameter(tl.randn(16, 40) / 4)
+        self.b = nn.Parameter(tl.randn(48))
+
+    def forward(self, x: Any) -> Any:
+        (a, b, _), (c, _, _) = self.w.chunk(3), self.b.chunk(3)
+        d, e = self.u.split([10, 30], dim=1)
+        y = nn.functional.linear(x, a, c), x @ b.t(), x @ d, x @ e, x @ self.u.narrow(1, -8, 8)
+        return (*y, x @ self.w.narrow(0, 8, 5).t(), x @ self.w.tensor_split(2)[1].t())
+
+
+def test_parts_of_matrices_are_quantized(tmp_path: Path) -> None:
+    m, x = Parts().eval(), tl.randn(3, 16)
+    quantized, report = tl.quantize(export(m, (x,)), "int8", [x])
+    assert [(r.name, r.shape) for r in report] == [
+        ("w[0:16, 0:16]", (16, 16)),
+        ("w[16:32, 0:16]", (16, 16)),
+        ("u[0:16, 0:10]", (10, 16)),
+        ("u[0:16, 10:40]", (30, 16)),
+        ("u[0:16, 32:40]", (8, 16)),
+        ("w[8:13, 0:16]", (5, 16)),
+        ("w[24:48, 0:16]", (24, 16)),
+    ]
+    assert "w" not in quantized.state_dict and "u" not in quantized.state_dict
+    save(quantized, tmp_path / "q")
+    with tl.no_grad():
+        for a, b in zip(m(x), load(tmp_path / "q").module()(x), strict=True):
+            assert ((a - b).norm() / a.norm()).item() < 0.02
+
+
+def test_every_matrix_of_an_encoder_layer_is_quantized() -> None:
+    program = export(nn.TransformerEncoderLayer(32, 4, 64, batch_first=True).eval(), (tl.zeros(1, 3, 32),))
+    quantized, report = tl.quantize(program, "int4")
+    assert len(report) == 6
+    assert not any(name.endswith("weight") and t.ndim == 2 for name, t in quantized.state_dict.items())
+
+
 def test_reports_without_calibration_have_errors_of_weights() -> None:
     program = export(nn.Linear(64, 8).eval(), (tl.zeros(1, 64),))
     _, (layer,) = tl.quantize(program, "int4")

@@ -135,6 +135,15 @@ def test_results_are_left_alone_and_inputs_have_any_strides() -> None:
     assert_close(y, eager(m, x))
 
 
+def test_empty_names_and_lists_are_onnxruntimes() -> None:
+    """No names are all names; numbers in lists get the input's dtype."""
+    s, m, _ = opened("mlp")
+    name = s.get_inputs()[0].name
+    rows = [[k % 5 for k in range(40)], [1] * 40]
+    (y,) = s.run([], {name: rows})
+    assert_close(y, eager(m, np.array(rows, "f")))
+
+
 def test_what_does_not_fit_is_refused_and_the_session_goes_on() -> None:
     s, m, _ = opened("mlp")
     name = s.get_inputs()[0].name
