@@ -15,6 +15,7 @@ from typing import Any
 import torchlette
 from torchlette import _C
 from torchlette._import import aten_layers as layers
+from torchlette._import.aten_attention import ATTENTION, EXPERTS
 from torchlette._import.aten_linalg import LINALG
 from torchlette._import.aten_quantized import DECOMPOSED, FAKE
 from torchlette._import.read_numbers import best, chosen, item, to_float, to_int, to_root
@@ -179,12 +180,6 @@ def _scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Any, reduce: str | 
     return x.scatter_reduce(dim, index, src, reduce, **kwargs)
 
 
-def _multi_head(*args: Any, **kwargs: Any) -> Any:
-    raise NotImplementedError(
-        "PyTorch's fused layer for inference: export the module in training mode, or decompose it"
-    )
-
-
 def _filled(name: str) -> Call:
     """Return draws as a function; ``name`` is of the method that writes them."""
 
@@ -199,6 +194,7 @@ def _filled(name: str) -> Call:
 #: Operators that differ, by name; an entry "name.overload" counts before "name".
 SPECIAL: dict[str, Call] = {
     **LINALG,
+    **ATTENTION,
     **FAKE,
     **{name: _filled(f"{name}_") for name in "cauchy exponential geometric log_normal random".split()},
     "_conj": lambda x: x.conj(),
@@ -267,6 +263,7 @@ SPECIAL: dict[str, Call] = {
     "_batch_norm_with_update": layers.norm_with_update,
     "_upsample_bilinear2d_aa": layers.upsample("bilinear", 2, antialias=True),
     "_upsample_bicubic2d_aa": layers.upsample("bicubic", 2, antialias=True),
+    "_upsample_lanczos2d_aa": layers.upsample("lanczos", 2, antialias=True),
     "alpha_dropout": lambda x, p, train: F.alpha_dropout(x, p, train),
     "_scaled_dot_product_flash_attention_for_cpu": layers.flash,
     "_scaled_dot_product_flash_attention": layers.attention,
@@ -356,8 +353,6 @@ SPECIAL: dict[str, Call] = {
     "sym_storage_offset": lambda x: x.storage_offset(),
     "item": item,
     "_local_scalar_dense": item,
-    "_native_multi_head_attention": _multi_head,
-    "_transformer_encoder_layer_fwd": _multi_head,
     "_fused_rms_norm": lambda x, shape, weight=None, eps=None: (F.rms_norm(x, shape, weight, eps), x.new_empty(0)),
     "cosine_similarity": F.cosine_similarity,
     "normalize": F.normalize,
@@ -448,6 +443,8 @@ def find(target: str) -> Call | None:
         return DECOMPOSED.get(f"{parts[3]}.{parts[4]}")
     if len(parts) == 5 and parts[:3] == ["torch", "ops", "torchvision"]:
         return VISION.get(f"{parts[3]}.{parts[4]}")
+    if len(parts) == 5 and parts[:3] == ["torch", "ops", "transformers"]:
+        return EXPERTS.get(f"{parts[3]}.{parts[4]}")
     return None
 
 

@@ -225,7 +225,7 @@ def efficient(
 
 def upsample(mode: str, dims: int, antialias: bool = False) -> Call:
     """Return ``aten::upsample_*``: with sizes (default) or factors (vec)."""
-    aligned = mode in ("linear", "bilinear", "bicubic", "trilinear")
+    aligned = mode in ("linear", "bilinear", "bicubic", "lanczos", "trilinear")
 
     def call(x: Tensor, size: Any = None, *args: Any, **kwargs: Any) -> Tensor:
         align, scales = (None, args)
