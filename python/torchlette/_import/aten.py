@@ -180,6 +180,15 @@ def _scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Any, reduce: str | 
     return x.scatter_reduce(dim, index, src, reduce, **kwargs)
 
 
+def _gradient(x: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> list[Tensor]:
+    return list(torchlette.gradient(x, spacing=1 if spacing is None else spacing, dim=dim, edge_order=edge_order))
+
+
+def _dims(args: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the dims of a matrix, and whether they are kept; an overload has no dims."""
+    return tuple(args) if args and isinstance(args[0], list) else ((-2, -1), *args)
+
+
 def _filled(name: str) -> Call:
     """Return draws as a function; ``name`` is of the method that writes them."""
 
@@ -198,6 +207,11 @@ SPECIAL: dict[str, Call] = {
     **FAKE,
     **{name: _filled(f"{name}_") for name in "cauchy exponential geometric log_normal random".split()},
     "_conj": lambda x: x.conj(),
+    "_conj_physical": lambda x: x.conj_physical(),
+    "_int_mm": lambda a, b: a.to(_C.int32) @ b.to(_C.int32),
+    "gradient": _gradient,
+    "norm_except_dim": layers.norm_except_dim,
+    "nuclear_norm": lambda x, *args: torchlette.linalg.matrix_norm(x, "nuc", *_dims(args)),
     "_neg_view": lambda x: -x,
     "_is_all_true": lambda x: x.all(),
     "_is_any_true": lambda x: x.any(),

@@ -34,10 +34,9 @@ def _math(
         key, value = (x.repeat_interleave(query.shape[-3] // x.shape[-3], dim=-3) for x in (key, value))
     scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
     if causal:
-        mask = torchlette.ones_like(scores, dtype=torchlette.bool).tril()
+        scores = scores.masked_fill(torchlette.ones_like(scores, dtype=torchlette.bool).triu(1), -math.inf)
     if mask is not None:
-        added = mask if mask.dtype != _C.bool else _C.zeros_like(mask, dtype=scores.dtype).masked_fill(~mask, -math.inf)
-        scores = scores + added
+        scores = scores + mask
     weights = scores.softmax(-1)
     return (F.dropout(weights, p) if p else weights) @ value, weights
 
@@ -96,7 +95,7 @@ def _multi_head(
     split = zip((query, key, value), qkv_weight.chunk(3), qkv_bias.chunk(3), strict=True)
     q, k, v = (F.linear(x, w, b).unflatten(-1, (heads, width // heads)).transpose(1, 2) for x, w, b in split)
     if mask is not None:
-        mask = ~mask.to(_C.bool)
+        mask = _C.zeros_like(mask, dtype=q.dtype).masked_fill(mask.to(_C.bool), -math.inf)
         if mask_type == 1:
             mask = mask[:, None, None, :]
     if need_weights:

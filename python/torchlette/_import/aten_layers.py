@@ -292,6 +292,13 @@ def nll_forward(x: Tensor, target: Tensor, weight: Any, reduction: int, ignore: 
     return loss, counted.sum()
 
 
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
+    """The norms of the slices along a dim, of all of ``v`` for -1."""
+    if dim == -1:
+        return v.norm(pow)
+    return torchlette.linalg.vector_norm(v, pow, [d for d in range(v.dim()) if d != dim], keepdim=True)
+
+
 def elu(x: Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:
     """``scale * x`` where x is positive, ``scale * alpha * (exp(x * input_scale) - 1)`` elsewhere."""
     if input_scale == 1.0:
