@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torchlette
@@ -160,7 +161,7 @@ def _grouped(
 
 
 #: Operators of ATen by name.
-ATTENTION = {
+ATTENTION: dict[str, Callable[..., Any]] = {
     "_scaled_dot_product_attention_math": _math,
     "_scaled_dot_product_cudnn_attention": _cudnn,
     "_scaled_dot_product_fused_attention_overrideable": _overrideable,
@@ -170,4 +171,4 @@ ATTENTION = {
 }
 
 #: Operators of the library transformers by name and overload.
-EXPERTS = {"grouped_mm_fallback.default": _grouped}
+EXPERTS: dict[str, Callable[..., Any]] = {"grouped_mm_fallback.default": _grouped}

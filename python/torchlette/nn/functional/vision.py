@@ -272,7 +272,8 @@ def interpolate(
         raise ValueError(
             "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
         )
-    if 3 <= input.dim() <= 5 and mode in _DIMENSIONS and mode not in ("bicubic", "lanczos") and input.dim() != _DIMENSIONS[mode]:
+    named = mode in ("linear", "bilinear", "trilinear")
+    if 3 <= input.dim() <= 5 and named and input.dim() != _DIMENSIONS[mode]:
         raise NotImplementedError(f"Got {input.dim()}D input, but {mode} mode needs {_DIMENSIONS[mode]}D input")
     if not 3 <= input.dim() <= 5 or (not plain and input.dim() != _DIMENSIONS.get(mode)):
         raise NotImplementedError(
