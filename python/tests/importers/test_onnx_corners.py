@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 
 import torchlette
 
-R = np.random.default_rng(0)
+R: np.random.Generator
 
 
 def both(op, feeds, constants=(), opset=18, device="cpu", **attributes):
@@ -39,6 +39,9 @@ def both(op, feeds, constants=(), opset=18, device="cpu", **attributes):
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path):
+    """Each test draws the same numbers, whichever run before it."""
+    global R
+    R = np.random.default_rng(0)
     both.folder = tmp_path
 
 
@@ -72,15 +75,13 @@ PLACES = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(("kind", "mode"), list(itertools.product(("u1", "i4"), ("linear", "cubic"))))
 def test_antialiased_integers_are_rounded_after_each_dim(kind, mode, place):
-    far = 0
-    x = R.integers(0 if kind == "u1" else -1000, 256 if kind == "u1" else 1000, (1, 2, 10, 12)).astype(kind)
-    for sizes, outside in itertools.product(((1, 2, 3, 4), (1, 2, 5, 9), (1, 2, 4, 20), (1, 2, 20, 3)), (0, 1)):
-        given = {"antialias": 1, "coordinate_transformation_mode": place, "exclude_outside": outside, "mode": mode}
-        want, got = both("Resize", {"i0": x}, [("i3", np.array(sizes))], **given)
-        difference = np.abs(want.astype(int) - got.astype(int))
-        assert difference.max() <= 1  # at halves, where onnxruntime's weights are rounded otherwise
-        far += np.count_nonzero(difference)
-    assert far <= 8  # of 788
+    """Every other sum is near a half, so that the last bit of a weight, and the order of a sum, show."""
+    for seed, outside in itertools.product(range(3), (0, 1)):
+        x = np.random.default_rng(seed).integers(*((0, 256) if kind == "u1" else (-1000, 1000)), (1, 2, 10, 12))
+        for sizes in ((1, 2, 3, 4), (1, 2, 5, 9), (1, 2, 4, 20), (1, 2, 20, 3)):
+            given = {"antialias": 1, "coordinate_transformation_mode": place, "exclude_outside": outside, "mode": mode}
+            want, got = both("Resize", {"i0": x.astype(kind)}, [("i3", np.array(sizes))], **given)
+            np.testing.assert_array_equal(got, want)
 
 
 def test_antialiased_signed_bytes_are_shifted_bytes():

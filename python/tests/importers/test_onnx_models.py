@@ -247,6 +247,36 @@ def test_recurrent_layers(tmp_path, kind, gates, direction):
     same(path, {"x": f(3, 2, 4)})
 
 
+def test_sizes_are_computed_of_constants_of_floats(tmp_path):
+    """As where ``int(n**0.5)`` was traced: in float32, in which 0.29 * 100 is 29."""
+    nodes = [
+        helper.make_node("Constant", [], ["n"], value=numpy_helper.from_array(np.float32(16))),
+        helper.make_node("Constant", [], ["half"], value=numpy_helper.from_array(np.float32(0.5))),
+        node("Pow", ["n", "half"], ["root"]),
+        node("Cast", ["root"], ["side"], to=TensorProto.INT64),
+        helper.make_node("Constant", [], ["part"], value=numpy_helper.from_array(np.float32(0.29))),
+        helper.make_node("Constant", [], ["hundred"], value=numpy_helper.from_array(np.float32(100))),
+        node("Mul", ["part", "hundred"], ["rows"]),
+        node("Cast", ["rows"], ["count"], to=TensorProto.INT64),
+        node("Unsqueeze", ["side", "zero"], ["s"]),
+        node("Unsqueeze", ["count", "zero"], ["c"]),
+        node("Concat", ["c", "s", "s"], ["sizes"], axis=0),
+        node("Reshape", ["x", "sizes"], ["y"]),
+        node("Mul", ["y", "n"], ["scaled"]),
+        helper.make_node("Constant", [], ["minus"], value=numpy_helper.from_array(np.float32(-2))),
+        node("Pow", ["minus", "half"], ["none"]),
+        node("Mul", ["gain", "half"], ["gained"]),
+    ]
+    outputs = [info("scaled", [29, 4, 4]), info("none", []), info("gained", [])]
+    tensors = {"zero": np.array([0]), "gain": np.float32(3)}
+    path = written(tmp_path / "m.onnx", nodes, [info("x", [29, 16])], outputs, tensors)
+    same(path, {"x": f(29, 16)})
+    module = torchlette.onnx.load(path).module()
+    assert [name for name, _ in module.named_parameters()] == ["gain"]
+    module(torchlette.ones(29, 16, device="cpu"))[2].backward()
+    assert module.gain.grad.item() == 0.5
+
+
 def test_parameters_have_the_file_s_names_and_train(tmp_path):
     nodes = [node("Gemm", ["x", "layer.weight", "layer.bias"], ["h"], transB=1), node("Relu", ["h"], ["y"])]
     tensors = {"layer.weight": f(5, 4), "layer.bias": f(5)}

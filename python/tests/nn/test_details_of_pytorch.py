@@ -250,6 +250,36 @@ def test_sizes_of_interpolate_are_integers(size: Any) -> None:
     assert facade.nn.functional.interpolate(facade.ones(1, 1, 4), size=facade.tensor(6)).shape == (1, 1, 6)
 
 
+@pytest.mark.parametrize("device", ["cpu", "wgpu"])
+@pytest.mark.parametrize("size", [(3, 4), (17, 23), (9, 11), (1, 30)])
+def test_images_are_resized_by_lanczos_windows(size: tuple[int, int], device: str) -> None:
+    x = torch.randn(2, 3, 9, 11, requires_grad=True)
+    want = torch.nn.functional.interpolate(x, size=size, mode="lanczos", antialias=True)
+    y = facade.tensor(x.detach().numpy(), device=device, requires_grad=True)
+    got = facade.nn.functional.interpolate(y, size=size, mode="lanczos", antialias=True)
+    torch.testing.assert_close(torch.from_numpy(got.detach().cpu().numpy()), want.detach())
+    want.square().sum().backward()
+    got.square().sum().backward()
+    torch.testing.assert_close(torch.from_numpy(y.grad.cpu().numpy()), x.grad)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"mode": "lanczos"},
+        {"mode": "lanczos", "antialias": True, "align_corners": True},
+        {"mode": "nearest", "antialias": True},
+    ],
+)
+def test_wrong_ways_of_antialiasing_raise_what_pytorch_raises(wrong: dict[str, Any]) -> None:
+    texts = []
+    for mod in (torch, facade):
+        with pytest.raises(ValueError) as raised:
+            mod.nn.functional.interpolate(mod.ones(1, 1, 4, 4), size=3, **wrong)
+        texts.append(str(raised.value))
+    assert texts[0] == texts[1]
+
+
 @pytest.mark.parametrize("antialias", [False, True])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_a_resized_image_keeps_its_channels_last(mode: str, antialias: bool) -> None:

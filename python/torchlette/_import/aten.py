@@ -15,6 +15,7 @@ from typing import Any
 import torchlette
 from torchlette import _C
 from torchlette._import import aten_layers as layers
+from torchlette._import.aten_attention import ATTENTION, EXPERTS
 from torchlette._import.aten_linalg import LINALG
 from torchlette._import.aten_quantized import DECOMPOSED, FAKE
 from torchlette._import.read_numbers import best, chosen, item, to_float, to_int, to_root
@@ -179,10 +180,13 @@ def _scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Any, reduce: str | 
     return x.scatter_reduce(dim, index, src, reduce, **kwargs)
 
 
-def _multi_head(*args: Any, **kwargs: Any) -> Any:
-    raise NotImplementedError(
-        "PyTorch's fused layer for inference: export the module in training mode, or decompose it"
-    )
+def _gradient(x: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> list[Tensor]:
+    return list(torchlette.gradient(x, spacing=1 if spacing is None else spacing, dim=dim, edge_order=edge_order))
+
+
+def _dims(args: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the dims of a matrix, and whether they are kept; an overload has no dims."""
+    return tuple(args) if args and isinstance(args[0], list) else ((-2, -1), *args)
 
 
 def _filled(name: str) -> Call:
@@ -199,9 +203,15 @@ def _filled(name: str) -> Call:
 #: Operators that differ, by name; an entry "name.overload" counts before "name".
 SPECIAL: dict[str, Call] = {
     **LINALG,
+    **ATTENTION,
     **FAKE,
     **{name: _filled(f"{name}_") for name in "cauchy exponential geometric log_normal random".split()},
     "_conj": lambda x: x.conj(),
+    "_conj_physical": lambda x: x.conj_physical(),
+    "_int_mm": lambda a, b: a.to(_C.int32) @ b.to(_C.int32),
+    "gradient": _gradient,
+    "norm_except_dim": layers.norm_except_dim,
+    "nuclear_norm": lambda x, *args: torchlette.linalg.matrix_norm(x, "nuc", *_dims(args)),
     "_neg_view": lambda x: -x,
     "_is_all_true": lambda x: x.all(),
     "_is_any_true": lambda x: x.any(),
@@ -267,6 +277,7 @@ SPECIAL: dict[str, Call] = {
     "_batch_norm_with_update": layers.norm_with_update,
     "_upsample_bilinear2d_aa": layers.upsample("bilinear", 2, antialias=True),
     "_upsample_bicubic2d_aa": layers.upsample("bicubic", 2, antialias=True),
+    "_upsample_lanczos2d_aa": layers.upsample("lanczos", 2, antialias=True),
     "alpha_dropout": lambda x, p, train: F.alpha_dropout(x, p, train),
     "_scaled_dot_product_flash_attention_for_cpu": layers.flash,
     "_scaled_dot_product_flash_attention": layers.attention,
@@ -356,8 +367,6 @@ SPECIAL: dict[str, Call] = {
     "sym_storage_offset": lambda x: x.storage_offset(),
     "item": item,
     "_local_scalar_dense": item,
-    "_native_multi_head_attention": _multi_head,
-    "_transformer_encoder_layer_fwd": _multi_head,
     "_fused_rms_norm": lambda x, shape, weight=None, eps=None: (F.rms_norm(x, shape, weight, eps), x.new_empty(0)),
     "cosine_similarity": F.cosine_similarity,
     "normalize": F.normalize,
@@ -448,6 +457,8 @@ def find(target: str) -> Call | None:
         return DECOMPOSED.get(f"{parts[3]}.{parts[4]}")
     if len(parts) == 5 and parts[:3] == ["torch", "ops", "torchvision"]:
         return VISION.get(f"{parts[3]}.{parts[4]}")
+    if len(parts) == 5 and parts[:3] == ["torch", "ops", "transformers"]:
+        return EXPERTS.get(f"{parts[3]}.{parts[4]}")
     return None
 
 

@@ -225,7 +225,7 @@ def efficient(
 
 def upsample(mode: str, dims: int, antialias: bool = False) -> Call:
     """Return ``aten::upsample_*``: with sizes (default) or factors (vec)."""
-    aligned = mode in ("linear", "bilinear", "bicubic", "trilinear")
+    aligned = mode in ("linear", "bilinear", "bicubic", "lanczos", "trilinear")
 
     def call(x: Tensor, size: Any = None, *args: Any, **kwargs: Any) -> Tensor:
         align, scales = (None, args)
@@ -290,6 +290,13 @@ def nll_forward(x: Tensor, target: Tensor, weight: Any, reduction: int, ignore: 
     if weight is not None:
         counted = counted * weight[target.clamp(min=0)]
     return loss, counted.sum()
+
+
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
+    """The norms of the slices along a dim, of all of ``v`` for -1."""
+    if dim == -1:
+        return v.norm(pow)
+    return torchlette.linalg.vector_norm(v, pow, [d for d in range(v.dim()) if d != dim], keepdim=True)
 
 
 def elu(x: Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:

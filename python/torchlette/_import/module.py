@@ -143,7 +143,7 @@ def _named(step: Step, exc: Exception) -> TorchletteError:
 
 
 def place(
-    module: Module, name: str, value: _C.Tensor, *, parameter: bool, persistent: bool = True
+    module: Module, name: str, value: _C.Tensor, *, parameter: bool, persistent: bool = True, trained: bool = True
 ) -> tuple[Module, str]:
     """Make a tensor a parameter or buffer under a name with dots, as in a ``state_dict``.
 
@@ -153,6 +153,7 @@ def place(
         value: The tensor.
         parameter: Whether it is a parameter; a parameter may share another's tensor.
         persistent: Whether a buffer is in the ``state_dict``.
+        trained: Whether a parameter that is made has gradients.
 
     Returns:
         The module that has the tensor, and the tensor's name there.
@@ -171,7 +172,7 @@ def place(
     while not last or hasattr(owner, last):
         last += "#"
     if parameter:
-        owner.register_parameter(last, value if isinstance(value, Parameter) else Parameter(value))
+        owner.register_parameter(last, value if isinstance(value, Parameter) else Parameter(value, trained))
     else:
         owner.register_buffer(last, value, persistent=persistent)
     return owner, last

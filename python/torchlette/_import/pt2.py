@@ -34,6 +34,7 @@ from torchlette._import.sizes import Linear, declare, size_of
 from torchlette.autograd.grad_mode import no_grad
 from torchlette.io.mapped import tensor_over
 from torchlette.nn.modules.module import Module
+from torchlette.nn.parameter import Parameter
 
 __all__ = ["Pt2Module", "load", "read_module"]
 
@@ -65,6 +66,13 @@ class _Tensors:
         if entry["use_pickle"]:
             return _tensor(name, _state_dict(self._archive.read(path)))
         return _view(self._storage(path, entry["tensor_meta"]), entry["tensor_meta"], name)
+
+    def trained(self, name: str) -> bool:
+        """Return whether a parameter has gradients; a frozen one has none."""
+        if name in self._config and not self._config[name]["use_pickle"]:
+            return self._config[name]["tensor_meta"].get("requires_grad") is not False
+        value = self._whole.get(name)
+        return not isinstance(value, Parameter) or value.requires_grad
 
     def _storage(self, path: str, meta: dict[str, Any]) -> Tensor:
         dtype = dtype_of(meta["dtype"])
@@ -175,8 +183,10 @@ class Pt2Module(Module):
         elif kind in ("parameter", "buffer", "tensor_constant"):
             name = value[f"{kind}_name"]
             persistent = kind == "parameter" or kind == "buffer" and value.get("persistent", True)
-            tensor = (weights if persistent else constants)[name]
-            where = place(self, name, tensor, parameter=kind == "parameter", persistent=persistent)
+            holder = weights if persistent else constants
+            trained = kind == "parameter" and holder.trained(name)
+            parameter = kind == "parameter"
+            where = place(self, name, holder[name], parameter=parameter, persistent=persistent, trained=trained)
             self._places[value["arg"]["name"]] = (*where, name)
         elif kind == "token":
             self._tokens.append(Ref(value["arg"]["name"]))

@@ -193,6 +193,9 @@ class Body:
             raise damaged(f"the constant {name!r} is no tensor")
         key, found = self.context.constant(data)
         if found is not None:
+            if found.dtype.is_floating_point and len(found.values) == 1:
+                # A number, of which sizes are computed: no initializer, so that no optimizer changes it.
+                return Step(name, "Constant", lambda: [found], (), {}, results)
             self.known[node.outputs[0]] = found
         return Step(name, "Constant", lambda value: [value], (Ref(key),), {}, results)
 
@@ -298,13 +301,19 @@ class _Call:
         hosts = [v if isinstance(v, Host) else k for v, k in zip(values, self.known, strict=True)]
         if not hosts or any(h is None and v is not None for h, v in zip(hosts, values, strict=True)):
             return None
-        moving = any(isinstance(v, Host) for v in values)
-        if not moving and any(h is not None and h.dtype.is_floating_point for h in hosts):
+        # Known floats of tensors may be parameters, which stay tensors, except in arithmetic with sizes.
+        tensors = [k for v, k in zip(values, self.known, strict=True) if k is not None and not isinstance(v, Host)]
+        sizes = any(isinstance(v, Host) and (v.moving or not v.dtype.is_floating_point) for v in values)
+        if not sizes and any(k.dtype.is_floating_point for k in tensors):
             return None
         try:
             found = self.host(*hosts, **self.host_attributes)  # type: ignore[misc]
         except TooLarge:
             return None
+        except (ArithmeticError, ValueError):
+            if any(h is not None and h.dtype.is_floating_point for h in hosts):
+                return None  # infinities and NaN are results of tensors
+            raise
         return found if isinstance(found, list) else [found]
 
     def _as_host(self, i: int, value: Any) -> Any:

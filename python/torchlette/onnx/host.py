@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ Ints = Sequence[int]
 
 
 class TooLarge(Exception):
-    """A result has more elements than Python keeps as numbers: the operator runs on tensors."""
+    """A result is no number that Python keeps, such as one of many elements: the operator runs on tensors."""
 
 
 #: By ONNX's name: a function of Host values and attributes.
@@ -38,6 +39,10 @@ def _made(values: Sequence[Any], shape: Ints, dtype: _C.dtype, *of: Host) -> Hos
         raise TooLarge
     if any(type(v) is int and not -(1 << 63) <= v < 1 << 63 for v in values):
         raise ValueError("a number of a size does not fit in 64 bits")
+    if any(type(v) is complex for v in values):
+        raise TooLarge  # NaN: the power of a negative number
+    if dtype is _C.float32:
+        values = array("f", values).tolist()
     return Host(values, shape, dtype, any(v.moving for v in of))
 
 

@@ -101,7 +101,7 @@ def _float32(x: float) -> float:
     return struct.unpack("f", struct.pack("f", x))[0]
 
 
-_DIMENSIONS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
+_DIMENSIONS = {"linear": 3, "bilinear": 4, "bicubic": 4, "lanczos": 4, "trilinear": 5}
 
 
 def _output_sizes(
@@ -262,9 +262,21 @@ def _cubic_kernel(d: float) -> float:
     return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a if d < 2 else 0.0
 
 
+def _lanczos_kernel(d: float) -> float:
+    """Weight of the sinc function under its own middle lobe, three times as wide, at a distance."""
+    d = abs(d) * math.pi
+    if d == 0.0:
+        return 1.0
+    return 3 * math.sin(d) * math.sin(d / 3) / (d * d) if d < 3 * math.pi else 0.0
+
+
+#: Weights of resizing with antialiasing, and how far they reach.
+_KERNELS = {"bilinear": (_triangle, 1.0), "bicubic": (_cubic_kernel, 2.0), "lanczos": (_lanczos_kernel, 3.0)}
+
+
 def _smooth(x: Tensor, dim: int, out: int, factor: float | None, align_corners: bool, mode: str) -> Tensor:
     """Resample a dimension by a matrix of weights. Rows are as wide as a result element: shrinking averages."""
-    weight, reach = (_triangle, 1.0) if mode == "bilinear" else (_cubic_kernel, 2.0)
+    weight, reach = _KERNELS[mode]
     size = x.shape[dim]
     if align_corners:
         scale = (size - 1) / (out - 1) if out > 1 else 0.0
@@ -296,33 +308,39 @@ def interpolate(
         input: Of three to five dimensions.
         size: Sizes of the result.
         scale_factor: Factors of the sizes, instead of ``size``.
-        mode: "nearest", "nearest-exact", "area", "linear", "bilinear", "bicubic" or "trilinear".
+        mode: "nearest", "nearest-exact", "area", "lanczos", "linear", "bilinear", "bicubic" or "trilinear". "lanczos"
+            needs ``antialias``.
         align_corners: In the last four modes, whether the centres of the corner elements coincide, instead of their
             outer edges.
         recompute_scale_factor: Compute positions from the sizes instead of from the factors.
-        antialias: Average over all elements that an element of the result covers, in "bilinear" and "bicubic" of
-            pictures.
+        antialias: Average over all elements that an element of the result covers, in "bilinear", "bicubic" and
+            "lanczos" of pictures.
     """
-    if antialias and not (mode in ("bilinear", "bicubic") and input.dim() == 4):
+    if antialias and not (mode in _KERNELS and input.dim() == 4):
         raise ValueError(
-            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input"
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"
         )
     plain = mode in ("nearest", "nearest-exact", "area")
     if plain and align_corners is not None:
         raise ValueError(
             "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
         )
-    if 3 <= input.dim() <= 5 and mode in _DIMENSIONS and mode != "bicubic" and input.dim() != _DIMENSIONS[mode]:
+    named = mode in ("linear", "bilinear", "trilinear")
+    if 3 <= input.dim() <= 5 and named and input.dim() != _DIMENSIONS[mode]:
         raise NotImplementedError(f"Got {input.dim()}D input, but {mode} mode needs {_DIMENSIONS[mode]}D input")
     if not 3 <= input.dim() <= 5 or (not plain and input.dim() != _DIMENSIONS.get(mode)):
         raise NotImplementedError(
             f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D) for the modes: nearest | "
             f"linear | bilinear | bicubic | "
-            f"trilinear | area | nearest-exact (got {mode} for {input.dim()} dimensions)"
+            f"trilinear | lanczos | area | nearest-exact (got {mode} for {input.dim()} dimensions)"
         )
     if recompute_scale_factor and size is not None:
         raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     out, factors = _output_sizes(input.shape[2:], size, scale_factor)
+    if mode == "lanczos" and align_corners:
+        raise ValueError("Lanczos mode does not support align_corners=True")
+    if mode == "lanczos" and not antialias:
+        raise ValueError("Lanczos mode requires antialias=True")
     if mode == "area":
         return getattr(_C, f"adaptive_avg_pool{len(out)}d")(input, out)
     return _resampled(input, out, factors, mode, bool(align_corners), bool(recompute_scale_factor), antialias)

@@ -31,7 +31,7 @@ def _coordinate(i: int, scale: float, old: int, new: float, mode: str, roi: tupl
     if mode == "pytorch_half_pixel":
         return centre if math.floor(new) > 1 else 0.0
     if mode == "align_corners":
-        return i * (old - 1) / (new - 1) if new > 1 else 0.0
+        return _single(i * (old - 1) / (new - 1)) if new > 1 else 0.0
     if mode == "asymmetric":
         return _single(i / scale)
     if mode == "tf_crop_and_resize":
@@ -60,31 +60,68 @@ def _taps(at: float, scale: float, old: int, options: dict[str, Any]) -> dict[in
     mode = options["mode"]
     if mode == "nearest":
         return {min(max(_nearest(at, options["nearest_mode"]), 0), old - 1): 1.0}
-    stretch = 1 / scale if options["antialias"] and scale < 1 else 1.0
-    reach = (1 if mode == "linear" else 2) * stretch
+    if options["antialias"]:
+        return _smooth_taps(at, scale, old, options)
     found: dict[int, float] = {}
     total = 0.0
-    if mode == "cubic" and stretch == 1.0 or mode == "linear" and stretch == 1.0:
-        base = math.floor(at)
-        places = range(base - 1, base + 3) if mode == "cubic" else range(base, base + 2)
-    else:
-        places = range(math.ceil(at - reach), math.floor(at + reach) + 1)
-    for j in places:
-        t = (at - j) / stretch
-        weight = max(0.0, 1 - abs(t)) if mode == "linear" else _cubic(t, options["cubic_coeff_a"])
+    base = math.floor(at)
+    for j in range(base - 1, base + 3) if mode == "cubic" else range(base, base + 2):
+        weight = max(0.0, 1 - abs(at - j)) if mode == "linear" else _cubic(at - j, options["cubic_coeff_a"])
         outside = not 0 <= j < old
         if outside and options["exclude_outside"]:
             continue
         total += weight
         k = min(max(j, 0), old - 1)
         found[k] = found.get(k, 0.0) + weight
-    if total and (options["exclude_outside"] or stretch != 1.0):
+    if total and options["exclude_outside"]:
         found = {k: w / total for k, w in found.items()}
+    return found
+
+
+def _smooth_weight(t: float, mode: str, a: float) -> float:
+    """Return the weight at a distance, each operation rounded to float32 in onnxruntime's order."""
+    t = abs(t)
+    if mode == "linear":
+        return _single(1 - t) if t < 1 else 0.0
+    if t < 1:
+        inner = _single(_single(_single(a + 2) * t) - _single(a + 3))
+        return _single(_single(_single(inner * t) * t) + 1)
+    if t < 2:
+        inner = _single(_single(_single(t - 5) * t) + 8)
+        return _single(_single(_single(inner * t) - 4) * a)
+    return 0.0
+
+
+def _smooth_taps(at: float, scale: float, old: int, options: dict[str, Any]) -> dict[int, float]:
+    """Return places with their weights where an element of the result takes all elements that it covers.
+
+    Rounded as onnxruntime does: sums of integers are often halves, which the last bit of a weight decides.
+    """
+    mode = options["mode"]
+    stretch = max(_single(1 / scale), 1.0)
+    inverse, reach = _single(1 / stretch), _single((1 if mode == "linear" else 2) * stretch)
+    centre = _single(0.5 + at)
+    first = math.floor(_single(_single(centre - reach) + 0.5))
+    last = math.floor(_single(_single(centre + reach) + 0.5))
+    if options["exclude_outside"]:
+        first, last = max(first, 0), min(last, old)
+    a = _single(options["cubic_coeff_a"])
+    distances = [_single(_single(_single(j - centre) + 0.5) * inverse) for j in range(first, last)]
+    weights = [_smooth_weight(t, mode, a) for t in distances]
+    total = 0.0
+    for w in weights:
+        total = _single(total + w)
+    norm = _single(1 / total) if total else 1.0
+    found: dict[int, float] = {}
+    for j, w in zip(range(first, last), weights, strict=True):
+        k = min(max(j, 0), old - 1)
+        found[k] = _single(found.get(k, 0.0) + _single(w * norm))
     return found
 
 
 def _along(x: Tensor, d: int, count: int, scale: float, length: float, options: dict[str, Any], roi: Any) -> Tensor:
     """Resize one dim."""
+    scale = _single(scale)
     old, mode = x.shape[d], options["coordinate_transformation_mode"]
     places = [_coordinate(i, scale, old, length, mode, roi) for i in range(count)]
     outside = [mode == "tf_crop_and_resize" and not 0 <= p <= old - 1 for p in places]
@@ -93,7 +130,7 @@ def _along(x: Tensor, d: int, count: int, scale: float, length: float, options: 
         index = _C.tensor([next(iter(tap)) for tap in taps], dtype=_C.int64, device=x.device)
         y = x.index_select(d, index)
     elif options["antialias"] and not x.is_floating_point():
-        y = _integers(x, d, [[tap.get(k, 0.0) for k in range(old)] for tap in taps])
+        y = _bytes(x, d, taps) if x.dtype.itemsize == 1 else _integers(x, d, taps)
     else:
         matrix = [[tap.get(k, 0.0) for k in range(old)] for tap in taps]
         work = x if x.is_floating_point() else x.to(_C.float32)
@@ -111,20 +148,42 @@ def _along(x: Tensor, d: int, count: int, scale: float, length: float, options: 
 _FRACTION, _LOWER = 22, 11
 
 
-def _integers(x: Tensor, d: int, matrix: list[list[float]]) -> Tensor:
-    """Resize one dim of integers with antialiasing, rounded, for 8 bits in fixed point, as Pillow does."""
+def _whole(number: float) -> int:
+    """Round, and halves away from 0."""
+    return int(math.copysign(math.floor(abs(number) + 0.5), number))
+
+
+def _integers(x: Tensor, d: int, taps: list[dict[int, float]]) -> Tensor:
+    """Resize one dim of integers with antialiasing, rounded.
+
+    Terms are added in the order of their places, which decides on which side of a half a sum is.
+    """
+    limits = iinfo(x.dtype)
+    view = [len(taps) if k == d else 1 for k in range(x.dim())]
+    orders = [sorted(tap.items()) for tap in taps]
+    y = None
+    for t in range(max(map(len, orders))):
+        column = [order[t] if t < len(order) else (0, 0.0) for order in orders]
+        index = _C.tensor([k for k, _ in column], dtype=_C.int64, device=x.device)
+        weight = _C.tensor([w for _, w in column], dtype=_C.float32, device=x.device).reshape(view)
+        term = x.index_select(d, index).to(_C.float32) * weight
+        y = term if y is None else y + term
+    assert y is not None
+    y = y.sign() * (y.abs() + 0.5).floor()
+    return y.clamp(limits.min, limits.max).to(x.dtype)
+
+
+def _bytes(x: Tensor, d: int, taps: list[dict[int, float]]) -> Tensor:
+    """Resize one dim of 8-bit integers with antialiasing, rounded, in fixed point, as Pillow does."""
     limits = iinfo(x.dtype)
 
-    def product(numbers: list[list[Any]]) -> Tensor:
-        weights = _C.tensor(numbers, dtype=_C.float32, device=x.device).reshape(len(matrix), x.shape[d])
+    def product(numbers: list[list[int]]) -> Tensor:
+        weights = _C.tensor(numbers, dtype=_C.float32, device=x.device).reshape(len(taps), x.shape[d])
         return (x.to(_C.float32).movedim(d, -1) @ weights.t()).movedim(-1, d)
 
-    if x.dtype.itemsize > 1:
-        y = product(matrix)
-        y = y.sign() * (y.abs() + 0.5).floor()
-        return y.clamp(limits.min, limits.max).to(x.dtype)
+    matrix = [[tap.get(k, 0.0) for k in range(x.shape[d])] for tap in taps]
     # Sums of integers times either part of a weight are exact in float32.
-    whole = [[math.floor(w * (1 << _FRACTION) + 0.5) for w in row] for row in matrix]
+    whole = [[_whole(w * (1 << _FRACTION)) for w in row] for row in matrix]
     upper = [[w >> _LOWER for w in row] for row in whole]
     lower = [[w - (w >> _LOWER << _LOWER) for w in row] for row in whole]
     total = product(upper).to(_C.int64) * (1 << _LOWER) + product(lower).to(_C.int64) + (1 << (_FRACTION - 1))
