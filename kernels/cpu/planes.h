@@ -1,5 +1,6 @@
 // Products of a row of floats and panels of quantized weights, by dot products of bytes.
 #pragma once
+#include <string.h>
 #include "vector/cpu.h"
 
 // A row is split into planes of int8: terms of a block are factor (256^2 a + 256 b + c), to half of factor, a power of
@@ -16,4 +17,37 @@ typedef struct {
 	void (*panels)(const tl_quantized *, int panels, int64_t K, const int8_t *x, int64_t pitch, const tl_plane_block *,
 		const float *sums, const uint32_t *w, const void *scale, const uint16_t *offset, float *c);
 } tl_planes;
-const tl_planes *tl_planes_of(int isa); // NULL: there are none
+const tl_planes *tl_planes_of(int isa, int bits); // NULL: there are none
+extern const tl_planes tl_planes_avx2;            // of weights of four bits
+
+// What all splits and products share.
+
+// The mantissa of 2^-22 (256^2 + 256 + 1) 127, the greatest number that three digits of -128 to 127 have, less 1.
+enum { PLANES_MOST_MANTISSA = 0x7efefe };
+// Rows of words that are fetched before they are read: 512 bytes of each panel.
+enum { PLANES_AHEAD = 8 };
+
+static inline int64_t planes_least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// planes_scale finds the factor of a block whose greatest magnitude is most, and what its terms are multiplied by.
+// False where planes cannot hold them.
+static inline int planes_scale(float most, float *factor, float *up) {
+	int32_t e, mantissa, bits;
+	memcpy(&e, &most, 4);
+	mantissa = e & 0x7fffff;
+	e = (e >> 23) + (mantissa > PLANES_MOST_MANTISSA);
+	*factor = *up = 0;
+	if (most == 0) return 1;
+	if (e < 23 || e > 254) return 0;
+	bits = (e - 22) << 23;
+	memcpy(factor, &bits, 4);
+	bits = (276 - e) << 23;
+	memcpy(up, &bits, 4);
+	return 1;
+}
+
+static inline int32_t planes_four(const int8_t *x) {
+	int32_t y;
+	memcpy(&y, x, 4);
+	return y;
+}

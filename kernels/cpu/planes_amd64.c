@@ -1,7 +1,6 @@
 // Products of planes of int8 and panels of quantized weights by VNNI. Three dot products multiply four weights, and
 // weights need not become floats.
 #include <stdint.h>
-#include <string.h>
 #include <immintrin.h>
 #include "planes.h"
 #if defined(__clang__)
@@ -14,12 +13,6 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-// The mantissa of 2^-22 (256^2 + 256 + 1) 127, the greatest number that three digits of -128 to 127 have, less 1.
-enum { MOST_MANTISSA = 0x7efefe };
-// Rows of words that are fetched before they are read: 512 bytes of each panel.
-enum { AHEAD = 8 };
-
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t block_terms(const tl_quantized *q) { return q->bits == 8 ? PLANES_BLOCK : q->group; }
 static inline __mmask16 first(int64_t n) { return n >= 16 ? 0xffff : (__mmask16)((1 << n) - 1); }
 
@@ -34,28 +27,16 @@ WIDE static float greatest(int64_t n, const float *x) {
 	return none ? __builtin_inff() : _mm512_reduce_max_ps(most);
 }
 
-static float power(int32_t biased) {
-	const int32_t bits = biased << 23;
-	float f;
-	memcpy(&f, &bits, 4);
-	return f;
-}
-
 WIDE static int split(const tl_quantized *q, int64_t K, const float *x, int8_t *to, int64_t pitch, tl_plane_block *b) {
 	// Words of four bits have a lane's even terms in the low halves of bytes, and the odd ones in the high halves.
 	const __m128i order = q->bits == 8 ? _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) :
 		_mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
 	const int64_t block = block_terms(q);
 	for (int64_t k = 0; k < K; k += block, b++) {
-		const int64_t n = least(block, K - k);
-		const float most = greatest(n, x + k);
-		int32_t e, mantissa;
-		memcpy(&e, &most, 4);
-		mantissa = e & 0x7fffff;
-		e = (e >> 23) + (mantissa > MOST_MANTISSA);
-		if (most != 0 && (e < 23 || e > 254)) return 0;
-		b->factor = most == 0 ? 0 : power(e - 22);
-		const __m512 up = _mm512_set1_ps(most == 0 ? 0 : power(276 - e));
+		const int64_t n = planes_least(block, K - k);
+		float scale;
+		if (!planes_scale(greatest(n, x + k), &b->factor, &scale)) return 0;
+		const __m512 up = _mm512_set1_ps(scale);
 		__m512i sum[PLANES];
 		UNROLL for (int p = 0; p < PLANES; p++) sum[p] = _mm512_setzero_si512();
 		for (int64_t i = 0; i < n; i += 16) {
@@ -78,12 +59,6 @@ WIDE INLINE __m512i dot(__m512i sums, __m512i words, __m512i x) {
 	return sums;
 }
 
-INLINE int32_t four(const int8_t *x) {
-	int32_t y;
-	memcpy(&y, x, 4);
-	return y;
-}
-
 WIDE INLINE __m512 brains(const uint16_t *p) {
 	return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16));
 }
@@ -102,14 +77,14 @@ WIDE INLINE void dots(const int bits, const int panels, int64_t words, const int
 			if (bits == 8) {
 				const __m512i f = _mm512_xor_si512(word, sign);
 				UNROLL for (int i = 0; i < PLANES; i++)
-					t[p][i] = dot(t[p][i], f, _mm512_set1_epi32(four(x + i * pitch)));
+					t[p][i] = dot(t[p][i], f, _mm512_set1_epi32(planes_four(x + i * pitch)));
 				continue;
 			}
 			const __m512i even = _mm512_ternarylogic_epi32(word, sign, low, 0x28); // (word ^ sign) & low
 			const __m512i odd = _mm512_ternarylogic_epi32(_mm512_srli_epi32(word, 4), sign, low, 0x28);
 			UNROLL for (int i = 0; i < PLANES; i++) {
-				t[p][i] = dot(t[p][i], even, _mm512_set1_epi32(four(x + i * pitch)));
-				t[p][i] = dot(t[p][i], odd, _mm512_set1_epi32(four(x + i * pitch + 4)));
+				t[p][i] = dot(t[p][i], even, _mm512_set1_epi32(planes_four(x + i * pitch)));
+				t[p][i] = dot(t[p][i], odd, _mm512_set1_epi32(planes_four(x + i * pitch + 4)));
 			}
 		}
 	const __m512 step = _mm512_set1_ps(256), factor = _mm512_set1_ps(b->factor);
@@ -130,8 +105,8 @@ WIDE INLINE void tile(const int bits, const int panels, const tl_quantized *q, i
 	UNROLL for (int p = 0; p < panels; p++) total[p] = _mm512_setzero_ps();
 	for (int64_t g = 0, k = 0; k < K; g++, k += block, b++) {
 		// Streams of panels are too short for the processor to find. The last rows fetch the first ones of the next tile.
-		const int64_t n = (least(block, K - k) + each - 1) / each, row = k / each, wm = words * TLK_PANEL;
-		const int64_t ahead = AHEAD * TLK_PANEL + (row + n + AHEAD > words ? (panels - 1) * wm : 0);
+		const int64_t n = (planes_least(block, K - k) + each - 1) / each, row = k / each, wm = words * TLK_PANEL;
+		const int64_t ahead = PLANES_AHEAD * TLK_PANEL + (row + n + PLANES_AHEAD > words ? (panels - 1) * wm : 0);
 		dots(bits, panels, n, x + k, pitch, b, w + row * TLK_PANEL, wm, ahead, v);
 		UNROLL for (int p = 0; p < panels; p++) {
 			if (bits == 8) {
@@ -160,7 +135,8 @@ WIDE static void panels(const tl_quantized *q, int count, int64_t K, const int8_
 	else TILE(4, PLANES_PANELS);
 }
 
-const tl_planes *tl_planes_of(int isa) {
+const tl_planes *tl_planes_of(int isa, int bits) {
 	static const tl_planes vnni = {split, panels};
-	return isa >= TLK_ISA_AVX512_VNNI ? &vnni : NULL;
+	if (isa >= TLK_ISA_AVX512_VNNI) return &vnni;
+	return bits == 4 && (isa == TLK_ISA_AVX2 || isa == TLK_ISA_AVX2_VNNI) ? &tl_planes_avx2 : NULL;
 }

@@ -223,7 +223,7 @@ int64_t tl_run_quantized(const tl_quantized *q, tl_pool *pool, int isa, char **b
 	p.pitch = (p.K + TLK_TERMS - 1) / TLK_TERMS * TLK_TERMS;
 	p.words = q->bits == 8 ? p.pitch / 4 : (p.K + 7) / 8;
 #if defined(__x86_64__)
-	if (alone(&p) && p.t->row_panels == PLANES_PANELS) p.planes = tl_planes_of(isa);
+	if (alone(&p) && p.t->row_panels == PLANES_PANELS) p.planes = tl_planes_of(isa, q->bits);
 #endif
 	int64_t head = (p.M * 8 + 63) & ~63;
 	int64_t bytes = q->dynamic ? head + p.M * p.pitch : q->offset ? p.M * p.groups * 4 : 0;
