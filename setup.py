@@ -20,11 +20,16 @@ PACKAGE = "torchlette"
 SOURCES = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "python" / "csrc").glob("*.c"))
 MODULE = "github.com/torchlette/torchlette"
 RUN_ONCE = (
+    "engine/lower",
     "engine/op/composite",
     "engine/op/prim",
-    "engine/lower",
+    "engine/saved",
+    "engine/simplify",
     "kernels/gpucode",
+    "kernels/gpuir",
+    "kernels/loopir",
     "kernels/machine",
+    "kernels/reference",
     "kernels/wgsl",
 )
 STARTUP = "torchlette-as-torch.pth"
