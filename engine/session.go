@@ -78,6 +78,7 @@ type InferenceSession struct {
 	order   []int // by argument: its place in the caller's list
 	thread  int64 // whose locks of the engine a run takes; 0: the calling thread's
 	stop    *device.Stop
+	fetched map[uint32][]byte // while passes run: by storage, elements that the device had; nil: they were not fetched
 	closed  bool
 }
 

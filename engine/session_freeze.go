@@ -206,9 +206,10 @@ func (s *InferenceSession) capture(f *frozenShape) (*lazy.Captured, *ir.Error) {
 func (s *InferenceSession) simplify(f *frozenShape, g *program.Program, constants []constant) (*program.Program,
 	[]constant, *ir.Error) {
 	args := s.arguments()
-	contents := func(i int) []byte { return s.e.contents(constants[i-args].store) }
+	s.fetched = map[uint32][]byte{}
+	defer func() { s.fetched = nil }()
 	if s.enabled("fold_numbers") {
-		g = simplify.Numbers(g, args, contents)
+		g = simplify.Numbers(g, args, s.contents(g, constants))
 	}
 	if s.enabled("find_norms") {
 		g = simplify.Norms(g, args)
@@ -223,7 +224,7 @@ func (s *InferenceSession) simplify(f *frozenShape, g *program.Program, constant
 		}
 	}
 	if s.enabled("fold_numbers") {
-		g = simplify.Numbers(g, args, contents) // those that were computed
+		g = simplify.Numbers(g, args, s.contents(g, constants)) // those that were computed
 	}
 	if s.enabled("find_attention") {
 		if g, constants, err = s.attention(f, g, constants); err != nil {
@@ -243,12 +244,11 @@ func (s *InferenceSession) simplify(f *frozenShape, g *program.Program, constant
 func (s *InferenceSession) fold(f *frozenShape, g *program.Program, constants []constant) (*program.Program,
 	[]constant, *ir.Error) {
 	args := s.arguments()
-	contents := func(i int) []byte { return s.e.contents(constants[i-args].store) }
 	if s.own && s.enabled("keep_integers") {
-		g = simplify.QuantizedConvs(g, args, contents)
+		g = simplify.QuantizedConvs(g, args, s.contents(g, constants))
 	}
 	if s.own && s.enabled("keep_quantized") {
-		g = simplify.Quantized(g, args, contents)
+		g = simplify.Quantized(g, args, s.contents(g, constants))
 	}
 	if s.enabled("fold_scales") {
 		g = simplify.Scales(g, args)
@@ -266,15 +266,14 @@ func (s *InferenceSession) fold(f *frozenShape, g *program.Program, constants []
 func (s *InferenceSession) attention(f *frozenShape, g *program.Program, constants []constant) (*program.Program,
 	[]constant, *ir.Error) {
 	args := s.arguments()
-	contents := func(i int) []byte { return s.e.contents(constants[i-args].store) }
-	g = simplify.Attention(g, args, contents)
+	g = simplify.Attention(g, args, s.contents(g, constants))
 	if s.enabled("fold_constants") { // masks that were rewritten
 		var err *ir.Error
 		if g, constants, err = s.split(f, g, constants); err != nil {
 			return nil, nil, err
 		}
 	}
-	return simplify.Causal(g, args, contents), constants, nil
+	return simplify.Causal(g, args, s.contents(g, constants)), constants, nil
 }
 
 // split computes what only constants decide.
@@ -299,12 +298,27 @@ func (s *InferenceSession) split(f *frozenShape, g *program.Program, constants [
 	return rest, constants, nil
 }
 
-// contents returns the bytes of a storage in host memory, nil for another one.
-func (e *Engine) contents(store uint32) []byte {
-	if p := e.runtime.Mapped(store); p != nil {
-		return unsafe.Slice((*byte)(p), e.runtime.Storage(store).Bytes)
+// maxFetched bounds the constants that passes fetch from a device whose memory the host cannot read.
+const maxFetched = 16 << 20
+
+// contents gives passes the elements of the constant inputs of g; nil for one that is too large to be fetched.
+func (s *InferenceSession) contents(g *program.Program, constants []constant) func(input int) []byte {
+	return func(i int) []byte {
+		store := constants[i-s.arguments()].store
+		if p := s.e.runtime.Mapped(store); p != nil {
+			return unsafe.Slice((*byte)(p), s.e.runtime.Storage(store).Bytes)
+		}
+		if b, ok := s.fetched[store]; ok {
+			return b
+		}
+		av := ir.AvalOf(g.Inputs[i].Aval)
+		b := make([]byte, av.Layout.Numel*int64(av.DType.Size()))
+		if len(b) == 0 || len(b) > maxFetched || s.e.runtime.Read(store, av.DType, 0, b, 0) != nil {
+			b = nil
+		}
+		s.fetched[store] = b
+		return b
 	}
-	return nil
 }
 
 // enabled reports that a pass of sessions is not left out by TORCHLETTE_DISABLE.

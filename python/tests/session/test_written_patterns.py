@@ -86,7 +86,7 @@ class LayerNorm(nn.Module):
         return (x - m) * torch.rsqrt(v + 1e-5) * self.w + self.b
 
 
-def steps(m: nn.Module, kind: str, folder: Path) -> list[str]:
+def steps(m: nn.Module, kind: str, folder: Path, device: str = "cpu") -> list[str]:
     """Return what a session of a file executes, after a run that has PyTorch's values."""
     x, path = torch.randn(2, LENGTH, WIDTH), folder / "m"
     m.eval()
@@ -98,7 +98,7 @@ def steps(m: nn.Module, kind: str, folder: Path) -> list[str]:
         else:
             program = torch.export.export(m, (x,))
             torch.export.save(program.run_decompositions() if kind == "core" else program, path)
-    s = tl.InferenceSession(path)
+    s = tl.InferenceSession(path, device=device)
     (y,) = s.run(None, {s.get_inputs()[0].name: x.numpy()})
     torch.testing.assert_close(torch.from_numpy(np.array(y)), want)
     return [row["op"] for row in s.profile()]
@@ -119,8 +119,12 @@ def test_products_of_heads_are_found(product: str, kind: str, tmp_path: Path) ->
     assert found.count("attention") == 1 and "softmax" not in found
 
 
-def test_scales_that_are_computed_are_numbers(tmp_path: Path) -> None:
-    assert "attention" in steps(Attention(MASKS["sum"], "computed"), "pt2", tmp_path)
+@pytest.mark.parametrize("device", ["cpu", "wgpu"])
+@pytest.mark.parametrize("name", ["sum", "where, number"])
+def test_scales_that_are_computed_are_numbers(name: str, device: str, tmp_path: Path) -> None:
+    """On a GPU the passes fetch the constants that they look at."""
+    found = steps(Attention(MASKS[name], "computed"), "pt2", tmp_path, device)
+    assert found.count("attention") == 1 and "softmax" not in found
 
 
 @pytest.mark.parametrize("kind", ["pt2", "core", "onnx"])
