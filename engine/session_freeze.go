@@ -312,8 +312,12 @@ func (s *InferenceSession) contents(g *program.Program, constants []constant) fu
 			return b
 		}
 		av := ir.AvalOf(g.Inputs[i].Aval)
-		b := make([]byte, av.Layout.Numel*int64(av.DType.Size()))
-		if len(b) == 0 || len(b) > maxFetched || s.e.runtime.Read(store, av.DType, 0, b, 0) != nil {
+		n := av.Layout.Numel * int64(av.DType.Size())
+		if n == 0 || n > maxFetched {
+			return nil
+		}
+		b := make([]byte, n)
+		if s.e.runtime.Read(store, av.DType, 0, b, 0) != nil {
 			b = nil
 		}
 		s.fetched[store] = b

@@ -2,7 +2,7 @@ package gpu
 
 import "github.com/torchlette/torchlette/kernels/device"
 
-// joinedCopy is a run's records with those of the copy that its binding asks for.
+// joinedCopy has the records of a run and, behind them, those of the HostCopy of its binding.
 type joinedCopy struct {
 	d       *Device
 	records []Record

@@ -124,10 +124,9 @@ func (d *Device) ReadUnless(b device.Buffer, t ir.DType, off int64, dst []byte, 
 	for n > 0 {
 		m := min(n, piece)
 		part := dst[:m*int64(t.Size())]
-		first, last := off*width, (off+m)*width
-		lo := first &^ 3
-		err := d.readMapped(buf.handle, lo, (last+3)&^3-lo, interrupt, func(mem []byte) {
-			fromStorage(t, int(width), part, mem[first-lo:last-lo])
+		lo, bytes := words(off, m, width)
+		err := d.readMapped(buf.handle, lo, bytes, interrupt, func(mem []byte) {
+			fromStorage(t, int(width), part, mem[off*width-lo:][:m*width])
 		})
 		if err != nil {
 			return err

@@ -96,7 +96,7 @@ def test_damaged_nests_are_refused(nest, tmp_path):
 
 
 class Tied(nn.Module):
-    """An embedding whose weight is that of the last layer, too."""
+    """An embedding that shares its weight with the last layer."""
 
     def __init__(self):
         super().__init__()

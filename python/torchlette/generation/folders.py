@@ -85,7 +85,7 @@ class _Checkpoint:
 
 
 def _names(name: str, prefix: str) -> Iterator[str]:
-    """Give the names that a checkpoint may have a tensor under; those of the first BERT called norms' parts greek."""
+    """Give the names of a tensor in checkpoints. Those of the first BERT call a norm's weight gamma, its bias beta."""
     for found in (name, name.removeprefix(prefix)):
         yield found
         yield found.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
