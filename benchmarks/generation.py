@@ -30,7 +30,7 @@ CONFIG = {"vocab_size": 50257, "n_embd": 768, "n_layer": 12, "n_head": 12, "n_po
 PROMPT, ROUNDS, RUN = 64, 11, 16
 BLOCK = 1 << 28  # floats whose sum measures the rate of memory
 DTYPES = ("float32", "bfloat16", "float16")
-SCHEMES = ("int8", "int4", "int4_128_asymmetric")
+SCHEMES = ("int8", "int4", "int4_128_asymmetric", "int4_dynamic", "int4_128_dynamic")
 
 
 def weights() -> dict[str, torch.Tensor]:

@@ -66,10 +66,11 @@ func (t *quantizedNode) launch() {
 // loops makes a loop kernel in which each word is read once for a result, and dequantized where it is loaded; rows of
 // int8 have a kernel before it.
 func (t *quantizedNode) loops() {
-	rows := t.x
+	rows, stride := t.x, t.stride
 	var scales *arg
 	if t.q.Dynamic {
 		rows, scales = t.quantizedRows()
+		stride = rows.shape[1]
 	}
 	p, words := t.p, t.q.Words(t.k)
 	dims := []int64{t.m, t.n}
@@ -79,7 +80,7 @@ func (t *quantizedNode) loops() {
 		}
 		return reading(a).over(strides)
 	}
-	x, w, scale := at(rows, t.stride, 0, 0), at(t.w, 0, 0, 0), at(t.scale, 0, 0, 0)
+	x, w, scale := at(rows, stride, 0, 0), at(t.w, 0, 0, 0), at(t.scale, 0, 0, 0)
 	offset, bias := at(t.offset, 0, 0, 0), at(t.bias, 0, 1, 0)
 	out := writing(t.out).over([]int64{t.n, 1, 0})
 	args := []*arg{x, w, scale, out}
@@ -89,8 +90,7 @@ func (t *quantizedNode) loops() {
 		}
 	}
 	if t.q.Dynamic {
-		x.over([]int64{t.k, 0, 0})
-		scales = at(scales, 1, 0, 0)
+		scales = at(scales, t.q.Groups(t.k), 0, 0)
 		args = append(args, scales)
 	}
 	k := p.kernel(t.q.Label(), dims, []int64{words}, 2, args...)
@@ -111,14 +111,28 @@ func (t *quantizedNode) loops() {
 	if t.q.Bits == 4 {
 		group = k.Div(first, k.size(min(t.q.Group, t.k+8)))
 	}
-	sum := k.Reduce(loopir.Sum, t.terms(k, x, bits, first, group, value, scale, offset))
+	row := func(group int) int { return k.LoadAt(scales.kbuf, k.Add(k.address(scales), group)) }
+	sums := t.terms(k, x, bits, first, offset != nil)
+	total := sums[0]
+	if t.q.Bits == 4 {
+		if t.q.Dynamic {
+			for i, s := range sums {
+				sums[i] = k.Mul(k.Cast(ir.F32, s), row(group))
+			}
+		}
+		total = k.Mul(sums[0], value(scale, group))
+		if offset != nil {
+			total = k.Add(total, k.Mul(sums[1], value(offset, group)))
+		}
+	}
+	sum := k.Reduce(loopir.Sum, total)
 	k.Map()
-	total := k.Cast(ir.F32, k.Acc(sum))
+	total = k.Cast(ir.F32, k.Acc(sum))
 	if t.q.Bits == 8 {
 		panel, lane = k.panel(k.Index(1))
 		factor := value(scale, k.I64(0))
 		if t.q.Dynamic {
-			factor = k.Mul(k.Cast(ir.F32, k.LoadAt(scales.kbuf, k.address(scales))), factor)
+			factor = k.Mul(row(k.I64(0)), factor)
 		}
 		total = k.Mul(total, factor)
 	}
@@ -134,53 +148,50 @@ func (k *kernel) panel(n int) (panel, lane int) {
 	return k.Div(n, k.I64(launch.PanelWidth)), k.Rem(n, k.I64(launch.PanelWidth))
 }
 
-// terms adds the products of the fields of a word. A term beyond the last reads the last and counts 0.
-func (t *quantizedNode) terms(k *kernel, x *arg, bits, first, group int, value func(*arg, int) int, scale,
-	offset *arg) int {
+// terms adds the products of the fields of a word, and the terms themselves where plain is set. A term beyond the last
+// reads the last and counts 0.
+func (t *quantizedNode) terms(k *kernel, x *arg, bits, first int, plain bool) []int {
 	d := ir.F32
 	if t.q.Dynamic {
 		d = ir.I32
 	}
 	b := int64(t.q.Bits)
-	base, sum, plain := k.address(x), -1, -1
-	count := k.size(t.k)
-	add := func(to *int, v int) {
-		if *to < 0 {
-			*to = v
-		} else {
-			*to = k.Add(*to, v)
-		}
-	}
+	base, count := k.address(x), k.size(t.k)
+	var sums []int
 	for j := range 32 / b {
 		at := k.Add(first, k.I64(j))
 		v := k.Cast(d, k.LoadAt(x.kbuf, k.Add(base, k.Min(at, k.Sub(count, k.I64(1))))))
 		v = k.Select(k.Lt(at, count), v, k.Bits(d, 0))
 		field := k.Bin(loopir.OpShr, k.Bin(loopir.OpShl, bits, k.Int(ir.I32, 32-b*(j+1))), k.Int(ir.I32, 32-b))
-		add(&sum, k.Mul(v, k.Cast(d, field)))
-		if offset != nil {
-			add(&plain, v)
+		add := []int{k.Mul(v, k.Cast(d, field)), v}
+		if !plain {
+			add = add[:1]
+		}
+		if j == 0 {
+			sums = add
+			continue
+		}
+		for i := range sums {
+			sums[i] = k.Add(sums[i], add[i])
 		}
 	}
-	if b == 8 {
-		return sum
-	}
-	sum = k.Mul(sum, value(scale, group))
-	if offset != nil {
-		sum = k.Add(sum, k.Mul(plain, value(offset, group)))
-	}
-	return sum
+	return sums
 }
 
-// quantizedRows makes the integers of the rows, and their scales: the greatest magnitude over 127. A row with a number
-// that is not finite has the scale NaN.
+// quantizedRows makes the integers of the rows [m, groups * group], and the scales of groups: the greatest magnitude
+// over 127. A group with a number that is not finite has the scale NaN. Terms beyond the last count 0.
 func (t *quantizedNode) quantizedRows() (rows, scales *arg) {
-	p := t.p
-	rows, scales = p.temp(ir.I32, []int64{t.m, t.k}), p.temp(ir.F32, []int64{t.m})
-	x, y := reading(t.x).over([]int64{t.stride, 1}), writing(rows).over([]int64{t.k, 1})
-	s := writing(scales).over([]int64{1, 0})
-	k := p.kernel("quantize_rows", []int64{t.m}, []int64{t.k}, 1, x, y, s)
+	p, groups, group := t.p, t.q.Groups(t.k), min(t.q.Group, t.k)
+	rows, scales = p.temp(ir.I32, []int64{t.m, groups * group}), p.temp(ir.F32, []int64{t.m, groups})
+	x, y := reading(t.x).over([]int64{t.stride, 0, 0}), writing(rows).over([]int64{groups * group, group, 1})
+	s := writing(scales).over([]int64{groups, 1, 0})
+	k := p.kernel("quantize_rows", []int64{t.m, groups}, []int64{group}, 2, x, y, s)
 	number := func(v float64) int { return k.Float(ir.F32, v) }
-	read := func() int { return k.LoadAt(x.kbuf, k.address(x)) }
+	read := func() int {
+		at, count := k.Add(k.Mul(k.Index(1), k.size(group)), k.Index(2)), k.size(t.k)
+		v := k.LoadAt(x.kbuf, k.Add(k.address(x), k.Min(at, k.Sub(count, k.I64(1)))))
+		return k.Select(k.Lt(at, count), v, number(0))
+	}
 	k.Each()
 	most := k.Reduce(loopir.Max, k.Abs(read()))
 	k.Map()

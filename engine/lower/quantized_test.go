@@ -28,6 +28,8 @@ func TestLoopKernelsMultiplyQuantizedWeightsAsTheLaunchDoes(t *testing.T) {
 		{bits: 4, group: 32, rows: 2, n: 5, k: 75},
 		{bits: 4, group: 32, rows: 2, n: 33, k: 64, offset: true, bias: true},
 		{bits: 4, group: 128, rows: 1, n: 16, k: 31, offset: true},
+		{bits: 4, group: 32, rows: 3, n: 19, k: 75, dynamic: true, bias: true},
+		{bits: 4, group: 128, rows: 2, n: 16, k: 31, dynamic: true, offset: true},
 	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			panels, words, groups, table := (c.n+15)/16, (c.k+7)/8, (c.k+c.group-1)/c.group, ir.BF16

@@ -3,15 +3,17 @@
 #include <string.h>
 #include "vector/cpu.h"
 
-// A row is split into planes of int8: terms of a block are factor (256^2 a + 256 b + c), to half of factor, a power of
-// two. The greatest term of a block has at least 22 bits, so a term has an error of at most 2^-23 of the greatest.
-// start has what makes weights of dot products, which have no sign, numbers with one. A block has a group's terms, or
-// PLANES_BLOCK.
+// A row of floats is split into planes of int8: terms of a block are factor (256^2 a + 256 b + c), to half of factor, a
+// power of two. The greatest term of a block has at least 22 bits, so a term has an error of at most 2^-23 of the
+// greatest. A row that is quantized (dynamic) has one plane: its terms are factor a, where factor is the greatest
+// magnitude over 127. start has what makes weights of dot products, which have no sign, numbers with one. A block has a
+// group's terms, or PLANES_BLOCK.
 enum { PLANES = 3, PLANES_BLOCK = 64, PLANES_PANELS = 4 };
 typedef struct { float factor; int32_t start[PLANES]; } tl_plane_block;
 
-// split: false where a term is not finite or a block's terms are too small. Planes lie pitch bytes apart, which has
-// room for 16 more bytes than there are terms. panels: one or PLANES_PANELS panels; c is that of tl_isa_table.panel.
+// split: false where three planes cannot hold a block: a term is not finite, or all are too small. Planes lie pitch
+// bytes apart, which has room for 16 more bytes than there are terms. panels: one or PLANES_PANELS panels; c is that of
+// tl_isa_table.panel.
 typedef struct {
 	int (*split)(const tl_quantized *, int64_t K, const float *x, int8_t *to, int64_t pitch, tl_plane_block *);
 	void (*panels)(const tl_quantized *, int panels, int64_t K, const int8_t *x, int64_t pitch, const tl_plane_block *,
@@ -21,6 +23,8 @@ const tl_planes *tl_planes_of(int isa, int bits); // NULL: there are none
 extern const tl_planes tl_planes_avx2;            // of weights of four bits
 
 // What all splits and products share.
+
+static inline int planes_count(const tl_quantized *q) { return q->dynamic ? 1 : PLANES; }
 
 // The mantissa of 2^-22 (256^2 + 256 + 1) 127, the greatest number that three digits of -128 to 127 have, less 1.
 enum { PLANES_MOST_MANTISSA = 0x7efefe };
@@ -44,6 +48,25 @@ static inline int planes_scale(float most, float *factor, float *up) {
 	bits = (276 - e) << 23;
 	memcpy(up, &bits, 4);
 	return 1;
+}
+
+// planes_step finds the factor of a quantized block whose greatest magnitude is most, infinite where a term is not
+// finite, and what its terms are multiplied by. A block that is not finite has the factor NaN, one that is too small 0.
+static inline void planes_step(float most, float *factor, float *up) {
+	*up = 127 / most;
+	*factor = most / 127;
+	if (!(most < __builtin_inff())) {
+		*factor = __builtin_nanf("");
+		*up = 0;
+	} else if (!(*up < __builtin_inff())) {
+		*factor = *up = 0;
+	}
+}
+
+// planes_ahead is how many words ahead of n rows of words, the first of which is row, words are fetched. Streams of
+// panels are too short for the processor to find, so the last rows fetch the first ones of the next panels.
+static inline int64_t planes_ahead(int64_t row, int64_t n, int64_t words, int panels) {
+	return PLANES_AHEAD * TLK_PANEL + (row + n + PLANES_AHEAD > words ? (panels - 1) * words * TLK_PANEL : 0);
 }
 
 static inline int32_t planes_four(const int8_t *x) {

@@ -43,19 +43,21 @@ WIDE static int32_t total_of(__m256i v) {
 	return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
 }
 
-WIDE static int split(const tl_quantized *q, int64_t K, const float *x, int8_t *to, int64_t pitch, tl_plane_block *b) {
+WIDE INLINE int split_into(const int planes, const tl_quantized *q, int64_t K, const float *x, int8_t *to,
+	int64_t pitch, tl_plane_block *b) {
 	// Words have a column's even terms in the low halves of bytes, and the odd ones in the high halves.
 	const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, -1, -1, -1, -1, -1, -1, -1, -1);
 	for (int64_t k = 0; k < K; k += q->group, b++) {
 		const int64_t n = planes_least(q->group, K - k);
 		float scale;
-		if (!planes_scale(greatest(n, x + k), &b->factor, &scale)) return 0;
+		if (planes == 1) planes_step(greatest(n, x + k), &b->factor, &scale);
+		else if (!planes_scale(greatest(n, x + k), &b->factor, &scale)) return 0;
 		const __m256 up = _mm256_set1_ps(scale);
 		__m256i sum[PLANES];
-		UNROLL for (int p = 0; p < PLANES; p++) sum[p] = _mm256_setzero_si256();
+		UNROLL for (int p = 0; p < planes; p++) sum[p] = _mm256_setzero_si256();
 		for (int64_t i = 0; i < n; i += 8) {
 			__m256i r = _mm256_cvtps_epi32(_mm256_mul_ps(first(x + k + i, n - i), up));
-			UNROLL for (int p = PLANES - 1; p >= 0; p--) {
+			UNROLL for (int p = planes - 1; p >= 0; p--) {
 				const __m256i v = _mm256_srai_epi32(_mm256_slli_epi32(r, 24), 24);
 				r = _mm256_srai_epi32(_mm256_sub_epi32(r, v), 8);
 				sum[p] = _mm256_add_epi32(sum[p], v);
@@ -64,9 +66,13 @@ WIDE static int split(const tl_quantized *q, int64_t K, const float *x, int8_t *
 				_mm_storel_epi64((__m128i *)(to + p * pitch + k + i), bytes);
 			}
 		}
-		UNROLL for (int p = 0; p < PLANES; p++) b->start[p] = -8 * total_of(sum[p]);
+		UNROLL for (int p = 0; p < planes; p++) b->start[p] = -8 * total_of(sum[p]);
 	}
 	return 1;
+}
+
+WIDE static int split(const tl_quantized *q, int64_t K, const float *x, int8_t *to, int64_t pitch, tl_plane_block *b) {
+	return q->dynamic ? split_into(1, q, K, x, to, pitch, b) : split_into(PLANES, q, K, x, to, pitch, b);
 }
 
 // Adds products of bytes and pairs of digits to sums of 16 bits. Of additions that it knows GCC makes a tree, whose
@@ -77,22 +83,22 @@ WIDE INLINE __m256i dot(__m256i sums, __m256i words, __m256i x) {
 	return more;
 }
 
-// Adds the products of rows of words, WORDS at most.
-WIDE INLINE void words_of(const int64_t rows, const int8_t *x, const int64_t pitch, const uint32_t *w,
-	__m256i t[PLANES][HALVES]) {
+// Adds the products of rows of words, WORDS at most. Words that lie `ahead` words behind are fetched.
+WIDE INLINE void words_of(const int planes, const int64_t rows, const int8_t *x, const int64_t pitch,
+	const uint32_t *w, const int64_t ahead, __m256i t[PLANES][HALVES]) {
 	const __m256i low = _mm256_set1_epi8(15), sign = _mm256_set1_epi8((char)0x88);
 	__m256i s[PLANES][HALVES];
-	UNROLL for (int i = 0; i < PLANES; i++)
+	UNROLL for (int i = 0; i < planes; i++)
 		UNROLL for (int h = 0; h < HALVES; h++) s[i][h] = _mm256_setzero_si256();
 	ROLLED for (int64_t r = 0; r < rows; r++, w += TLK_PANEL, x += 8) {
 		__m256i even[HALVES], odd[HALVES];
-		_mm_prefetch((const char *)(w + PLANES_AHEAD * TLK_PANEL), _MM_HINT_T0);
+		_mm_prefetch((const char *)(w + ahead), _MM_HINT_T0);
 		UNROLL for (int h = 0; h < HALVES; h++) {
 			const __m256i word = _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)(w + 8 * h)), sign);
 			even[h] = _mm256_and_si256(word, low);
 			odd[h] = _mm256_and_si256(_mm256_srli_epi16(word, 4), low);
 		}
-		UNROLL for (int i = 0; i < PLANES; i++) {
+		UNROLL for (int i = 0; i < planes; i++) {
 			const __m256i a = _mm256_set1_epi32(planes_four(x + i * pitch));
 			const __m256i b = _mm256_set1_epi32(planes_four(x + i * pitch + 4));
 			UNROLL for (int h = 0; h < HALVES; h++) {
@@ -102,7 +108,7 @@ WIDE INLINE void words_of(const int64_t rows, const int8_t *x, const int64_t pit
 		}
 	}
 	const __m256i ones = _mm256_set1_epi16(1);
-	UNROLL for (int i = 0; i < PLANES; i++)
+	UNROLL for (int i = 0; i < planes; i++)
 		UNROLL for (int h = 0; h < HALVES; h++) t[i][h] = _mm256_add_epi32(t[i][h], _mm256_madd_epi16(s[i][h], ones));
 }
 
@@ -111,30 +117,31 @@ WIDE INLINE __m256 brains(const uint16_t *p) {
 }
 
 // One block of terms and a panel.
-WIDE INLINE void dots(int64_t rows, const int8_t *x, const int64_t pitch, const tl_plane_block *b, const uint32_t *w,
-	__m256 v[HALVES]) {
+WIDE INLINE void dots(const int planes, int64_t rows, const int8_t *x, const int64_t pitch, const tl_plane_block *b,
+	const uint32_t *w, const int64_t ahead, __m256 v[HALVES]) {
 	__m256i t[PLANES][HALVES];
-	UNROLL for (int i = 0; i < PLANES; i++)
+	UNROLL for (int i = 0; i < planes; i++)
 		UNROLL for (int h = 0; h < HALVES; h++) t[i][h] = _mm256_set1_epi32(b->start[i]);
 	for (; rows > 0; rows -= WORDS, w += WORDS * TLK_PANEL, x += WORDS * 8)
-		words_of(planes_least(rows, WORDS), x, pitch, w, t);
+		words_of(planes, planes_least(rows, WORDS), x, pitch, w, ahead, t);
 	const __m256 step = _mm256_set1_ps(256), factor = _mm256_set1_ps(b->factor);
 	UNROLL for (int h = 0; h < HALVES; h++) {
 		__m256 sum = _mm256_cvtepi32_ps(t[0][h]);
-		UNROLL for (int i = 1; i < PLANES; i++) sum = _mm256_fmadd_ps(sum, step, _mm256_cvtepi32_ps(t[i][h]));
+		UNROLL for (int i = 1; i < planes; i++) sum = _mm256_fmadd_ps(sum, step, _mm256_cvtepi32_ps(t[i][h]));
 		v[h] = _mm256_mul_ps(sum, factor);
 	}
 }
 
-WIDE static void panels(const tl_quantized *q, int count, int64_t K, const int8_t *x, int64_t pitch,
-	const tl_plane_block *b, const float *sums, const uint32_t *w, const void *scale, const uint16_t *offset, float *c) {
-	const int64_t groups = (K + q->group - 1) / q->group, gm = groups * TLK_PANEL, wm = (K + 7) / 8 * TLK_PANEL;
+WIDE INLINE void panels_of(const int planes, const tl_quantized *q, int count, int64_t K, const int8_t *x,
+	int64_t pitch, const tl_plane_block *b, const float *sums, const uint32_t *w, const void *scale,
+	const uint16_t *offset, float *c) {
+	const int64_t groups = (K + q->group - 1) / q->group, gm = groups * TLK_PANEL, words = (K + 7) / 8;
 	for (int64_t i = 0; i < count * TLK_PANEL; i += 8) _mm256_storeu_ps(c + i, _mm256_setzero_ps());
 	for (int64_t g = 0, k = 0; k < K; g++, k += q->group, b++) {
-		const int64_t rows = (planes_least(q->group, K - k) + 7) / 8;
+		const int64_t rows = (planes_least(q->group, K - k) + 7) / 8, ahead = planes_ahead(k / 8, rows, words, count);
 		for (int p = 0; p < count; p++) {
 			__m256 v[HALVES];
-			dots(rows, x + k, pitch, b, w + p * wm + k / 8 * TLK_PANEL, v);
+			dots(planes, rows, x + k, pitch, b, w + (p * words + k / 8) * TLK_PANEL, ahead, v);
 			UNROLL for (int h = 0; h < HALVES; h++) {
 				const int64_t at = p * gm + g * TLK_PANEL + 8 * h;
 				float *to = c + p * TLK_PANEL + 8 * h;
@@ -144,6 +151,12 @@ WIDE static void panels(const tl_quantized *q, int count, int64_t K, const int8_
 			}
 		}
 	}
+}
+
+WIDE static void panels(const tl_quantized *q, int count, int64_t K, const int8_t *x, int64_t pitch,
+	const tl_plane_block *b, const float *sums, const uint32_t *w, const void *scale, const uint16_t *offset, float *c) {
+	if (q->dynamic) panels_of(1, q, count, K, x, pitch, b, sums, w, scale, offset, c);
+	else panels_of(PLANES, q, count, K, x, pitch, b, sums, w, scale, offset, c);
 }
 
 const tl_planes tl_planes_avx2 = {split, panels};

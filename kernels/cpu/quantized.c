@@ -1,5 +1,5 @@
 // Runs products with quantized weights (launch.Quantized): shares panels of weights and blocks of rows among the
-// threads. Products of int8 quantize the rows first.
+// threads. Rows that are quantized become int8 where a kernel multiplies int8, else floats with the same values.
 #include <string.h>
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -18,16 +18,17 @@ typedef struct {
 	tl_int8_panel *int8;
 	int64_t M, N, K, xm, groups, words, panels, pitch; // words: rows of words of a panel; pitch: bytes of a row of int8
 	const float *x, *bias;
+	float *rounded; // rows of floats that are quantized
 	const uint32_t *w;
 	const char *scale;
 	const uint16_t *offset;
 	float *sums, *c; // sums of groups [M, groups]
-	float *rowscale; // of rows of int8, with the sums of these rows
+	float *rowscale; // of rows of int8 for weights of 8 bits, with the sums of these rows
 	int32_t *rowsum;
 	int8_t *rows;
 	const tl_planes *planes; // of rows that do not fill a low tile, NULL: they are multiplied as floats
 	tl_plane_block *blocks;  // of one row after the other, each in planes at rows, pitch bytes apart
-	int64_t row_blocks;
+	int64_t row_blocks, depth; // blocks and planes of a row
 	int *whole; // which rows are in planes
 } work;
 
@@ -61,40 +62,41 @@ static inline void round_four(const float *x, float factor, int32_t *to) {
 #endif
 }
 
+// The greatest magnitude, infinite or NaN where a number is. Magnitudes are ordered as their bits.
+static float greatest(const float *x, int64_t n) {
+	int32_t most = 0;
+	for (int64_t k = 0; k < n; k++) {
+		int32_t b;
+		memcpy(&b, x + k, 4);
+		b &= 0x7fffffff;
+		most = b > most ? b : most;
+	}
+	float top;
+	memcpy(&top, &most, 4);
+	return top;
+}
+
+// The integers of up to four terms, with zeros behind them.
+static void integers(const float *x, int64_t n, float factor, int32_t *to) {
+	float four[4] = {0};
+	if (n >= 4) memcpy(four, x, 16);
+	else for (int64_t j = 0; j < n; j++) four[j] = x[j];
+	round_four(four, factor, to);
+}
+
 static void quantize_rows(void *arg, int worker, int64_t begin, int64_t end) {
 	(void)worker;
 	const work *p = arg;
 	for (int64_t i = begin; i < end; i++) {
 		const float *x = p->x + i * p->xm;
 		int8_t *to = p->rows + i * p->pitch;
-		int32_t most = 0, sum = 0;
-		for (int64_t k = 0; k < p->K; k++) {
-			int32_t b;
-			memcpy(&b, x + k, 4);
-			b &= 0x7fffffff; // magnitudes are ordered as their bits
-			most = b > most ? b : most;
-		}
-		float top;
-		memcpy(&top, &most, 4);
+		int32_t sum = 0, number[4];
+		float factor;
 		memset(to, 0, (size_t)p->pitch);
 		p->rowsum[i] = 0;
-		if (most >= 0x7f800000) { // not finite: neither is the result
-			p->rowscale[i] = __builtin_nanf("");
-			continue;
-		}
-		const float factor = 127 / top;
-		if (!(factor < __builtin_inff())) { // too small for a factor
-			p->rowscale[i] = 0;
-			continue;
-		}
-		p->rowscale[i] = top / 127;
-		for (int64_t k = 0; k < p->K; k += 4) {
-			float four[4] = {0};
-			int32_t number[4];
-			const int64_t n = least(4, p->K - k);
-			if (n == 4) memcpy(four, x + k, 16);
-			else for (int64_t j = 0; j < n; j++) four[j] = x[k + j];
-			round_four(four, factor, number);
+		planes_step(greatest(x, p->K), p->rowscale + i, &factor);
+		for (int64_t k = 0; factor && k < p->K; k += 4) {
+			integers(x + k, p->K - k, factor, number);
 			for (int j = 0; j < 4; j++) {
 				to[k + j] = (int8_t)number[j];
 				sum += number[j];
@@ -102,6 +104,23 @@ static void quantize_rows(void *arg, int worker, int64_t begin, int64_t end) {
 		}
 		p->rowsum[i] = sum;
 	}
+}
+
+static void round_rows(void *arg, int worker, int64_t begin, int64_t end) {
+	(void)worker;
+	const work *p = arg;
+	for (int64_t i = begin; i < end; i++)
+		for (int64_t g = 0; g < p->K; g += p->q->group) {
+			const float *x = p->x + i * p->xm + g;
+			float *to = p->rounded + i * p->K + g, scale, factor;
+			const int64_t n = least(p->q->group, p->K - g);
+			planes_step(greatest(x, n), &scale, &factor);
+			for (int64_t k = 0; k < n; k += 4) {
+				int32_t number[4] = {0};
+				if (factor) integers(x + k, n - k, factor, number);
+				for (int64_t j = 0; j < least(4, n - k); j++) to[k + j] = (float)number[j] * scale;
+			}
+		}
 }
 
 // Stores the columns of rows that exist.
@@ -151,7 +170,7 @@ static void block(const work *p, int64_t panel, int64_t from, int64_t to) {
 // tile of a row that is in planes.
 static void plane_tile(const work *p, int64_t panel, int panels, int64_t row, float *c) {
 	const int64_t table = panel * p->groups * TLK_PANEL;
-	p->planes->panels(p->q, panels, p->K, p->rows + row * PLANES * p->pitch, p->pitch, p->blocks + row * p->row_blocks,
+	p->planes->panels(p->q, panels, p->K, p->rows + row * p->depth * p->pitch, p->pitch, p->blocks + row * p->row_blocks,
 		p->sums ? p->sums + row * p->groups : NULL, p->w + panel * p->words * TLK_PANEL,
 		p->scale + table * (p->q->bits == 8 ? 4 : 2), p->offset ? p->offset + table : NULL, c);
 }
@@ -159,13 +178,20 @@ static void plane_tile(const work *p, int64_t panel, int panels, int64_t row, fl
 static void split_rows(void *arg, int worker, int64_t begin, int64_t end) {
 	(void)worker;
 	const work *p = arg;
-	for (int64_t i = begin; i < end; i++)
-		p->whole[i] = p->planes->split(p->q, p->K, p->x + i * p->xm, p->rows + i * PLANES * p->pitch, p->pitch,
-			p->blocks + i * p->row_blocks);
+	for (int64_t i = begin; i < end; i++) {
+		tl_plane_block *b = p->blocks + i * p->row_blocks;
+		p->whole[i] = p->planes->split(p->q, p->K, p->x + i * p->xm, p->rows + i * p->depth * p->pitch, p->pitch, b);
+		if (p->q->dynamic && p->sums) // start is -8 times the sum of a block
+			for (int64_t g = 0; g < p->groups; g++)
+				p->sums[i * p->groups + g] = (float)(b[g].start[0] / -8) * b[g].factor;
+	}
 }
 
+// Whether rows are int8, for weights of 8 bits.
+static int of_int8(const work *p) { return p->q->dynamic && p->q->bits == 8; }
+
 // Whether each row is multiplied alone.
-static int alone(const work *p) { return !p->q->dynamic && p->M < least(p->t->panel_rows, TLK_TILE_ROWS); }
+static int alone(const work *p) { return !of_int8(p) && p->M < least(p->t->panel_rows, TLK_TILE_ROWS); }
 
 // Panels of rows that do not fill a low tile.
 static void few(const work *p, int64_t begin, int64_t end) {
@@ -190,7 +216,7 @@ static void job(void *arg, int worker, int64_t begin, int64_t end) {
 	}
 	for (int64_t i = begin; i < end; i++) {
 		const int64_t from = i / p->panels * ROWS, to = least(from + ROWS, p->M);
-		(p->q->dynamic ? int8_block : block)(p, i % p->panels, from, to);
+		(of_int8(p) ? int8_block : block)(p, i % p->panels, from, to);
 	}
 }
 
@@ -209,6 +235,53 @@ static int64_t few_claim(const work *p, int64_t claim, int threads) {
 	return best < one ? one : best;
 }
 
+// room gives the place of an array behind size bytes, and adds its bytes.
+static int64_t room(int64_t *size, int64_t bytes) {
+	const int64_t at = *size;
+	*size += (bytes + 63) & ~63;
+	return at;
+}
+
+// Makes what a run needs of the rows: planes, integers or rounded floats, and the sums of groups. The result is 0, or
+// the bytes that there is no memory for.
+static int64_t prepare(work *p, tl_pool *pool) {
+	const tl_quantized *q = p->q;
+	const int64_t grain = GRAIN / (p->K + 1) + 1;
+	const int int8 = of_int8(p), rounded = q->dynamic && !int8 && !p->planes;
+	int64_t size = 0;
+	if (p->planes) {
+		p->pitch += TLK_TERMS; // split stores whole vectors
+		p->row_blocks = q->bits == 8 ? (p->K + PLANES_BLOCK - 1) / PLANES_BLOCK : p->groups;
+		p->depth = planes_count(q);
+	} else {
+		p->depth = 1;
+	}
+	const int64_t sums = room(&size, q->offset ? p->M * p->groups * 4 : 0);
+	const int64_t scales = room(&size, int8 ? p->M * 8 : 0);
+	const int64_t blocks = room(&size, p->planes ? p->M * p->row_blocks * (int64_t)sizeof(tl_plane_block) : 0);
+	const int64_t whole = room(&size, p->planes ? p->M * 4 : 0);
+	const int64_t rows = room(&size, p->planes || int8 ? p->M * p->depth * p->pitch : 0);
+	const int64_t floats = room(&size, rounded ? p->M * p->K * 4 : 0);
+	char *mem = size ? tl_scratch(pool, -1, size) : NULL;
+	if (size && !mem) return size;
+	p->rowscale = (float *)(mem + scales);
+	p->rowsum = (int32_t *)(mem + scales) + p->M;
+	p->rows = (int8_t *)(mem + rows);
+	p->blocks = (tl_plane_block *)(mem + blocks);
+	p->whole = (int *)(mem + whole);
+	p->rounded = (float *)(mem + floats);
+	if (q->offset) p->sums = (float *)(mem + sums);
+	if (int8) tl_parallel_whole(pool, p->M, grain, quantize_rows, p);
+	if (rounded) {
+		tl_parallel_whole(pool, p->M, grain, round_rows, p);
+		p->x = p->rounded;
+		p->xm = p->K;
+	}
+	if (q->offset && !(q->dynamic && p->planes)) tl_parallel_whole(pool, p->M, grain, sum_groups, p);
+	if (p->planes) tl_parallel_whole(pool, p->M, grain, split_rows, p);
+	return 0;
+}
+
 int64_t tl_run_quantized(const tl_quantized *q, tl_pool *pool, int isa, char **buf, const int64_t *par) {
 	work p = {.q = q, .t = tl_isa_tables(isa), .int8 = tl_int8_kernel(isa), .M = par[0], .N = par[1], .K = par[2],
 		.xm = par[3], .x = (const float *)buf[0] + par[AT_X], .w = (const uint32_t *)buf[1] + par[AT_W]};
@@ -225,32 +298,8 @@ int64_t tl_run_quantized(const tl_quantized *q, tl_pool *pool, int isa, char **b
 #if defined(__x86_64__)
 	if (alone(&p) && p.t->row_panels == PLANES_PANELS) p.planes = tl_planes_of(isa, q->bits);
 #endif
-	int64_t head = (p.M * 8 + 63) & ~63;
-	int64_t bytes = q->dynamic ? head + p.M * p.pitch : q->offset ? p.M * p.groups * 4 : 0;
-	if (p.planes) {
-		p.pitch += TLK_TERMS; // split stores whole vectors
-		p.row_blocks = q->bits == 8 ? (p.K + PLANES_BLOCK - 1) / PLANES_BLOCK : p.groups;
-		head = (bytes + p.M * (4 + p.row_blocks * (int64_t)sizeof(tl_plane_block)) + 63) & ~63;
-		bytes = head + p.M * PLANES * p.pitch;
-	}
-	char *mem = bytes ? tl_scratch(pool, -1, bytes) : NULL;
-	if (bytes && !mem) return bytes;
-	const int64_t grain = GRAIN / (p.K + 1) + 1;
-	if (q->dynamic) {
-		p.rowscale = (float *)mem;
-		p.rowsum = (int32_t *)mem + p.M;
-		p.rows = (int8_t *)mem + head;
-		tl_parallel_whole(pool, p.M, grain, quantize_rows, &p);
-	} else if (q->offset) {
-		p.sums = (float *)mem;
-		tl_parallel_whole(pool, p.M, grain, sum_groups, &p);
-	}
-	if (p.planes) {
-		p.blocks = (tl_plane_block *)(mem + (q->offset ? p.M * p.groups * 4 : 0));
-		p.whole = (int *)(p.blocks + p.M * p.row_blocks);
-		p.rows = (int8_t *)mem + head;
-		tl_parallel_whole(pool, p.M, grain, split_rows, &p);
-	}
+	const int64_t missing = prepare(&p, pool);
+	if (missing) return missing;
 	int64_t claim = GRAIN / (TLK_PANEL * least(p.M, ROWS) * (p.K + 1)) + 1;
 	if (claim > p.t->row_panels) claim -= claim % p.t->row_panels;
 	if (alone(&p)) claim = few_claim(&p, claim, tl_pool_threads(pool));

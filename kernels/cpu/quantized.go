@@ -12,7 +12,7 @@ import (
 // quantized returns the C form of a product with quantized weights.
 func quantized(mem *arena, q *launch.Quantized, params []device.Param) (*C.tl_quantized, error) {
 	bits := q.Bits == 8 || q.Bits == 4
-	if len(params) != launch.QuantizedParams || !bits || q.Group <= 0 || q.Dynamic && (q.Bits != 8 || q.Offset) {
+	if len(params) != launch.QuantizedParams || !bits || q.Group <= 0 || q.Bits == 8 && q.Offset {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: %s: %+v, %d parameters", q.Label(), *q, len(params))
 	}
 	c := &array[C.tl_quantized](mem, 1)[0]

@@ -3,9 +3,9 @@ package launch
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/torchlette/torchlette/ir"
-
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
@@ -21,8 +21,8 @@ import (
 type Quantized struct {
 	Bits  int
 	Group int64 // terms that share a scale
-	// Dynamic: rows of x are quantized too, by the greatest magnitude in a row, and the sums of products are exact. Bits
-	// is 8, and Group at least K.
+	// Dynamic: rows of x are quantized too, to integers of 8 bits with a scale for each group: the greatest magnitude
+	// over 127. The sums of int8 products are exact.
 	Dynamic      bool
 	Offset, Bias bool
 }
@@ -58,7 +58,7 @@ func (q *Quantized) ScaleType() ir.DType {
 // Label implements Op.
 func (q *Quantized) Label() string {
 	if q.Dynamic {
-		return "product_int8"
+		return fmt.Sprintf("product_int8_weights_of_%d_bits", q.Bits)
 	}
 	return fmt.Sprintf("product_weights_of_%d_bits", q.Bits)
 }
@@ -135,30 +135,38 @@ func (r *quantizedRun) table(n, k int64) int64 {
 	return (n/PanelWidth*r.Groups(r.k)+k/r.Group)*PanelWidth + n%PanelWidth
 }
 
-// row returns a row of x, and the scale of its integers.
-func (r *quantizedRun) row(m int64) (x []float64, scale float64) {
-	x = make([]float64, r.k)
-	top := float32(0)
+// row returns a row of x. That is rounded to what integers and scales hold where rows are quantized.
+func (r *quantizedRun) row(m int64) []float64 {
+	x := make([]float64, r.k)
 	for k := range x {
 		x[k] = r.float(ir.F32, 0, 0, m*r.stride+int64(k))
-		if top = max(top, float32(math.Abs(x[k]))); math.IsInf(x[k], 0) || math.IsNaN(x[k]) {
+	}
+	if r.Dynamic {
+		for group := range slices.Chunk(x, int(min(r.Group, max(r.k, 1)))) {
+			quantizeGroup(group)
+		}
+	}
+	return x
+}
+
+// quantizeGroup rounds numbers to multiples of the greatest magnitude over 127. Where one is not finite all are NaN.
+func quantizeGroup(x []float64) {
+	top := float32(0)
+	for _, v := range x {
+		if top = max(top, float32(math.Abs(v))); math.IsInf(v, 0) || math.IsNaN(v) {
 			top = float32(math.NaN())
 		}
 	}
-	if !r.Dynamic {
-		return x, 1
-	}
-	factor := 127 / top
+	factor, scale := 127/top, float64(top/127)
 	if math.IsInf(float64(factor), 0) {
-		return make([]float64, r.k), 0
+		factor, scale = 0, 0
 	}
 	for k, v := range x {
-		x[k] = math.RoundToEven(float64(float32(v) * factor))
+		x[k] = math.RoundToEven(float64(float32(v)*factor)) * scale
 	}
-	return x, float64(top / 127)
 }
 
-// Interpret implements Op: in float64, but for the integers of rows.
+// Interpret implements Op: in float64, but for the integers of rows and their scales.
 func (q *Quantized) Interpret(params []uint64, bufs [][]byte) (loopir.Fault, error) {
 	if err := CheckArguments(q, params, bufs); err != nil {
 		return loopir.Fault{}, err
@@ -170,7 +178,7 @@ func (q *Quantized) Interpret(params []uint64, bufs [][]byte) (loopir.Fault, err
 	}
 	out := len(bufs) - 1
 	for m := range r.m {
-		x, scale := r.row(m)
+		x := r.row(m)
 		for n := range r.n {
 			sum := 0.0
 			for k := range r.k {
@@ -180,7 +188,6 @@ func (q *Quantized) Interpret(params []uint64, bufs [][]byte) (loopir.Fault, err
 				}
 				sum += x[k] * w
 			}
-			sum *= scale
 			if q.Bias {
 				sum += r.float(ir.F32, out-1, 4, n)
 			}

@@ -35,7 +35,7 @@ class Scheme:
         bits: 8 or 4.
         group: Terms of an output that share a scale; None for all of them.
         asymmetric: Whether groups have an offset beside the scale.
-        dynamic: Whether the rows of inputs are quantized to int8 too, on each call.
+        dynamic: Whether inputs are quantized to int8 too, on each call, with a scale for each row or group of a row.
     """
 
     bits: int
@@ -52,6 +52,10 @@ SCHEMES = {
     "int4_128": Scheme(4, 128),
     "int4_asymmetric": Scheme(4, 32, asymmetric=True),
     "int4_128_asymmetric": Scheme(4, 128, asymmetric=True),
+    "int4_dynamic": Scheme(4, 32, dynamic=True),
+    "int4_128_dynamic": Scheme(4, 128, dynamic=True),
+    "int4_asymmetric_dynamic": Scheme(4, 32, asymmetric=True, dynamic=True),
+    "int4_128_asymmetric_dynamic": Scheme(4, 128, asymmetric=True, dynamic=True),
 }
 
 
@@ -212,7 +216,8 @@ def quantize(
             :mod:`torchlette.generation`, whose layers are then replaced in place.
         scheme: ``"int8"``: one scale for each output; ``"int8_dynamic"``: inputs in int8 too, with a scale for each
             row; ``"int4"``, ``"int4_128"``: 4 bits in groups of 32 or 128 terms; ``"int4_asymmetric"``,
-            ``"int4_128_asymmetric"``: groups with an offset. The last group of an output may be shorter.
+            ``"int4_128_asymmetric"``: groups with an offset; those of 4 bits with ``"_dynamic"``: inputs in int8 too,
+            with a scale for each group of a row. The last group of an output may be shorter.
         calibration: Inputs for the error report: each a tensor or array, a tuple of them, or a dict by input name.
 
     Returns:

@@ -46,10 +46,10 @@ func quantizedInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, 
 			in[0].DType().ScalarType(), ir.ShapeString(in[0].Shape()))
 	}
 	k := in[0].Shape()[1]
-	if bits != 4 && bits != 8 || n < 0 || group < 1 || group%8 != 0 && group < k || bits == 8 && group < k ||
-		attr[5] != 0 && (bits != 8 || attr[3] != 0) {
+	if bits != 4 && bits != 8 || n < 0 || group < 1 || group%8 != 0 && group < k ||
+		bits == 8 && (group < k || attr[3] != 0) {
 		return nil, ir.Errorf(ir.ErrRuntime, "quantized_linear: got %d bits in groups of %d, want 8 bits with one scale for "+
-			"each output, or 4 bits in groups of a multiple of 8; inputs are quantized with 8 bits and no offsets", bits, group)
+			"each output and no offsets, or 4 bits in groups of a multiple of 8", bits, group)
 	}
 	panels, words := (n+QuantizedPanel-1)/QuantizedPanel, (k+7)/8
 	scale, groups := ir.BF16, (k+group-1)/group
