@@ -144,13 +144,16 @@ class _ByShape:
 
 
 def _opened(source: Any, options: tuple[int, int, str]) -> _Opened | _ByShape:
-    """Open the program of a path, whose kind its content tells, or the program itself.
+    """Open the program of a path or of a file's bytes, whose kind the content tells, or the program itself.
 
     An ONNX graph that is a program at given sizes only, or whose branches depend on a number, gets one for each shape.
     """
-    if not isinstance(source, (str, os.PathLike)):
+    if isinstance(source, (bytearray, memoryview)):
+        source = bytes(source)
+    if not isinstance(source, (str, os.PathLike, bytes)):
         if not hasattr(source, "constants") or not hasattr(source, "number"):
-            raise TypeError(f"InferenceSession: got {type(source).__name__}, want a path or an exported program")
+            kind = type(source).__name__
+            raise TypeError(f"InferenceSession: got {kind}, want a path, the bytes of a file, or an exported program")
         return _Opened(source, options)
     from torchlette.export.files import open_model, read_onnx
 
@@ -190,8 +193,8 @@ class InferenceSession:
         """Open a session.
 
         Args:
-            path_or_program: A path, or what :func:`torchlette.export.export` returned. The session has the program's
-                tensors as they are now.
+            path_or_program: A path, the bytes of a file, or what :func:`torchlette.export.export` returned. The session
+                has the program's tensors as they are now.
             device: Where it runs: ``"cpu"``, ``"wgpu"``, ``"wgpu:1"``.
             threads: How many threads run on the CPU; ``None``: as many as there are cores.
             precision: The dtype that products and convolutions of float32 cast to, as autocast does: ``float16`` or

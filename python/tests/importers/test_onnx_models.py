@@ -208,6 +208,56 @@ def test_quantized_models(tmp_path):
     assert ours(path, feeds)[1].shape == (2, 4, 4, 4)
 
 
+def test_sums_of_whole_numbers_are_exact(tmp_path, device):
+    """Of more terms than float32 adds up exactly at once, in products and in convolutions with groups."""
+    nodes = [
+        node("MatMulInteger", ["a", "b", "az", "bz"], ["product"]),
+        node("ConvInteger", ["x", "w", "xz"], ["conv"], group=2, pads=[1, 1, 1, 1]),
+        node("ConvInteger", ["line", "long"], ["wide"]),
+        node("DequantizeLinear", ["whole", "s"], ["d"]),
+    ]
+    arrays = {"a": RNG.integers(250, 256, (2, 770)).astype(np.uint8), "b": np.full((770, 3), -128, np.int8)}
+    arrays |= {"az": np.uint8(1), "bz": np.arange(3).astype(np.int8), "s": np.float32(0.37)}
+    arrays |= {"x": RNG.integers(250, 256, (1, 80, 4, 5)).astype(np.uint8), "w": np.full((4, 40, 3, 3), -127, np.int8)}
+    arrays |= {"xz": np.uint8(3), "line": RNG.integers(250, 256, (1, 2, 400)).astype(np.uint8)}
+    arrays |= {"long": np.full((1, 2, 390), -125, np.int8), "whole": RNG.integers(-(2**31), 2**31, 9).astype(np.int32)}
+    given = {name: arrays.pop(name) for name in ("a", "x", "line", "whole")}
+    kinds = [TensorProto.UINT8] * 3 + [TensorProto.INT32]
+    inputs = [info(name, list(given[name].shape), kind) for name, kind in zip(given, kinds, strict=True)]
+    whole = TensorProto.INT32
+    outputs = [info("product", [2, 3], whole), info("conv", [1, 4, 4, 5], whole), info("wide", [1, 1, 11], whole)]
+    path = written(tmp_path / "m.onnx", nodes, inputs, [*outputs, info("d", [9])], arrays)
+    product, conv, wide, d = torchlette.InferenceSession(path, device=device).run(None, given)
+    left, right = given["a"].astype(int) - 1, arrays["b"].astype(int) - arrays["bz"]
+    np.testing.assert_array_equal(product, left @ right)
+    x = np.pad(given["x"].astype(int) - 3, ((0, 0), (0, 0), (1, 1), (1, 1))).reshape(2, 40, 6, 7)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3)).sum((1, 4, 5)) * -127
+    np.testing.assert_array_equal(conv[0], windows.repeat(2, 0))
+    lines = np.lib.stride_tricks.sliding_window_view(given["line"][0].astype(int), 390, 1)
+    np.testing.assert_array_equal(wide[0], lines.sum((0, 2))[None] * -125)
+    np.testing.assert_array_equal(d, given["whole"].astype(np.float32) * np.float32(0.37))
+
+
+def test_operators_on_quantized_numbers_are_launches_of_integers(tmp_path):
+    nodes = [
+        node("QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "bias"], ["c"], pads=[1, 1, 1, 1]),
+        node("QLinearMatMul", ["m", "xs", "xz", "v", "vs", "wz", "ys", "yz"], ["p"]),
+    ]
+    arrays = {"xs": np.float32(0.01), "xz": np.uint8(100), "ws": np.abs(f(4)) / 50, "wz": np.int8(0)}
+    arrays |= {"w": RNG.integers(-60, 60, (4, 3, 3, 3)).astype(np.int8), "ys": np.float32(0.3), "yz": np.uint8(128)}
+    arrays |= {"bias": RNG.integers(-999, 999, 4).astype(np.int32), "vs": np.float32(0.02)}
+    arrays |= {"v": RNG.integers(-60, 60, (70, 5)).astype(np.int8)}
+    given = {"x": RNG.integers(0, 255, (2, 3, 6, 6)), "m": RNG.integers(0, 255, (3, 70))}
+    given = {name: v.astype(np.uint8) for name, v in given.items()}
+    inputs = [info("x", [2, 3, 6, 6], TensorProto.UINT8), info("m", [3, 70], TensorProto.UINT8)]
+    outputs = [info("c", [2, 4, 6, 6], TensorProto.UINT8), info("p", [3, 5], TensorProto.UINT8)]
+    path = written(tmp_path / "m.onnx", nodes, inputs, outputs, arrays)
+    session = torchlette.InferenceSession(path)
+    for got, want in zip(session.run(None, given), theirs(path, given), strict=True):
+        assert np.abs(got.astype(int) - want.astype(int)).max() <= 1  # of a rounding at one half
+    assert [k["op"] for k in session.profile()] == ["quantized_conv"] * 2
+
+
 def test_sessions_keep_weights_of_int8(tmp_path):
     nodes = [
         node("QuantizeLinear", ["x", "xs", "xz"], ["xq"]),

@@ -310,3 +310,24 @@ def test_results_that_are_views_of_what_the_last_step_made_have_the_view_s_shape
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     (got,) = tl.InferenceSession(program).run(None, {"x": x})
     np.testing.assert_array_equal(got, x.mean(1).reshape(shape))
+
+
+def test_a_session_opens_the_bytes_of_a_file(tmp_path: Path) -> None:
+    """Of a saved program, of PyTorch's export, and of an ONNX model, as onnxruntime does."""
+    m, x = model("mlp")
+    with torch.no_grad():
+        theirs = torch.nn.Linear(40, 3)
+        torch.export.save(torch.export.export(theirs, (torch.zeros(2, 40),)), tmp_path / "b.pt2")
+    export.save(export.export(m, (x,)), tmp_path / "a.tlp")
+    tl.onnx.export(m, (x,), str(tmp_path / "c.onnx"))
+    for path in sorted(tmp_path.iterdir()):
+        session = tl.InferenceSession(path.read_bytes())
+        feeds = {session.get_inputs()[0].name: x.numpy()[: 2 if path.suffix == ".pt2" else 3]}
+        want = tl.InferenceSession(path).run(None, feeds)
+        np.testing.assert_array_equal(session.run(None, feeds)[0], want[0])
+    with pytest.raises(ValueError, match="damaged"):
+        tl.InferenceSession(b"PK\x03\x04 and no more")
+    with pytest.raises(ValueError, match="damaged|ONNX"):
+        tl.InferenceSession(bytearray(b"\xff\xff no model"))
+    with pytest.raises(TypeError, match="want a path, the bytes of a file"):
+        tl.InferenceSession(3)

@@ -218,16 +218,23 @@ def load(
     return ExportedProgram(spec, constants, number)
 
 
-def open_model(path: str | os.PathLike[str]) -> ExportedProgram:
-    """Read a program of any kind of file: those of :func:`load`, or ONNX."""
-    module = read_onnx(path)
-    return load(path) if module is None else module.program()
+def open_model(source: str | os.PathLike[str] | bytes) -> ExportedProgram:
+    """Read a program of any kind of file, or of its bytes: those of :func:`load`, or ONNX."""
+    module = read_onnx(source)
+    if module is not None:
+        program: ExportedProgram = module.program()
+        return program
+    return load(io.BytesIO(source) if isinstance(source, bytes) else source)
 
 
-def read_onnx(path: str | os.PathLike[str]) -> OnnxModule | None:
-    """Return the module of an ONNX file, or None for the archives of :func:`load`."""
-    with open(path, "rb") as file:
-        if file.read(2) == b"PK":
-            return None
-    module: OnnxModule = import_module("torchlette.onnx.files").read_module(path)
+def read_onnx(source: str | os.PathLike[str] | bytes) -> OnnxModule | None:
+    """Return the module of an ONNX file, or of its bytes, or None for the archives of :func:`load`."""
+    if isinstance(source, bytes):
+        head = source[:2]
+    else:
+        with open(source, "rb") as file:
+            head = file.read(2)
+    if head == b"PK":
+        return None
+    module: OnnxModule = import_module("torchlette.onnx.files").read_module(source)
     return module

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from torchlette import _C
@@ -72,10 +73,11 @@ def dequantize_linear(
     output_dtype: int = 0,
 ) -> Tensor:
     """Return (x - zero) scale."""
-    y = x.to(_C.float32) if x.dtype is not _C.int32 else x.to(_C.float64)
+    whole = _C.int32 if x.dtype is _C.int32 else _C.float32  # float32 holds the differences of smaller numbers
+    y = x.to(whole)
     if zero is not None:
-        y = y - _along(zero, x, axis, block_size).to(y.dtype)
-    y = y * _along(scale, x, axis, block_size).to(y.dtype)
+        y = y - _along(zero, x, axis, block_size).to(whole)
+    y = y.to(_C.float32) * _along(scale, x, axis, block_size).to(_C.float32)
     return y.to(dtype_of(output_dtype) if output_dtype else scale.dtype)
 
 
@@ -90,25 +92,35 @@ def dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return y.to(_C.int32).to(_C.uint8), scale, zero.to(_C.int32).to(_C.uint8)
 
 
-def _rows(zero: Tensor) -> Tensor:
-    """Return the zero points of a matrix's rows as a column."""
-    return zero.unsqueeze(-1) if zero.dim() else zero
+#: Terms whose products of numbers of 9 bits add up to at most 2^24 in magnitude, so that float32 holds each sum.
+_EXACT = 256
 
 
-def _whole_product(a: Tensor, b: Tensor, a_zero: Tensor | None, b_zero: Tensor | None) -> Tensor:
-    """Return the exact product of whole numbers, as floats: sums of products of 9 bits fit in 53 bits."""
-    left, right = a.to(_C.float64), b.to(_C.float64)
-    if a_zero is not None:
-        left = left - _rows(a_zero.to(_C.float64)) if a_zero.dim() else left - a_zero.to(_C.float64)
-    if b_zero is not None:
-        right = right - b_zero.to(_C.float64)
-    return left @ right
+def _rows(v: Tensor) -> Tensor:
+    """Return what is one for all, or one for each row of a matrix, as a tensor that broadcasts with the matrix."""
+    return v.reshape(()) if v.numel() == 1 else v.unsqueeze(-1)
+
+
+def _differences(x: Tensor, zero: Tensor | None) -> Tensor:
+    """Return x - zero, whole numbers of 9 bits, in float32."""
+    return x.to(_C.float32) if zero is None else x.to(_C.float32) - zero.to(_C.float32)
+
+
+def _whole_product(a: Tensor, b: Tensor) -> Tensor:
+    """Return the exact product of matrices of whole numbers of 9 bits in int32: a sum of products of parts."""
+    terms = a.shape[-1]
+    if terms <= _EXACT:
+        return (a @ b).to(_C.int32)
+    parts = [range(k, min(k + _EXACT, terms)) for k in range(0, terms, _EXACT)]
+    sums = [a.narrow(-1, k.start, len(k)) @ b.narrow(0 if b.dim() == 1 else -2, k.start, len(k)) for k in parts]
+    return _C.stack(sums).to(_C.int32).sum(0, dtype=_C.int32)
 
 
 @operator("MatMulInteger")
 def matmul_integer(a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None) -> Tensor:
     """Multiply matrices of whole numbers; the sums are int32."""
-    return _whole_product(a, b, a_zero, b_zero).to(_C.int32)
+    left = _differences(a, None if a_zero is None else _rows(a_zero))
+    return _whole_product(left, _differences(b, b_zero))
 
 
 @operator("QLinearMatMul")
@@ -123,11 +135,9 @@ def qlinear_matmul(
     y_zero: Tensor,
 ) -> Tensor:
     """Multiply quantized matrices, and quantize the result."""
-    total = _whole_product(a, b, a_zero, b_zero)
-    left = _rows(a_scale) if a_scale.dim() else a_scale
-    y = total * left.to(_C.float64) * b_scale.to(_C.float64) / y_scale.to(_C.float64)
-    low, high = _LIMITS[y_zero.dtype]
-    return (_C.round(y) + y_zero.to(_C.float64)).clamp(low, high).to(_C.int32).to(y_zero.dtype)
+    left = _differences(a, _rows(a_zero)) * _rows(a_scale).to(_C.float32)
+    right = dequantize_linear(b, b_scale.to(_C.float32), b_zero, axis=-1)
+    return quantized(left @ right, y_scale, y_zero, y_zero.dtype, -1)
 
 
 @operator("ConvInteger")
@@ -146,16 +156,26 @@ def conv_integer(
 ) -> Tensor:
     """Convolve whole numbers; the sums are int32."""
     options = dict(auto_pad=auto_pad, dilations=dilations, group=group, pads=pads, strides=strides)
-    return _whole_conv(x, weight, x_zero, w_zero, options).to(_C.int32)
+    left = _differences(x, None if x_zero is None else x_zero.reshape(()))
+    right = _differences(weight, None if w_zero is None else _along(w_zero, weight, 0, 0))
+    return _whole_conv(left, right, options)
 
 
-def _whole_conv(x: Tensor, weight: Tensor, x_zero: Any, w_zero: Any, attributes: dict[str, Any]) -> Tensor:
-    left, right = x.to(_C.float64), weight.to(_C.float64)
-    if x_zero is not None:
-        left = left - x_zero.to(_C.float64).reshape(())
-    if w_zero is not None:
-        right = right - _along(w_zero.to(_C.float64), weight, 0, 0)
-    return conv(left, right, None, **attributes)
+def _whole_conv(x: Tensor, weight: Tensor, attributes: dict[str, Any]) -> Tensor:
+    """Return the exact convolution of whole numbers of 9 bits in int32: a sum over parts of the channels."""
+    channels, group = weight.shape[1], attributes["group"]
+    each = _EXACT // math.prod(weight.shape[2:])
+    if not each:
+        return conv(x.to(_C.int32), weight.to(_C.int32), None, **attributes)
+    total: Tensor | None = None
+    split = x.unflatten(1, (group, channels))
+    for first in range(0, channels, each):
+        n = min(each, channels - first)
+        part = split.narrow(2, first, n).flatten(1, 2)
+        sums = conv(part, weight.narrow(1, first, n), None, **attributes).to(_C.int32)
+        total = sums if total is None else total + sums
+    assert total is not None
+    return total
 
 
 @operator("QLinearConv")
@@ -178,12 +198,8 @@ def qlinear_conv(
     strides: list[int] | None = None,
 ) -> Tensor:
     """Convolve quantized numbers, and quantize the result."""
+    x_scale, w_scale = x_scale.to(_C.float32), w_scale.to(_C.float32)
+    left, right = dequantize_linear(x, x_scale, x_zero), dequantize_linear(weight, w_scale, w_zero, axis=0)
+    shift = None if bias is None else bias.to(_C.float32) * (x_scale * w_scale).reshape(-1)
     options = dict(auto_pad=auto_pad, dilations=dilations, group=group, pads=pads, strides=strides)
-    total = _whole_conv(x, weight, x_zero, w_zero, options)
-    places = [-1] + [1] * (x.dim() - 2)
-    if bias is not None:
-        total = total + bias.to(_C.float64).reshape(places)
-    channels = w_scale.to(_C.float64).reshape(places) if w_scale.numel() > 1 else w_scale.to(_C.float64).reshape(())
-    y = total * (x_scale.to(_C.float64).reshape(()) * channels / y_scale.to(_C.float64).reshape(()))
-    low, high = _LIMITS[y_zero.dtype]
-    return (_C.round(y) + y_zero.to(_C.float64)).clamp(low, high).to(_C.int32).to(y_zero.dtype)
+    return quantized(conv(left, right, shift, **options), y_scale, y_zero, y_zero.dtype, 1)
