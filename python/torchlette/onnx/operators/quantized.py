@@ -108,12 +108,13 @@ def _differences(x: Tensor, zero: Tensor | None) -> Tensor:
 
 def _whole_product(a: Tensor, b: Tensor) -> Tensor:
     """Return the exact product of matrices of whole numbers of 9 bits in int32: a sum of products of parts."""
-    terms = a.shape[-1]
-    if terms <= _EXACT:
-        return (a @ b).to(_C.int32)
-    parts = [range(k, min(k + _EXACT, terms)) for k in range(0, terms, _EXACT)]
-    sums = [a.narrow(-1, k.start, len(k)) @ b.narrow(0 if b.dim() == 1 else -2, k.start, len(k)) for k in parts]
-    return _C.stack(sums).to(_C.int32).sum(0, dtype=_C.int32)
+    total: Tensor | int = 0
+    for first in range(0, max(a.shape[-1], 1), _EXACT):
+        n = min(_EXACT, a.shape[-1] - first)
+        part = a.narrow(-1, first, n) @ b.narrow(max(b.dim() - 2, 0), first, n)
+        total = total + part.to(_C.int32)
+    assert isinstance(total, Tensor)
+    return total
 
 
 @operator("MatMulInteger")
@@ -167,14 +168,13 @@ def _whole_conv(x: Tensor, weight: Tensor, attributes: dict[str, Any]) -> Tensor
     each = _EXACT // math.prod(weight.shape[2:])
     if not each:
         return conv(x.to(_C.int32), weight.to(_C.int32), None, **attributes)
-    total: Tensor | None = None
+    total: Tensor | int = 0
     split = x.unflatten(1, (group, channels))
     for first in range(0, channels, each):
         n = min(each, channels - first)
         part = split.narrow(2, first, n).flatten(1, 2)
-        sums = conv(part, weight.narrow(1, first, n), None, **attributes).to(_C.int32)
-        total = sums if total is None else total + sums
-    assert total is not None
+        total = total + conv(part, weight.narrow(1, first, n), None, **attributes).to(_C.int32)
+    assert isinstance(total, Tensor)
     return total
 
 
