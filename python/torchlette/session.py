@@ -81,6 +81,10 @@ class _Opened:
 
     def __init__(self, program: ExportedProgram, options: tuple[int, int, str]) -> None:
         """Open a session of the engine on a device, with a number of threads and a precision."""
+        if options[0]:
+            from torchlette.export.doubles import without_doubles
+
+            program = without_doubles(program, program.constants, "wgpu")
         self.session = _C._session_of(program.number, [t.detach() for t in program.constants], *options)
         ports = json.loads(_C._session_info(self.session, "session_ports"))
         self.inputs, self.outputs = _args(ports["inputs"]), _args(ports["outputs"])
