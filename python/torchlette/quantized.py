@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from torchlette import _C
 from torchlette._runtime.errors import InvalidValueError
@@ -76,7 +76,9 @@ class LayerReport:
 
 
 class QuantizedLinear(Module):
-    """A product with a quantized weight, in float32: ``y = x @ weight.T + bias``.
+    """A product with a quantized weight: ``y = x @ weight.T + bias``.
+
+    Casts of the module cast the bias alone; the packed weight and its scales stay as they are.
 
     Args:
         weight: [out, in], floating point.
@@ -95,6 +97,14 @@ class QuantizedLinear(Module):
             self.register_buffer("scale", _table(scale, _C.float32 if self.scheme.bits == 8 else _C.bfloat16))
             self.register_buffer("offset", None if offset is None else _table(offset, _C.bfloat16))
         self.register_buffer("bias", None if bias is None else bias.detach())
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        packs = dict(self.named_packs())
+        super()._apply(fn, recurse)
+        for name, t in packs.items():  # a cast is for inputs and biases: the numbers that weights are made of stay
+            if (moved := getattr(self, name)).dtype != t.dtype:
+                setattr(self, name, t.to(moved.device))
+        return self
 
     def forward(self, x: Tensor) -> Tensor:
         """Return [..., out] for [..., in], of x's dtype."""
