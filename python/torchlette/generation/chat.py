@@ -185,4 +185,4 @@ def apply_chat_template(
         text = template.render(**{**chat.tokens, **plain})
     except Exception as exc:  # a template raises whatever its expressions do
         raise ValueError(f"apply_chat_template: the template fails: {exc}") from exc
-    return tokenizer.encode(text, add_special_tokens=False).ids if tokenize else text
+    return text if tokenizer is None or not tokenize else tokenizer.encode(text, add_special_tokens=False).ids
