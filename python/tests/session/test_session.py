@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import threading
 import warnings
@@ -310,3 +311,36 @@ def test_results_that_are_views_of_what_the_last_step_made_have_the_view_s_shape
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     (got,) = tl.InferenceSession(program).run(None, {"x": x})
     np.testing.assert_array_equal(got, x.mean(1).reshape(shape))
+
+
+@pytest.mark.parametrize("dtype", [tl.float32, tl.float16])
+def test_a_call_with_tensors_records_nothing(dtype: tl.dtype) -> None:
+    """Operators that are called, deferred, or looked up in caches, would count. The input has strides."""
+
+    def counts() -> dict[str, int]:
+        tl._C.flush()
+        found = json.loads(tl._C._info("stats"))
+        return {name: n for name, n in found.items() if isinstance(n, int) and not name.startswith("live_")}
+
+    net = nn.Linear(8, 3, device="cpu").to(dtype).eval()
+    x = tl.randn(8, 4, device="cpu").to(dtype).t()
+    session = tl.InferenceSession(export.export(net, (x,)))
+    want = session(x)
+    before = counts()
+    got = [session(x) for _ in range(5)]
+    assert counts() == before
+    assert all(y.tolist() == want.tolist() for y in got)
+    np.testing.assert_allclose(want.float().numpy(), net(x).detach().float().numpy(), rtol=2e-2, atol=2e-2)
+
+
+def test_a_call_takes_tensors_of_each_kind() -> None:
+    """Ones that require gradients, with strides, without dims, and on another device."""
+    net = nn.Linear(8, 3, device="cpu").eval()
+    x = tl.randn(4, 8, device="cpu")
+    session = tl.InferenceSession(export.export(net, (x,)))
+    want = session(x)
+    torch.testing.assert_close(torch.tensor(want.tolist()), torch.tensor(net(x).tolist()))
+    for other in (x.clone().requires_grad_(), x.t().clone().t(), x.to("wgpu")):
+        assert session(other).tolist() == want.tolist()
+    one = tl.tensor(2.0, device="cpu")
+    assert tl.InferenceSession(export.export(lambda x: x * 2, (one,)))(one).tolist() == 4.0
