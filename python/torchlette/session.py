@@ -92,7 +92,8 @@ def _tensor_of(a: ndarray[Any, Any], kind: str) -> _C.Tensor:
         return _C.from_numpy(a)
     from torchlette.io.mapped import tensor_over
 
-    return tensor_over(memoryview(a.reshape(-1)).cast("B"), _C.bfloat16, a.shape)
+    elements: Any = a.reshape(-1)
+    return tensor_over(memoryview(elements).cast("B"), _C.bfloat16, a.shape)
 
 
 class _Opened:
