@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from torchlette import _C
 from torchlette._runtime.errors import InvalidValueError
 from torchlette.autograd import no_grad
+from torchlette.export.rewriting import number_of, reads, renumbered
 from torchlette.nn import functional as F
 from torchlette.nn.modules.module import Module
 
@@ -79,7 +80,9 @@ class LayerReport:
 
 
 class QuantizedLinear(Module):
-    """A product with a quantized weight, in float32: ``y = x @ weight.T + bias``.
+    """A product with a quantized weight: ``y = x @ weight.T + bias``.
+
+    Casts of the module cast the bias alone; the packed weight and its scales stay as they are.
 
     Args:
         weight: [out, in], floating point.
@@ -98,6 +101,14 @@ class QuantizedLinear(Module):
             self.register_buffer("scale", _table(scale, _C.float32 if self.scheme.bits == 8 else _C.bfloat16))
             self.register_buffer("offset", None if offset is None else _table(offset, _C.bfloat16))
         self.register_buffer("bias", None if bias is None else bias.detach())
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        packs = dict(self.named_packs())
+        super()._apply(fn, recurse)
+        for name, t in packs.items():  # a cast is for inputs and biases: the numbers that weights are made of stay
+            if (moved := getattr(self, name)).dtype != t.dtype:
+                setattr(self, name, t.to(moved.device))
+        return self
 
     def forward(self, x: Tensor) -> Tensor:
         """Return [..., out] for [..., in], of x's dtype."""
@@ -331,7 +342,7 @@ class _Rewriting:
         args, op = step["args"], step["op"]
         if step.get("mode") or step.get("autocast"):
             return
-        if (source := self.matrices.get(_id(args.get("self", args.get("input"))))) is not None:
+        if (source := self.matrices.get(number_of(args.get("self", args.get("input"))))) is not None:
             parts = _parts(op, args, source, [out["shape"] for out in step["out"]])
             if parts:
                 self.matrices |= dict(enumerate(parts, self.first[number]))
@@ -345,11 +356,11 @@ class _Rewriting:
             x, w, bias, turns = args["mat1"], args["mat2"], args["self"], True
         else:
             return
-        matrix = self.matrices.get(_id(w))
-        if matrix is None or _id(x) in self.matrices or not self.shapes[_id(x)]:
+        matrix = self.matrices.get(number_of(w))
+        if matrix is None or number_of(x) in self.matrices or not self.shapes[number_of(x)]:
             return
         matrix = matrix.transposed() if turns else matrix
-        if bias is not None and self.shapes[_id(bias)] != [matrix.shape[0]]:
+        if bias is not None and self.shapes[number_of(bias)] != [matrix.shape[0]]:
             return
         self.layers.append(_Layer(number, x, bias, matrix))
 
@@ -405,11 +416,11 @@ class _Rewriting:
             args |= {"offset": place.get("offset"), "out_features": packs.out_features, "bits": s.bits}
             args |= {"group": s.group or _WHOLE, "dynamic": s.dynamic}
             steps[layer.step] = {**steps[layer.step], "op": "_quantized_linear", "args": args}
-        used = {r for i, s in enumerate(steps) if i not in self.views for r in _references(s["args"])}
-        used |= {_id(v["value"]) for v in self.function["outputs"]}
+        used = {r for i, s in enumerate(steps) if i not in self.views for r in reads(s, self.first[i])}
+        used |= {number_of(v["value"]) for v in self.function["outputs"]}
         for i in sorted(self.views, reverse=True):
             if used & self._results(i):
-                used |= set(_references(steps[i]["args"]))
+                used |= reads(steps[i], self.first[i])
         kept = [i for i, c in enumerate(self.named) if self.inputs + i in used or c["name"] in self.function["state"]]
         return self._assembled(steps, kept, extra, [i for i in self.views if not used & self._results(i)])
 
@@ -424,14 +435,8 @@ class _Rewriting:
         numbers = {f"%{i}": f"%{i}" for i in range(self.inputs)}
         numbers |= {f"%{self.inputs + c}": f"%{self.inputs + i}" for i, c in enumerate(kept)}
         numbers |= {f"%+{i}": f"%{self.inputs + len(kept) + i}" for i in range(len(extra))}
-        after, count = [], self.inputs + len(kept) + len(extra)
-        for i, step in enumerate(steps):
-            if i in dropped:
-                continue
-            after.append({**step, "args": _renumbered(step["args"], numbers)})
-            for j in range(len(step["out"])):
-                numbers[f"%{self.first[i] + j}"] = f"%{count}"
-                count += 1
+        old, new = self.inputs + len(self.named), self.inputs + len(kept) + len(extra)
+        after = renumbered(steps, numbers, old, new, frozenset(dropped))
         outputs = [{**v, "value": numbers[v["value"]]} for v in self.function["outputs"]]
         spec = {**self.program.spec}
         spec["functions"] = {"forward": {**self.function, "steps": after, "outputs": outputs}}
@@ -465,14 +470,12 @@ class _Rewriting:
         for i, step in enumerate(self.function["steps"]):
             if i in at:
                 x = at[i].x
-                source = self._out(_id(x))
+                source = self._out(number_of(x))
                 steps.append({"op": "clone", "args": {"self": numbers[x]}, "out": [source]})
                 outputs.append({"name": f"input_{len(outputs)}", "value": f"%{count}"})
                 count += 1
-            steps.append({**step, "args": _renumbered(step["args"], numbers)})
-            for j in range(len(step["out"])):
-                numbers[f"%{self.first[i] + j}"] = f"%{count}"
-                count += 1
+            steps += renumbered([step], numbers, self.first[i], count)
+            count += len(step["out"])
         function = {**self.function, "steps": steps, "outputs": outputs, "state": []}
         spec = {**self.program.spec, "functions": {"forward": function}}
         return ExportedProgram(spec, [t.clone() for t in self.program.constants])
@@ -516,27 +519,3 @@ def _parts(op: str, args: dict[str, Any], source: _Matrix, shapes: list[list[Any
         parts.append(source.part(dim, first, shape[dim % 2]))
         first += shape[dim % 2]
     return parts if all(0 not in m.size for m in parts) else []
-
-
-def _id(reference: Any) -> int:
-    """Return the number of a value, -1 for what is no reference to one."""
-    return int(reference[1:]) if isinstance(reference, str) and reference[:1] == "%" and reference[1:].isdigit() else -1
-
-
-def _references(args: Any) -> Iterator[int]:
-    if isinstance(args, str):
-        if _id(args) >= 0:
-            yield _id(args)
-    elif isinstance(args, (list, dict)):
-        for v in args.values() if isinstance(args, dict) else args:
-            yield from _references(v)
-
-
-def _renumbered(args: Any, numbers: dict[str, str]) -> Any:
-    if isinstance(args, str):
-        return numbers.get(args, args)
-    if isinstance(args, list):
-        return [_renumbered(v, numbers) for v in args]
-    if isinstance(args, dict):
-        return {key: _renumbered(v, numbers) for key, v in args.items()}
-    return args

@@ -76,11 +76,35 @@ def _device(name: Any) -> int:
     raise ValueError(f"InferenceSession: device: got {name!r}, want 'cpu' or 'wgpu'")
 
 
+def _on_host(t: _C.Tensor) -> ndarray[Any, Any]:
+    """Return an array over a tensor's elements, a copy of a GPU's. A plain tensor of the CPU needs no operator."""
+    if t.requires_grad:
+        t = t.detach()
+    if t.device.type != "cpu":
+        t = t.cpu()
+    found: ndarray[Any, Any] = t.view(_C.int16).numpy().view("uint16") if t.dtype == _C.bfloat16 else t.numpy()
+    return found
+
+
+def _tensor_of(a: ndarray[Any, Any], kind: str) -> _C.Tensor:
+    """Return a tensor over an array that nobody else has; of bfloat16 the array has the bits."""
+    if kind != "bfloat16":
+        return _C.from_numpy(a)
+    from torchlette.io.mapped import tensor_over
+
+    elements: Any = a.reshape(-1)
+    return tensor_over(memoryview(elements).cast("B"), _C.bfloat16, a.shape)
+
+
 class _Opened:
     """A program that the engine has opened, with the shapes of the outputs for each shape of the inputs."""
 
     def __init__(self, program: ExportedProgram, options: tuple[int, int, str]) -> None:
         """Open a session of the engine on a device, with a number of threads and a precision."""
+        if options[0]:
+            from torchlette.export.doubles import without_doubles
+
+            program = without_doubles(program, program.constants, "wgpu")
         self.session = _C._session_of(program.number, [t.detach() for t in program.constants], *options)
         ports = json.loads(_C._session_info(self.session, "session_ports"))
         self.inputs, self.outputs = _args(ports["inputs"]), _args(ports["outputs"])
@@ -304,14 +328,10 @@ class InferenceSession:
         for name, t in zip(self._names, tensors, strict=True):
             if not isinstance(t, _C.Tensor):
                 raise TypeError(f"session: input {name!r}: got {type(t).__name__}, want a tensor")
-        feed = {}
-        for name, t in zip(self._names, tensors, strict=True):
-            t = t.detach().cpu().contiguous()
-            feed[name] = t.view(_C.int16).numpy().view("uint16") if t.dtype == _C.bfloat16 else t.numpy()
-        results = []
-        for kind, a in zip(self._kinds, self.run(None, feed), strict=True):
-            t = _C.from_numpy(a.view("int16")).view(_C.bfloat16) if kind == "bfloat16" else _C.from_numpy(a)
-            results.append(t.to(self._device))
+        feed = {name: _on_host(t) for name, t in zip(self._names, tensors, strict=True)}
+        results = [
+            _tensor_of(a, kind).to(self._device) for kind, a in zip(self._kinds, self.run(None, feed), strict=True)
+        ]
         return results[0] if len(results) == 1 else tuple(results)
 
     def io_binding(self) -> IOBinding:

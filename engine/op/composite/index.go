@@ -185,6 +185,16 @@ func registerIndexOps() {
 		},
 	})
 	op.Register(op.Def{
+		Sig: "_rows_under_mask(Tensor self, Tensor count, int rows) -> Tensor", Where: op.Hidden, NoGrad: notOfData,
+		Doc:     "self, the rows that true elements of a mask take; count, of one element, must be rows.",
+		Samples: samples("I(3;0,2), I(1;2,2), 2"),
+		Eval: func(a *op.Args) []op.Val {
+			x, count, b := a.Val(), a.Val(), a.B
+			ok := prim.Eq(b, count, op.IntVal(a.Int()))
+			return a.Ret(prim.Require(b, expandTo(b, ok, x.Shape()), x, prim.RequireRows))
+		},
+	})
+	op.Register(op.Def{
 		Sig:   "_mask_put_(Tensor self, Tensor mask, Operand value) -> Tensor",
 		Doc:   "Assignment of one value where a mask over the leading dims holds.",
 		Where: op.Hidden, InPlaceOnly: true, Samples: samples("T(3,4), B(3,4), 0.0", "T(3,4), B(3), -1"),

@@ -8,7 +8,7 @@ import (
 // Requirement is what data must be; it selects the text of the error.
 type Requirement int64
 
-// Requirements of draws, of cov's weights and of binary_cross_entropy, with PyTorch's texts.
+// Requirements of draws, of cov's weights, of binary_cross_entropy and of values under a mask, with PyTorch's texts.
 const (
 	RequireProbability Requirement = iota
 	RequireDeviation
@@ -18,6 +18,7 @@ const (
 	RequireCounts
 	RequireImportance
 	RequireUnit
+	RequireRows
 )
 
 var requirements = [...]string{
@@ -29,6 +30,8 @@ var requirements = [...]string{
 	RequireCounts:      "cov(): fweights cannot be negative",
 	RequireImportance:  "cov(): aweights cannot be negative",
 	RequireUnit:        "all elements of input should be between 0 and 1",
+	RequireRows: "shape mismatch: value tensor cannot be broadcast to indexing result: it has another number of rows " +
+		"than the mask has true elements",
 }
 
 var pRequire op.PrimID

@@ -16,7 +16,7 @@ func TestRequirementsHaveTexts(t *testing.T) {
 	p := op.FindPrim("require")
 	require.True(t, p.MayFail(), "no fusion group takes it: the error names its node")
 	seen := map[string]bool{}
-	for r := int64(prim.RequireProbability); r <= int64(prim.RequireImportance); r++ {
+	for r := int64(prim.RequireProbability); r <= int64(prim.RequireRows); r++ {
 		e := p.DataError([]int64{r}, 0)
 		assert.Equal(t, ir.ErrRuntime, e.Code)
 		seen[e.Msg] = true
@@ -24,7 +24,7 @@ func TestRequirementsHaveTexts(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []op.OutSpec{spec(ir.F32, 2)}, out)
 	}
-	assert.Len(t, seen, int(prim.RequireImportance)+1)
+	assert.Len(t, seen, int(prim.RequireRows)+1)
 	for _, in := range [][]op.OutSpec{{spec(ir.F32, 2), spec(ir.F32, 2)}, {spec(ir.Bool, 3), spec(ir.F32, 2)}} {
 		_, err := p.Infer(operands(in), []int64{0}, nil)
 		assert.ErrorContains(t, err, "require: expected a bool tensor of shape [2]")

@@ -224,8 +224,30 @@ def test_models_generate(device: str, scheme: str) -> None:
     ids = tl.generate(model, [[3, 4, 5]], max_new_tokens=4).cpu()
     assert ids[0, :3].tolist() == [3, 4, 5]
     assert ids[0, 3].item() == logits[0, -1].argmax().item()
+    half = model.to(tl.float16)(tl.tensor([[3, 4, 5]], device=device)).cpu()
+    assert ((half - logits).norm() / logits.norm()).item() < 0.05
+    assert tl.generate(model, [[3, 4, 5]], max_new_tokens=4).shape == (1, 7)
     with pytest.raises(ValueError, match="quantized already"):
         tl.quantize(model, scheme)
+
+
+@pytest.mark.parametrize("dtype", [tl.float16, tl.bfloat16])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_cast_is_for_inputs_and_biases(device: str, scheme: str, dtype: tl.dtype) -> None:
+    """The numbers of which a weight is made keep their dtypes, also back in float32 and on another device."""
+    w, bias = (tl.tensor(rng.standard_normal(n).astype(np.float32)) for n in ((24, 64), (24,)))
+    layer = QuantizedLinear(w, bias, scheme)
+    stored = {name: (t.dtype, t.tolist()) for name, t in layer.named_packs()}
+    x = tl.tensor(rng.standard_normal((3, 64)).astype(np.float32)).to(dtype)
+    want = layer(x.float())
+    net = nn.Sequential(layer).to(device)
+    got = net.to(dtype)(x.to(device))
+    assert got.dtype == layer.bias.dtype == dtype
+    assert {name: (t.dtype, t.tolist()) for name, t in layer.named_packs()} == stored
+    assert all(t.device == got.device for _, t in layer.named_packs())
+    np.testing.assert_allclose(got.float().cpu().numpy(), want.numpy(), rtol=0.02, atol=0.1)
+    assert net.float()(x.float().to(device)).dtype == tl.float32
+    assert {name: (t.dtype, t.tolist()) for name, t in layer.named_packs()} == stored
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import torchlette as tl
 import torchlette.nn.functional as F
 from torchlette import nn
 from torchlette.export import TrainingSession, export, export_training, save
+from torchlette.utils.checkpoint import checkpoint
 
 OPTIMIZERS: dict[str, Any] = {
     "sgd": lambda p: tl.optim.SGD(p, lr=0.05),
@@ -80,6 +81,48 @@ def test_ten_steps_have_the_bits_of_the_plain_loop(name, tmp_path):
     assert session.step(X[0], Y[0], training=False).item() == want
     for key, value in session.state_dict().items():
         assert value.tolist() == before[key].tolist(), key
+
+
+class Checkpointed(nn.Module):
+    """Part of the net is under a checkpoint, with draws and running statistics."""
+
+    def __init__(self, reentrant, early):
+        super().__init__()
+        self.net, self.reentrant, self.early = model(), reentrant, early
+
+    def forward(self, x):
+        first, rest = (self.net[0], self.net[1:]) if self.early else (nn.Identity(), self.net)
+        y = checkpoint(rest[:-1], first(x), use_reentrant=self.reentrant)
+        return rest[-1](y)
+
+
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpoints_train_as_in_the_plain_loop(reentrant, early):
+    """With reentrance, a part whose argument needs no gradient has none."""
+    m = Checkpointed(reentrant, early)
+    optimizer = tl.optim.AdamW(m.parameters(), lr=0.05)
+    program = exported(m, optimizer)
+    session = TrainingSession(program)
+    tl.manual_seed(5)
+    want = [plain(m, optimizer, i) for i in range(STEPS)]
+    tl.manual_seed(5)
+    assert [session.step(X[i], Y[i]).item() for i in range(STEPS)] == want
+    check(session, m)
+
+
+def test_a_module_knows_that_it_is_exported():
+    seen = []
+
+    def f(x):
+        seen.append(tl.compiler.is_exporting())
+        return x + 1
+
+    export(f, (tl.zeros(2),))
+    f(tl.zeros(2))
+    assert seen[0] is True
+    assert seen[-1] is False
 
 
 def test_exporting_trains_nothing_and_a_running_optimizer_is_gone_on_from():

@@ -14,6 +14,7 @@ import tiny  # noqa: E402
 
 import torchlette as tl  # noqa: E402
 from torchlette import generation  # noqa: E402
+from torchlette.generation import specs  # noqa: E402
 
 IDS = torch.randint(3, tiny.VOCAB, (2, 11), generator=torch.Generator().manual_seed(3))
 MASK = torch.ones(2, 11, dtype=torch.long)
@@ -32,11 +33,20 @@ def test_logits_are_those_of_transformers(name: str) -> None:
     torch.testing.assert_close(got[MASK.bool()], expected[MASK.bool()])
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama", "gemma2"])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "gemma2", "gemma3_text", "olmo2", "smollm3", "starcoder2"])
 def test_parameters_have_the_names_of_the_checkpoint(name: str) -> None:
     theirs = tiny.reference(name)
     tied = {"lm_head.weight"} if theirs.config.tie_word_embeddings else set()
     assert set(tiny.ours(theirs).state_dict()) == set(theirs.state_dict()) - tied
+
+
+@pytest.mark.parametrize("name", ["gemma3_text", "olmo2", "smollm3_windows", "stablelm", "starcoder2"])
+def test_greedy_tokens_are_those_of_transformers(name: str) -> None:
+    theirs = tiny.reference(name)
+    options = {"max_new_tokens": 9, "do_sample": False, "eos_token_id": 66, "pad_token_id": 0}
+    expected = theirs.generate(IDS, attention_mask=MASK, **options)
+    got = tl.generate(tiny.ours(theirs), tiny.from_torch(IDS), attention_mask=tiny.from_torch(MASK), **options)
+    assert got.tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
@@ -60,18 +70,54 @@ def test_a_model_moves_to_another_device_and_dtype(name: str, device: str) -> No
     torch.testing.assert_close(half, logits, atol=0.1, rtol=0.1)
 
 
-def test_bert_gives_the_vectors_of_transformers() -> None:
-    config = transformers.BertConfig(
-        vocab_size=tiny.VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48
-    )
-    theirs = tiny.randomize(transformers.BertModel(config), 1)
+def test_gemma3_has_two_bases_in_configs_of_each_form() -> None:
+    config = tiny.reference("gemma3_text").config.to_dict()
+    turns = config.pop("rope_parameters")
+    assert turns["full_attention"]["rope_theta"] != turns["sliding_attention"]["rope_theta"]
+    old = {**config, "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0, "sliding_window_pattern": 2}
+    del old["layer_types"]
+    assert specs.read(old) == specs.read({**config, "rope_parameters": turns})
+    stretched = specs.read({**old, "rope_scaling": {"rope_type": "linear", "factor": 8.0}})
+    assert stretched.rotary.frequencies[0] == 1 / 8
+    assert stretched.local_rotary == specs.read(old).local_rotary
+
+
+@pytest.mark.parametrize("headed", [False, True])
+@pytest.mark.parametrize("name", tiny.ENCODERS)
+def test_encoders_give_the_vectors_of_transformers(name: str, headed: bool) -> None:
+    """Padding has RoBERTa's padding token, which has no position. Heads of a checkpoint are left out."""
+    config = tiny.ENCODERS[name](transformers)
+    cls = transformers.AutoModelForMaskedLM if headed else transformers.AutoModel
+    theirs = tiny.randomize(cls.from_config(config), 1)
     model = tiny.ours(theirs)
     mask, types = torch.ones(2, 11, dtype=torch.long), torch.zeros(2, 11, dtype=torch.long)
-    mask[1, 7:], types[:, 5:] = 0, 1
+    mask[1, 7:] = 0
+    ids = torch.where(mask.bool(), IDS, config.pad_token_id)
+    given = {"input_ids": ids, "attention_mask": mask}
+    if name != "distilbert" and config.type_vocab_size > 1:
+        types[:, 5:] = 1
+        given["token_type_ids"] = types
+    base = getattr(theirs, theirs.base_model_prefix) if headed else theirs
     with torch.no_grad():
-        expected = theirs(IDS, attention_mask=mask, token_type_ids=types).last_hidden_state
-    got = tiny.to_torch(model(*map(tiny.from_torch, (IDS, mask, types))))
+        expected = base(**given).last_hidden_state
+    got = tiny.to_torch(model(*map(tiny.from_torch, (ids, mask, types))))
     torch.testing.assert_close(got[mask.bool()], expected[mask.bool()])
+    names = {f"{theirs.base_model_prefix}.{n}" for n in base.state_dict() if "pooler" not in n}
+    assert {n for n in model.state_dict()} == names
+
+
+def test_sentences_are_padded_with_the_token_without_position() -> None:
+    """A short sentence has the same vector alone and beside a longer one."""
+    tokenizers = pytest.importorskip("tokenizers")
+    theirs = tiny.randomize(transformers.RobertaModel(tiny.ENCODERS["roberta"](transformers)), 1)
+    model = tiny.ours(theirs)
+    words = {str(i): i for i in range(tiny.VOCAB)}
+    model.tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="3"))
+    model.tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    alone, both = model.encode("5 6 7"), model.encode(["5 6 7", "8 9 10 11 12 13"])
+    torch.testing.assert_close(tiny.to_torch(both)[0], tiny.to_torch(alone))
+    assert model.encode(" ".join(["9"] * 100)).shape == (32,)
+    assert model.spec.max_positions == 38
 
 
 def test_whisper_has_the_logits_and_tokens_of_transformers() -> None:
@@ -117,7 +163,11 @@ def test_a_model_without_its_head_loads_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [
-        ({"model_type": "mamba"}, NotImplementedError, "model_type='mamba'"),
+        (
+            {"model_type": "mamba"},
+            NotImplementedError,
+            "model_type='mamba' is not supported, want one of bert, camembert",
+        ),
         ({"hidden_act": "xielu"}, NotImplementedError, "'xielu'"),
         ({"rope_parameters": {"rope_type": "axial"}}, NotImplementedError, "rope_type='axial'"),
         ({"quantization_config": {"bits": 4}}, NotImplementedError, "quantization_config"),

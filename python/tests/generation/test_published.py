@@ -214,5 +214,5 @@ def test_what_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers")
     with pytest.raises(ValueError, match="tokenizer.json is damaged"):
         generation.load(tmp_path)
-    with pytest.raises(ValueError, match="config.json has no model_type, want one of bert, gemma"):
+    with pytest.raises(ValueError, match="config.json has no model_type, want one of bert, camembert"):
         generation.build({}, {})

@@ -23,6 +23,7 @@ SIZES = {
     **{"vocab_size": VOCAB, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "head_dim": 8},
     **{"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 600, **SPECIAL},
 }
+SIZES_OF_HEADS = {name: n for name, n in SIZES.items() if name != "head_dim"}
 GPT2 = {"vocab_size": VOCAB, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 600, **SPECIAL}
 LLAMA3 = {
     **{"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0},
@@ -49,7 +50,29 @@ DECODERS = {
     "qwen3": lambda t: t.Qwen3Config(**SIZES),
     "gemma": lambda t: t.GemmaConfig(**SIZES),
     "gemma2": lambda t: t.Gemma2Config(**SIZES, sliding_window=5, query_pre_attn_scalar=16),
+    "gemma3_text": lambda t: t.Gemma3TextConfig(**SIZES, sliding_window=5, sliding_window_pattern=2),
+    "olmo2": lambda t: t.Olmo2Config(**SIZES_OF_HEADS),
     "phi": lambda t: t.PhiConfig(**SIZES),
+    "smollm3": lambda t: t.SmolLM3Config(**SIZES_OF_HEADS, no_rope_layer_interval=2),
+    "smollm3_windows": lambda t: t.SmolLM3Config(
+        **SIZES_OF_HEADS, no_rope_layers=[0, 1], use_sliding_window=True, sliding_window=4, attention_bias=True
+    ),
+    "stablelm": lambda t: t.StableLmConfig(**{**SIZES_OF_HEADS, "hidden_size": 64}),
+    "stablelm_parallel": lambda t: t.StableLmConfig(
+        **{**SIZES_OF_HEADS, "hidden_size": 64}, use_parallel_residual=True, use_qkv_bias=True
+    ),
+    "starcoder2": lambda t: t.Starcoder2Config(**SIZES_OF_HEADS, sliding_window=6),
+}
+_ENCODER = {"vocab_size": VOCAB, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+_ENCODER |= {"intermediate_size": 48, "max_position_embeddings": 40}
+ENCODERS = {
+    "bert": lambda t: t.BertConfig(**_ENCODER),
+    "camembert": lambda t: t.CamembertConfig(**_ENCODER, pad_token_id=1, type_vocab_size=1),
+    "distilbert": lambda t: t.DistilBertConfig(
+        vocab_size=VOCAB, dim=32, n_layers=2, n_heads=4, hidden_dim=48, max_position_embeddings=40
+    ),
+    "roberta": lambda t: t.RobertaConfig(**_ENCODER, pad_token_id=1, type_vocab_size=1),
+    "xlm_roberta": lambda t: t.XLMRobertaConfig(**_ENCODER, pad_token_id=2),
 }
 
 

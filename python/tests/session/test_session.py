@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import threading
 import warnings
@@ -331,3 +332,36 @@ def test_a_session_opens_the_bytes_of_a_file(tmp_path: Path) -> None:
         tl.InferenceSession(bytearray(b"\xff\xff no model"))
     with pytest.raises(TypeError, match="want a path, the bytes of a file"):
         tl.InferenceSession(3)
+
+
+@pytest.mark.parametrize("dtype", [tl.float32, tl.float16])
+def test_a_call_with_tensors_records_nothing(dtype: tl.dtype) -> None:
+    """Operators that are called, deferred, or looked up in caches, would count. The input has strides."""
+
+    def counts() -> dict[str, int]:
+        tl._C.flush()
+        found = json.loads(tl._C._info("stats"))
+        return {name: n for name, n in found.items() if isinstance(n, int) and not name.startswith("live_")}
+
+    net = nn.Linear(8, 3, device="cpu").to(dtype).eval()
+    x = tl.randn(8, 4, device="cpu").to(dtype).t()
+    session = tl.InferenceSession(export.export(net, (x,)))
+    want = session(x)
+    before = counts()
+    got = [session(x) for _ in range(5)]
+    assert counts() == before
+    assert all(y.tolist() == want.tolist() for y in got)
+    np.testing.assert_allclose(want.float().numpy(), net(x).detach().float().numpy(), rtol=2e-2, atol=2e-2)
+
+
+def test_a_call_takes_tensors_of_each_kind() -> None:
+    """Ones that require gradients, with strides, without dims, and on another device."""
+    net = nn.Linear(8, 3, device="cpu").eval()
+    x = tl.randn(4, 8, device="cpu")
+    session = tl.InferenceSession(export.export(net, (x,)))
+    want = session(x)
+    torch.testing.assert_close(torch.tensor(want.tolist()), torch.tensor(net(x).tolist()))
+    for other in (x.clone().requires_grad_(), x.t().clone().t(), x.to("wgpu")):
+        assert session(other).tolist() == want.tolist()
+    one = tl.tensor(2.0, device="cpu")
+    assert tl.InferenceSession(export.export(lambda x: x * 2, (one,)))(one).tolist() == 4.0

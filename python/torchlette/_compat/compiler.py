@@ -13,6 +13,7 @@ from typing import Any
 from torchlette import _C
 from torchlette._runtime.captured import CapturingContext, forget_all
 from torchlette._runtime.errors import InvalidBackend, NotSupportedError
+from torchlette._runtime.exports import is_exporting
 from torchlette._runtime.nested import replaced
 from torchlette._runtime.regions import Context, Stance, is_compiling, outside
 
@@ -310,11 +311,6 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
 def is_dynamo_compiling() -> bool:
     """Return whether the calling thread is in a compiled function."""
     return is_compiling()
-
-
-def is_exporting() -> bool:
-    """Return ``False``: there is no exporter."""
-    return False
 
 
 def reset() -> None:

@@ -113,8 +113,8 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
 def put_under(input: Tensor, mask: Tensor, values: Tensor, dim: int, accumulate: bool) -> Tensor:
     """Write values where a mask holds, in place, and read nothing: row number n goes to the n-th true element.
 
-    The number of rows is compared with that of true elements where the values are computed: of another number, an index
-    of a row is out of range. One row is for all elements.
+    The number of rows is compared with that of true elements where the values are computed: a read of the result raises
+    RuntimeError if they differ. One row is for all elements.
 
     Args:
         input: Gets the values.
@@ -139,8 +139,10 @@ def put_under(input: Tensor, mask: Tensor, values: Tensor, dim: int, accumulate:
             )
         if n == 0:  # nothing may be true
             values = values.new_zeros([*values.shape[:place], 1, *values.shape[place + 1 :]])
-        rows = _C.where(flat, flat.cumsum(0) - 1, 0)
-        rows = _C.where(flat.sum() == n, rows, max(n, 1)) if n != 1 else rows * 0
+        if n == 1:
+            rows = _C.zeros_like(flat, dtype=_C.int64)
+        else:
+            rows = _C._rows_under_mask(_C.where(flat, flat.cumsum(0) - 1, 0), flat.sum(), n)
         wide = (*values.shape[:place], *mask.shape, *values.shape[place + 1 :])
         values = values.index_select(place, rows).reshape(wide)
     if accumulate:

@@ -7,7 +7,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from torchlette import _C
 from torchlette._runtime.errors import Unsupported
@@ -201,6 +201,27 @@ class ExportedModule(Module):
             return cast("dict[str, Any]", owner._parameters), leaf
         owner.register_buffer(leaf, t, persistent=kind == "buffer")
         return cast("dict[str, Any]", owner._buffers), leaf
+
+    def _apply(self, fn: Callable[[_C.Tensor], _C.Tensor], recurse: bool = True) -> Self:
+        if fn(_C.zeros([0], dtype=_C.float32, device="cpu")).device.type != "cpu":
+            self._fold_doubles()
+        return super()._apply(fn, recurse)
+
+    def _fold_doubles(self) -> None:
+        """Replace float64 for a device without it: what is computed of constants becomes a constant."""
+        from torchlette.export.doubles import without_doubles
+
+        constants = [table[name] for table, name in self._places]
+        program = without_doubles(self._program, constants, "the device")
+        if program is self._program:
+            return
+        places = dict(zip((c["name"] for c in self._program.spec["constants"]), self._places, strict=True))
+        self._program, self._places = program, []
+        for entry, t in zip(program.spec["constants"], program.constants, strict=True):
+            place = places.pop(entry["name"], None) or self._place(entry["name"], entry["kind"], t)
+            self._places.append(place)
+        for table, name in places.values():
+            del table[name]
 
     def train(self, mode: bool = True) -> ExportedModule:
         """Keep the mode in which the module was exported.

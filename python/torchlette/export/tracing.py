@@ -12,6 +12,7 @@ from typing import Any
 from torchlette import _C
 from torchlette._runtime.captured import capturing
 from torchlette._runtime.errors import HostReadInCompileError, TensorHostCoercionError, Unsupported
+from torchlette._runtime.exports import exporting
 from torchlette.autograd import no_grad
 from torchlette.nn.modules.module import Module
 
@@ -37,7 +38,7 @@ def record(
     tracked = [t.requires_grad for t in known]
     stand_ins = _C._export_begin(inputs, known)
     try:
-        with capturing():
+        with capturing(), exporting():
             results = run(stand_ins)
     except (HostReadInCompileError, TensorHostCoercionError) as exc:
         _C._export_end(None)

@@ -6,6 +6,8 @@ program serve every position.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torchlette import _C
 from torchlette.generation.rotary import Rotation
 from torchlette.generation.specs import Spec
@@ -54,12 +56,18 @@ class Step:
         """Note what is known; masks are made when a layer asks."""
         self.spec, self.positions, self.places, self.seen = spec, positions, places, seen
         self.keys, self.start, self.cross, self.reach = keys, start, cross, reach
-        self.angles: tuple[Tensor, Tensor] | None = None
+        self._angles: list[tuple[Tensor, Tensor]] = []
         self._masks: dict[int | None, Tensor | str | None] = {}
 
-    def turn(self, rotation: Rotation, dtype: _C.dtype) -> None:
-        """Compute the cosines and sines of rotary positions."""
-        self.angles = rotation.angles(self.positions, self.reach, dtype)
+    def turn(self, rotations: Sequence[Rotation], dtype: _C.dtype) -> None:
+        """Compute the cosines and sines of rotary positions: those of all layers, or of layers without a window."""
+        self._angles = [rotation.angles(self.positions, self.reach, dtype) for rotation in rotations]
+
+    def angles(self, layer: int) -> tuple[Tensor, Tensor] | None:
+        """Return the cosines and sines of a layer; None where it has no rotary positions."""
+        if not self._angles or layer in self.spec.unturned:
+            return None
+        return self._angles[0 if self.spec.windows[layer] is None else -1]
 
     def window(self, layer: int) -> int | None:
         """Return how many keys a step sees in a layer, itself included; None for all before it."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 
 import torchlette
+from torchlette.generation.chat import apply_chat_template
 from torchlette.generation.folders import load
 from torchlette.generation.models import Decoder, Whisper
 from torchlette.generation.search import stream
@@ -26,6 +27,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("folder", help="the model's folder")
     parser.add_argument("prompt", help="the text to continue; - reads it from standard input")
+    parser.add_argument(
+        "--chat", action="store_true", help="the prompt is a message: apply the folder's chat template (needs jinja2)"
+    )
+    parser.add_argument("--system", metavar="TEXT", help="with --chat, what the conversation begins with")
     parser.add_argument(
         "--max-new-tokens", type=int, metavar="N", help="default 100, or as many as the model has positions for"
     )
@@ -53,6 +58,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _conversation(model: Decoder, text: str, system: str | None) -> list[int]:
+    """Return the tokens of a conversation of one message, up to where the answer begins."""
+    messages = [] if system is None else [{"role": "system", "content": system}]
+    messages.append({"role": "user", "content": text})
+    ids: list[int] = apply_chat_template(model, messages, add_generation_prompt=True)
+    return ids
+
+
 def _prompt(model: Decoder, text: str) -> list[int]:
     """Return the tokens of a prompt; of an empty one, the token that begins texts."""
     ids: list[int] = model.tokenizer.encode(text).ids
@@ -74,6 +87,8 @@ def _length(model: Decoder, prompt: int, wanted: int | None) -> int:
 
 def _generate(args: argparse.Namespace) -> None:
     """Load what the arguments name, and print the text."""
+    if args.system is not None and not args.chat:
+        raise ValueError("--system is for --chat")
     dtype = None if args.dtype is None else getattr(torchlette, args.dtype)
     model = load(args.folder, device=args.device, dtype=dtype)
     if not isinstance(model, Decoder) or isinstance(model, Whisper):
@@ -84,7 +99,8 @@ def _generate(args: argparse.Namespace) -> None:
     if args.quantize is not None:
         quantize(model, args.quantize)
     torchlette.seed() if args.seed is None else torchlette.manual_seed(args.seed)
-    ids = _prompt(model, sys.stdin.read() if args.prompt == "-" else args.prompt)
+    text = sys.stdin.read() if args.prompt == "-" else args.prompt
+    ids = _conversation(model, text, args.system) if args.chat else _prompt(model, text)
     pieces, ends, count = Pieces(model.tokenizer), model.generation_config.get("eos_token_id"), 0
     options = {
         name: getattr(args, name)
@@ -116,7 +132,7 @@ def main(arguments: Sequence[str]) -> None:
     except BrokenPipeError:
         # Who reads the text has enough of it. Python would complain again when it closes the output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError, TypeError, RuntimeError) as exc:
+    except (ImportError, OSError, ValueError, TypeError, RuntimeError) as exc:
         sys.exit(f"{parser.prog}: {exc}")
     except KeyboardInterrupt:
         print()

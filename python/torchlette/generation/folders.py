@@ -12,20 +12,23 @@ from typing import Any
 
 from torchlette import _C
 from torchlette.generation import specs
+from torchlette.generation.chat import read_chat
 from torchlette.generation.layers import Source
 from torchlette.generation.models import Decoder, Encoder, Model, Whisper
 from torchlette.io.mapped import map_file
 from torchlette.io.safetensors import SafetensorsReader
 
-__all__ = ["build", "load"]
+__all__ = ["build", "load", "read_tokenizer"]
 
 Tensor = _C.Tensor
 _WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
 #: Tensors of checkpoints that do not count: masks, constants, and heads of tasks other than prediction.
 _UNUSED = re.compile(
-    r"(.*\.)?(attn\.bias|attn\.masked_bias|rotary_emb\.inv_freq|position_ids)|(bert\.)?pooler\..*|"
+    r"(.*\.)?(attn\.bias|attn\.masked_bias|rotary_emb\.inv_freq|position_ids)|((bert|roberta)\.)?pooler\..*|"
     r"(cls|classifier)\..*"
 )
+#: The same of encoders alone.
+_HEADS = re.compile(r"(lm_head|pre_classifier|qa_outputs|vocab_transform|vocab_layer_norm|vocab_projector)\..*")
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -142,6 +145,7 @@ def build(config: Mapping[str, Any], tensors: Mapping[str, Tensor], *, device: A
     head = spec.names.parts.get("head")
     left = [name for name in tensors if name not in used and not _UNUSED.fullmatch(name)]
     left = [name for name in left if not (spec.tied and name == f"{head}.weight")]
+    left = [name for name in left if spec.causal or not _HEADS.fullmatch(name)]
     if left:
         raise ValueError(f"load: nothing uses {len(left)} tensors of the checkpoint: {', '.join(sorted(left)[:8])}")
     for name in ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"):
@@ -194,14 +198,22 @@ def load(folder: str | os.PathLike[str], *, device: Any = None, dtype: Any = Non
         model = build(config, checkpoint, device=device, dtype=dtype)
     if (folder / "generation_config.json").exists():
         model.generation_config |= _json(folder / "generation_config.json")
-    model.tokenizer = _tokenizer(folder / "tokenizer.json")
+    model.tokenizer = read_tokenizer(folder / "tokenizer.json")
+    model.chat = read_chat(folder)
     if isinstance(model, Encoder):
         _read_pooling(model, folder)
     return model
 
 
-def _tokenizer(path: Path) -> Any:
-    """Return the tokenizer of a file, or None where the file or the library ``tokenizers`` is missing."""
+def read_tokenizer(path: Path) -> Any:
+    """Return the tokenizer of a file, or None where the file or the library ``tokenizers`` is missing.
+
+    Args:
+        path: Of ``tokenizer.json``.
+
+    Raises:
+        ValueError: The file is damaged.
+    """
     if not path.exists():
         return None
     try:

@@ -197,7 +197,9 @@ class Block(Module):
             if role in products:
                 part: Module = Linear(source, full, products[role], role in spec.biases, spec.transposed)
             else:
-                width = head if role in ("q_norm", "k_norm") else hidden
+                width = hidden
+                if role in ("q_norm", "k_norm"):
+                    width = head if not spec.wide_qk_norm else queries if role == "q_norm" else keys
                 part = Norm(source, full, width, spec.norm, spec.eps)
             self.parts[role] = part
             place(self, path, part)
@@ -218,12 +220,17 @@ class Block(Module):
             q, k, v = self.parts["qkv"](x).split([spec.heads * spec.head_dim, keys, keys], -1)
         else:
             q, k, v = (self.parts[role](x) for role in "qkv")
+        if spec.wide_qk_norm:
+            q, k = self._apply_part("q_norm", q), self._apply_part("k_norm", k)
         q, k, v = self._split(q, spec.heads), self._split(k, spec.kv_heads), self._split(v, spec.kv_heads)
+        if spec.wide_qk_norm:
+            return q, k, v
         return self._apply_part("q_norm", q), self._apply_part("k_norm", k), v
 
     def _attention(self, x: Tensor, step: Step, cache: Cache | None) -> Tensor:
         q, k, v = self._queries_keys_values(x)
-        q, k = rotate(q, step.angles), rotate(k, step.angles)
+        angles = step.angles(self.index)
+        q, k = rotate(q, angles), rotate(k, angles)
         if cache is not None:
             k, v = cache.update(self.index, k, v, step)
         out = attend(q, k, v, step.mask(self.index), self.spec, self.index)

@@ -9,6 +9,7 @@ from typing import Any, Self
 from torchlette import _C
 from torchlette.autograd import no_grad
 from torchlette.generation.cache import Cache, Step
+from torchlette.generation.chat import Chat
 from torchlette.generation.layers import ACTIVATIONS, Block, Embedding, Linear, Norm, Source, place
 from torchlette.generation.rotary import Rotation
 from torchlette.generation.specs import Spec
@@ -38,7 +39,8 @@ class Stack:
             )
         self.spec = spec
         self.parts: dict[str, Module] = {}
-        rows = {"embed": spec.vocab_size, "positions": spec.max_positions, "types": spec.token_types}
+        before = 0 if spec.padding is None else spec.padding + 1
+        rows = {"embed": spec.vocab_size, "positions": before + spec.max_positions, "types": spec.token_types}
         for role, path in spec.names.parts.items():
             if role == "head" and spec.tied:
                 continue
@@ -55,7 +57,7 @@ class Stack:
             self.blocks.append(Block(source, spec, i))
             place(root, spec.names.layer.format(i), self.blocks[-1])
         first = next(root.parameters())
-        self.rotation = None if spec.rotary is None else Rotation(spec.rotary, first.device)
+        self.rotations = [Rotation(r, first.device) for r in (spec.rotary, spec.local_rotary) if r is not None]
         # Rounded to the weights' dtype, as the tensors that it multiplies are.
         self.scale = float(_C.tensor(spec.embedding_scale, dtype=first.dtype).item())
 
@@ -72,8 +74,7 @@ class Stack:
 
     def run(self, x: Tensor, step: Step, cache: Cache | None = None) -> Tensor:
         """Return the last layer's output, after the last norm."""
-        if self.rotation is not None:
-            step.turn(self.rotation, x.dtype)
+        step.turn(self.rotations, x.dtype)
         for block in self.blocks:
             x = block(x, step, cache)
         return self.parts["norm"](x) if "norm" in self.parts else x
@@ -82,6 +83,9 @@ class Stack:
         """Return the output for whole texts. Where tokens see only those before, padding has no position."""
         if mask is not None and self.spec.causal:
             positions = (mask.to(_C.int64).cumsum(-1) - 1).clamp(min=0)
+        elif self.spec.padding is not None:
+            shown = (ids != self.spec.padding).to(_C.int64)
+            positions = shown.cumsum(-1) * shown + self.spec.padding
         else:
             positions = _C.arange(ids.shape[1], device=ids.device).unsqueeze(0)
         seen = None if mask is None else mask.to(_C.bool)
@@ -109,6 +113,7 @@ class Model(Module):
         config: The contents of ``config.json``.
         generation_config: The contents of ``generation_config.json``: defaults of :func:`torchlette.generate`.
         tokenizer: A ``tokenizers.Tokenizer``, or None.
+        chat: Templates of conversations; :func:`torchlette.generation.apply_chat_template` reads them.
     """
 
     def __init__(self, source: Source, spec: Spec, config: Mapping[str, Any]) -> None:
@@ -117,6 +122,7 @@ class Model(Module):
         self.spec, self.config = spec, dict(config)
         self.generation_config: dict[str, Any] = {}
         self.tokenizer: Any = None
+        self.chat = Chat()
         self.stack = Stack(source, spec, self)
 
     @classmethod
@@ -140,8 +146,8 @@ class Model(Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)
-        if self.stack.rotation is not None:
-            self.stack.rotation.place(self.device)
+        for rotation in self.stack.rotations:
+            rotation.place(self.device)
         return self
 
     @property
@@ -156,7 +162,7 @@ class Model(Module):
 
 
 class Decoder(Model):
-    """A model that predicts the next token: GPT-2, Llama, Mistral, Qwen, Gemma, Phi, Phi-3."""
+    """A model that predicts the next token, such as GPT-2, Llama, Qwen and Gemma."""
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Return the logits of the token after each one, float32 [batch, steps, vocab].
@@ -181,7 +187,7 @@ class Decoder(Model):
 
 
 class Encoder(Model):
-    """A model that gives a vector for each token: BERT, MiniLM.
+    """A model that gives a vector for each token, such as BERT, MiniLM and RoBERTa.
 
     Attributes:
         pooling: What :meth:`encode` makes of a text's vectors: "mean", or "cls" for the first one.
@@ -223,7 +229,8 @@ class Encoder(Model):
             self.tokenizer.enable_truncation(min(self.max_tokens or self.spec.max_positions, self.spec.max_positions))
         rows = [e.ids for e in self.tokenizer.encode_batch(texts)]
         width = max(map(len, rows))
-        ids = _C.tensor([row + [0] * (width - len(row)) for row in rows], device=self.device)
+        padding = [self.spec.padding or 0]
+        ids = _C.tensor([row + padding * (width - len(row)) for row in rows], device=self.device)
         mask = _C.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows], device=self.device)
         with no_grad():
             weights, vectors = mask.unsqueeze(-1).to(self.dtype), self(ids, mask)

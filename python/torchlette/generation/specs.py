@@ -11,28 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from torchlette.generation import names
+from torchlette.generation.names import Names
 from torchlette.generation.rotary import KINDS, Rotary, stretched
 
-__all__ = ["ARCHITECTURES", "Names", "Spec", "read"]
+__all__ = ["ARCHITECTURES", "Spec", "read"]
 
 Config = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Names:
-    """Paths of a model's parts in its checkpoint.
-
-    Args:
-        prefix: What a checkpoint of the model without its head leaves out at the beginning of each path.
-        layer: Of layer i, with ``{}`` for i.
-        parts: Of the parts outside of the layers, by role.
-        block: Of the parts of a layer, by role, below the layer's path.
-    """
-
-    prefix: str
-    layer: str
-    parts: Mapping[str, str]
-    block: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -54,6 +39,8 @@ class Spec:
         activation: Of the feed-forward part.
         biases: Roles whose product has a bias.
         rotary: None where positions are embedded, or not at all.
+        local_rotary: Of layers that see a window of keys, where these have others.
+        unturned: Layers without rotary positions.
         scales: The factor of the scores of each layer.
         windows: How many keys each layer sees; None for all.
         softcap: Scores ``s`` become ``softcap * tanh(s / softcap)``.
@@ -63,7 +50,9 @@ class Spec:
         parallel: Whether attention and the feed-forward part read the same values.
         causal: Whether a token sees only itself and those before it.
         tied: Whether the head's weight is the token embedding.
-        token_types: Rows of the embedding of token types.
+        wide_qk_norm: Whether the norms of queries and keys are over all heads together.
+        padding: The token that has no position; positions begin behind its number, with a row of the table for it.
+        token_types: Rows of the embedding of token types; 0 for none.
         bands: Channels of an encoder's input.
         others: For architectures of more than one stack: the others by name.
     """
@@ -84,6 +73,8 @@ class Spec:
     windows: tuple[int | None, ...]
     biases: frozenset[str] = frozenset()
     rotary: Rotary | None = None
+    local_rotary: Rotary | None = None
+    unturned: frozenset[int] = frozenset()
     softcap: float | None = None
     final_softcap: float | None = None
     embedding_scale: float = 1.0
@@ -91,6 +82,8 @@ class Spec:
     parallel: bool = False
     causal: bool = True
     tied: bool = False
+    wide_qk_norm: bool = False
+    padding: int | None = None
     token_types: int = 0
     bands: int = 0
     others: Mapping[str, Spec] = field(default_factory=dict)
@@ -146,6 +139,7 @@ class _Reader:
 _NO_EFFECT = frozenset(
     "_name_or_path architectures model_type transformers_version torch_dtype dtype use_cache initializer_range "
     "attention_dropout hidden_dropout hidden_dropout_prob attention_probs_dropout_prob classifier_dropout resid_pdrop "
+    "residual_dropout embedding_dropout "
     "embd_pdrop attn_pdrop embed_pdrop dropout activation_dropout encoder_layerdrop decoder_layerdrop init_std "
     "summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj n_ctx "
     "task_specific_params bos_token_id eos_token_id pad_token_id sep_token_id decoder_start_token_id id2label label2id "
@@ -161,21 +155,30 @@ _NO_EFFECT = frozenset(
 )
 
 
-def _rotary(c: _Reader, head_dim: int, fraction: float = 1.0, names: Mapping[str, str] | None = None) -> Rotary:
+def _rotary(
+    c: _Reader,
+    head_dim: int,
+    fraction: float = 1.0,
+    kinds: Mapping[str, str] | None = None,
+    theta: float = 10000.0,
+    scaling: Mapping[str, Any] | None = None,
+) -> Rotary:
     """Return the rotary positions of a config in today's form, ``rope_parameters``, or in the older two values.
 
     Args:
         c: The config.
         head_dim: Width of a head.
         fraction: The part of a head that turns, where the config does not say.
-        names: What the architecture's configs call a kind.
+        kinds: What the architecture's configs call a kind.
+        theta: The base, where the config does not say.
+        scaling: Taken for the config's parameters; None for these.
     """
-    scaling: dict[str, Any] = dict(c.get("rope_parameters") or c.get("rope_scaling") or {})
-    theta = float(scaling.get("rope_theta") or c.get("rope_theta", 10000.0))
+    scaling = dict(c.get("rope_parameters") or c.get("rope_scaling") or {}) if scaling is None else dict(scaling)
+    theta = float(scaling.get("rope_theta") or c.get("rope_theta", theta))
     c.asked |= {"rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor"}
     fraction = float(scaling.get("partial_rotary_factor") or c.get("partial_rotary_factor", fraction))
     kind = scaling.get("rope_type") or scaling.get("type") or "default"
-    kind = (names or {}).get(kind, kind)
+    kind = (kinds or {}).get(kind, kind)
     if kind not in KINDS:
         wants = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}"
         raise NotImplementedError(f"load: rope_type={kind!r} of a {c.kind} is not supported, want {wants}")
@@ -197,136 +200,7 @@ def _windows(c: _Reader, layers: int, sliding: Callable[[int], bool]) -> tuple[i
     return tuple(window if kind == "sliding_attention" else None for kind in types)
 
 
-_LLAMA = Names(
-    "model.",
-    "model.layers.{}",
-    {"embed": "model.embed_tokens", "norm": "model.norm", "head": "lm_head"},
-    {
-        "norm1": "input_layernorm",
-        "q": "self_attn.q_proj",
-        "k": "self_attn.k_proj",
-        "v": "self_attn.v_proj",
-        "out": "self_attn.o_proj",
-        "norm2": "post_attention_layernorm",
-        "gate": "mlp.gate_proj",
-        "up": "mlp.up_proj",
-        "down": "mlp.down_proj",
-    },
-)
-_QWEN3 = Names(
-    _LLAMA.prefix,
-    _LLAMA.layer,
-    _LLAMA.parts,
-    {**_LLAMA.block, "q_norm": "self_attn.q_norm", "k_norm": "self_attn.k_norm"},
-)
-_GEMMA2 = Names(
-    _LLAMA.prefix,
-    _LLAMA.layer,
-    _LLAMA.parts,
-    {
-        **_LLAMA.block,
-        "after_attention": "post_attention_layernorm",
-        "norm2": "pre_feedforward_layernorm",
-        "after_mlp": "post_feedforward_layernorm",
-    },
-)
-_GPT2 = Names(
-    "transformer.",
-    "transformer.h.{}",
-    {"embed": "transformer.wte", "positions": "transformer.wpe", "norm": "transformer.ln_f", "head": "lm_head"},
-    {
-        "norm1": "ln_1",
-        "qkv": "attn.c_attn",
-        "out": "attn.c_proj",
-        "norm2": "ln_2",
-        "up": "mlp.c_fc",
-        "down": "mlp.c_proj",
-    },
-)
-_PHI3 = Names(
-    _LLAMA.prefix,
-    _LLAMA.layer,
-    _LLAMA.parts,
-    {
-        "norm1": "input_layernorm",
-        "qkv": "self_attn.qkv_proj",
-        "out": "self_attn.o_proj",
-        "norm2": "post_attention_layernorm",
-        "gate_up": "mlp.gate_up_proj",
-        "down": "mlp.down_proj",
-    },
-)
-_PHI = Names(
-    "model.",
-    "model.layers.{}",
-    {"embed": "model.embed_tokens", "norm": "model.final_layernorm", "head": "lm_head"},
-    {
-        "norm1": "input_layernorm",
-        "q": "self_attn.q_proj",
-        "k": "self_attn.k_proj",
-        "v": "self_attn.v_proj",
-        "out": "self_attn.dense",
-        "up": "mlp.fc1",
-        "down": "mlp.fc2",
-    },
-)
-_BERT = Names(
-    "bert.",
-    "bert.encoder.layer.{}",
-    {
-        "embed": "bert.embeddings.word_embeddings",
-        "positions": "bert.embeddings.position_embeddings",
-        "types": "bert.embeddings.token_type_embeddings",
-        "embed_norm": "bert.embeddings.LayerNorm",
-    },
-    {
-        "q": "attention.self.query",
-        "k": "attention.self.key",
-        "v": "attention.self.value",
-        "out": "attention.output.dense",
-        "post1": "attention.output.LayerNorm",
-        "up": "intermediate.dense",
-        "down": "output.dense",
-        "post2": "output.LayerNorm",
-    },
-)
-_WHISPER_BLOCK = {
-    "norm1": "self_attn_layer_norm",
-    "q": "self_attn.q_proj",
-    "k": "self_attn.k_proj",
-    "v": "self_attn.v_proj",
-    "out": "self_attn.out_proj",
-    "norm2": "final_layer_norm",
-    "up": "fc1",
-    "down": "fc2",
-}
-_WHISPER_ENCODER = Names(
-    "model.",
-    "model.encoder.layers.{}",
-    {"positions": "model.encoder.embed_positions", "norm": "model.encoder.layer_norm"},
-    _WHISPER_BLOCK,
-)
-_WHISPER_DECODER = Names(
-    "model.",
-    "model.decoder.layers.{}",
-    {
-        "embed": "model.decoder.embed_tokens",
-        "positions": "model.decoder.embed_positions",
-        "norm": "model.decoder.layer_norm",
-        "head": "proj_out",
-    },
-    {
-        **_WHISPER_BLOCK,
-        "cross_norm": "encoder_attn_layer_norm",
-        "cross_q": "encoder_attn.q_proj",
-        "cross_k": "encoder_attn.k_proj",
-        "cross_v": "encoder_attn.v_proj",
-        "cross_out": "encoder_attn.out_proj",
-    },
-)
-
-
-def _llama_like(c: _Reader, names: Names = _LLAMA, **options: Any) -> Spec:
+def _llama_like(c: _Reader, where: Names = names.LLAMA, **options: Any) -> Spec:
     """Return what Llama and its relatives are; ``options`` replace what differs."""
     hidden, layers, heads = c.size("hidden_size"), c.size("num_hidden_layers"), c.size("num_attention_heads")
     head_dim = options.pop("head_dim", None) or c.size("head_dim", default=hidden // heads)
@@ -348,7 +222,7 @@ def _llama_like(c: _Reader, names: Names = _LLAMA, **options: Any) -> Spec:
     }
     if "rotary" not in options:
         values["rotary"] = _rotary(c, head_dim)
-    return Spec(names, **{**values, **options})
+    return Spec(where, **{**values, **options})
 
 
 def _biases(c: _Reader, attention: bool = False) -> frozenset[str]:
@@ -376,7 +250,9 @@ def _qwen2(c: _Reader) -> Spec:
 
 
 def _qwen3(c: _Reader) -> Spec:
-    return _llama_like(c, _QWEN3, head_dim=c.size("head_dim", default=128), biases=_biases(c), windows=_qwen_windows(c))
+    return _llama_like(
+        c, names.QWEN3, head_dim=c.size("head_dim", default=128), biases=_biases(c), windows=_qwen_windows(c)
+    )
 
 
 def _gemma(c: _Reader) -> Spec:
@@ -396,12 +272,32 @@ def _gemma(c: _Reader) -> Spec:
 
 
 def _gemma2(c: _Reader) -> Spec:
+    return _gemma_like(c, names.GEMMA2, lambda i: i % 2 == 0)
+
+
+def _gemma3(c: _Reader) -> Spec:
+    head, pattern = c.size("head_dim", default=256), c.size("sliding_window_pattern", default=6)
+    c.asked |= {"_sliding_window_pattern", "rope_local_base_freq"}
+    given = c.get("rope_parameters") or {}
+    whole = given.get("full_attention") or c.get("rope_scaling") or {}
+    local = {"rope_theta": c.get("rope_local_base_freq", 10000.0), **(given.get("sliding_attention") or {})}
+    return _gemma_like(
+        c,
+        names.GEMMA3,
+        lambda i: (i + 1) % pattern != 0,
+        rotary=_rotary(c, head, theta=1000000.0, scaling=whole),
+        local_rotary=_rotary(c, head, scaling=local),
+    )
+
+
+def _gemma_like(c: _Reader, where: Names, sliding: Callable[[int], bool], **options: Any) -> Spec:
+    """Return what Gemma 2 and 3 are; ``sliding`` says which layers see a window where ``layer_types`` does not."""
     c.only("use_bidirectional_attention", False)
     layers = c.size("num_hidden_layers")
     c.asked |= {"hidden_act"}
     return _llama_like(
         c,
-        _GEMMA2,
+        where,
         activation=c.get("hidden_activation", "gelu_pytorch_tanh"),
         norm="rms_plus_one",
         biases=_biases(c),
@@ -410,7 +306,56 @@ def _gemma2(c: _Reader) -> Spec:
         scales=(float(c.get("query_pre_attn_scalar", 256)) ** -0.5,) * layers,
         softcap=c.get("attn_logit_softcapping"),
         final_softcap=c.get("final_logit_softcapping"),
-        windows=_windows(c, layers, lambda i: i % 2 == 0),
+        windows=_windows(c, layers, sliding),
+        tied=bool(c.get("tie_word_embeddings", True)),
+        **options,
+    )
+
+
+def _olmo2(c: _Reader) -> Spec:
+    eps = float(c.get("rms_norm_eps", 1e-5))
+    return _llama_like(c, names.OLMO2, eps=eps, biases=_biases(c), wide_qk_norm=True)
+
+
+def _smollm3(c: _Reader) -> Spec:
+    layers, every = c.size("num_hidden_layers"), c.size("no_rope_layer_interval", default=4)
+    turned = c.get("no_rope_layers") or [(i + 1) % every for i in range(layers)]
+    windows = _windows(c, layers, lambda i: not turned[i])
+    head = c.size("head_dim", default=c.size("hidden_size") // c.size("num_attention_heads"))
+    return _llama_like(
+        c,
+        biases=_biases(c),
+        rotary=_rotary(c, head, theta=2000000.0),
+        unturned=frozenset(i for i in range(layers) if not turned[i]),
+        windows=windows if c.get("use_sliding_window", False) else (None,) * layers,
+        tied=bool(c.get("tie_word_embeddings", True)),
+    )
+
+
+def _stablelm(c: _Reader) -> Spec:
+    c.only("qk_layernorm", False)
+    parallel = bool(c.get("use_parallel_residual", False))
+    return _llama_like(
+        c,
+        names.STABLELM_PARALLEL if parallel else names.LLAMA,
+        norm="layer",
+        eps=float(c.get("layer_norm_eps", 1e-5)),
+        biases=frozenset("qkv" if c.get("use_qkv_bias", False) else ""),
+        rotary=_rotary(c, c.size("hidden_size") // c.size("num_attention_heads"), 0.25),
+        parallel=parallel,
+    )
+
+
+def _starcoder2(c: _Reader) -> Spec:
+    roles = ("q", "k", "v", "out", "up", "down")
+    return _llama_like(
+        c,
+        names.STARCODER2,
+        norm="layer",
+        eps=float(c.get("norm_epsilon", 1e-5)),
+        activation=c.get("hidden_act", "gelu_pytorch_tanh"),
+        biases=frozenset(roles if c.get("use_bias", True) else ()),
+        windows=_windows(c, c.size("num_hidden_layers"), lambda i: True),
         tied=bool(c.get("tie_word_embeddings", True)),
     )
 
@@ -420,7 +365,7 @@ def _phi(c: _Reader) -> Spec:
     heads = c.size("num_attention_heads")
     return _llama_like(
         c,
-        _PHI,
+        names.PHI,
         norm="layer",
         eps=float(c.get("layer_norm_eps", 1e-5)),
         activation=c.get("hidden_act", "gelu_new"),
@@ -435,10 +380,10 @@ def _phi3(c: _Reader) -> Spec:
     head = c.size("head_dim", default=c.size("hidden_size") // c.size("num_attention_heads"))
     return _llama_like(
         c,
-        _PHI3,
+        names.PHI3,
         eps=float(c.get("rms_norm_eps", 1e-5)),
         windows=_windows(c, c.size("num_hidden_layers"), lambda i: True),
-        rotary=_rotary(c, head, names={"su": "longrope", "yarn": "longrope"}),  # the names of its first releases
+        rotary=_rotary(c, head, kinds={"su": "longrope", "yarn": "longrope"}),  # the names of its first releases
     )
 
 
@@ -460,7 +405,7 @@ def _gpt2(c: _Reader) -> Spec:
     scale = head**-0.5 if c.get("scale_attn_weights", True) else 1.0
     by_layer = c.get("scale_attn_by_inverse_layer_idx", False)
     return Spec(
-        _GPT2,
+        names.GPT2,
         vocab_size=c.size("vocab_size"),
         hidden_size=hidden,
         layers=layers,
@@ -480,40 +425,77 @@ def _gpt2(c: _Reader) -> Spec:
     )
 
 
-def _bert(c: _Reader) -> Spec:
+def _encoder(c: _Reader, where: Names, sizes: tuple[int, int, int, int], positions: int, **options: Any) -> Spec:
+    """Return what BERT and its relatives are.
+
+    Args:
+        c: The config.
+        where: Paths of the parts.
+        sizes: Width, layers, heads, and width inside the feed-forward part.
+        positions: The longest sequence.
+        options: What differs.
+    """
     c.only("is_decoder", False)
     c.only("add_cross_attention", False)
     c.only("position_embedding_type", "absolute")
     c.asked.add("tie_word_embeddings")
-    hidden, layers, heads = c.size("hidden_size"), c.size("num_hidden_layers"), c.size("num_attention_heads")
+    hidden, layers, heads, inner = sizes
+    values = {"eps": float(c.get("layer_norm_eps", 1e-12)), "activation": c.get("hidden_act", "gelu")}
     return Spec(
-        _BERT,
+        where,
         vocab_size=c.size("vocab_size"),
         hidden_size=hidden,
         layers=layers,
         heads=heads,
         kv_heads=heads,
         head_dim=_head_dim(hidden, heads),
-        intermediate_size=c.size("intermediate_size"),
-        max_positions=c.size("max_position_embeddings", default=512),
+        intermediate_size=inner,
+        max_positions=positions,
         norm="layer",
-        eps=float(c.get("layer_norm_eps", 1e-12)),
-        activation=c.get("hidden_act", "gelu"),
         scales=(_head_dim(hidden, heads) ** -0.5,) * layers,
         windows=(None,) * layers,
         biases=frozenset(("q", "k", "v", "out", "up", "down")),
         causal=False,
-        token_types=c.size("type_vocab_size", default=2),
+        **{**values, **options},
     )
+
+
+def _bert_sizes(c: _Reader) -> tuple[int, int, int, int]:
+    return (
+        c.size("hidden_size"),
+        c.size("num_hidden_layers"),
+        c.size("num_attention_heads"),
+        c.size("intermediate_size"),
+    )
+
+
+def _bert(c: _Reader) -> Spec:
+    positions, types = c.size("max_position_embeddings", default=512), c.size("type_vocab_size", default=2)
+    return _encoder(c, names.BERT, _bert_sizes(c), positions, token_types=types)
+
+
+def _roberta(c: _Reader) -> Spec:
+    padding, rows = c.get("pad_token_id", 1), c.size("max_position_embeddings", default=512)
+    if type(padding) is not int or not 0 <= padding < rows - 1:
+        raise ValueError(f"load: pad_token_id of config.json is {padding!r}, want a row of {rows} positions")
+    types = c.size("type_vocab_size", default=2)
+    return _encoder(c, names.ROBERTA, _bert_sizes(c), rows - padding - 1, token_types=types, padding=padding)
+
+
+def _distilbert(c: _Reader) -> Spec:
+    c.asked |= {"sinusoidal_pos_embds", "qa_dropout", "seq_classif_dropout"}
+    sizes = (c.size("dim"), c.size("n_layers"), c.size("n_heads"), c.size("hidden_dim"))
+    positions = c.size("max_position_embeddings", default=512)
+    return _encoder(c, names.DISTILBERT, sizes, positions, eps=1e-12, activation=c.get("activation", "gelu"))
 
 
 def _whisper(c: _Reader) -> Spec:
     hidden = c.size("d_model")
 
-    def stack(side: str, names: Names, positions: int, **options: Any) -> Spec:
+    def stack(side: str, where: Names, positions: int, **options: Any) -> Spec:
         layers, heads = c.size(f"{side}_layers"), c.size(f"{side}_attention_heads")
         return Spec(
-            names,
+            where,
             hidden_size=hidden,
             layers=layers,
             heads=heads,
@@ -531,10 +513,10 @@ def _whisper(c: _Reader) -> Spec:
         )
 
     sources, bands = c.size("max_source_positions", default=1500), c.size("num_mel_bins", default=80)
-    encoder = stack("encoder", _WHISPER_ENCODER, sources, vocab_size=0, causal=False, bands=bands)
+    encoder = stack("encoder", names.WHISPER_ENCODER, sources, vocab_size=0, causal=False, bands=bands)
     return stack(
         "decoder",
-        _WHISPER_DECODER,
+        names.WHISPER_DECODER,
         c.size("max_target_positions", default=448),
         vocab_size=c.size("vocab_size"),
         tied=bool(c.get("tie_word_embeddings", True)),
@@ -545,16 +527,25 @@ def _whisper(c: _Reader) -> Spec:
 #: Readers by ``model_type``.
 ARCHITECTURES: Mapping[str, Callable[[_Reader], Spec]] = {
     "bert": _bert,
+    "camembert": _roberta,
+    "distilbert": _distilbert,
     "gemma": _gemma,
     "gemma2": _gemma2,
+    "gemma3_text": _gemma3,
     "gpt2": _gpt2,
     "llama": _llama,
     "mistral": _mistral,
+    "olmo2": _olmo2,
     "phi": _phi,
     "phi3": _phi3,
     "qwen2": _qwen2,
     "qwen3": _qwen3,
+    "roberta": _roberta,
+    "smollm3": _smollm3,
+    "stablelm": _stablelm,
+    "starcoder2": _starcoder2,
     "whisper": _whisper,
+    "xlm-roberta": _roberta,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,12 +10,18 @@ __all__ = ["Pieces", "StopStrings"]
 
 #: What decoders give for bytes that are not yet a character.
 _INCOMPLETE = "\ufffd"
+#: Tokens that are decoded with a further one at most, but where they are no text that could be cut.
+_CONTEXT = 16
+#: The longest character, and so the most tokens that it is split over.
+_BYTES = 4
 #: Tokens of a prompt before those that a string may begin in: what bytes before them decode to does not matter.
 _MARGIN = 8
 
 
 class Pieces:
     """Turns tokens of one text into pieces of text; a piece never ends within a character.
+
+    A token is decoded with the few before it that its text depends on, so the time is linear in the number of tokens.
 
     Args:
         tokenizer: Has ``decode(ids)``.
@@ -23,30 +30,60 @@ class Pieces:
     def __init__(self, tokenizer: Any) -> None:
         """Begin without tokens."""
         self._decode = tokenizer.decode
-        # The tokens whose text was given last are decoded again: some decoders treat the first token differently.
+        # The latest tokens, their text, and how many characters of it were given. Some decoders treat the first token
+        # differently, so the tokens of the latest whole piece are decoded again: from _whole on others follow.
         self._ids: list[int] = []
-        self._given = 0
+        self._text = ""
+        self._given = self._whole = 0
+        self._most = _CONTEXT
 
     def put(self, token: int) -> str:
         """Return the text that a further token completes; it may be empty."""
         self._ids.append(token)
-        before = self._decode(self._ids[: self._given])
-        text = self._decode(self._ids)
-        if text.endswith(_INCOMPLETE) or len(text) <= len(before):
+        before, self._text = self._text, str(self._decode(self._ids))
+        whole = self._text.rstrip(_INCOMPLETE)
+        piece = whole[self._given :]
+        self._given = max(self._given, len(whole))
+        if piece and whole == self._text:
+            self._keep(self._ids[self._whole :])
+            self._whole = len(self._ids)
+        elif whole == self._text == before and (before or len(self._ids) > _CONTEXT):
+            self._ids.pop()  # such as a special token, which has no text
+        elif len(self._ids) >= self._most:
+            piece += self._shorten(whole)
+        return piece
+
+    def _keep(self, ids: list[int]) -> None:
+        """Go on with the latest tokens, whose text was given but for bytes at the end that are no character yet."""
+        self._ids, self._text, self._most = ids, str(self._decode(ids)), _CONTEXT
+        self._given = len(self._text.rstrip(_INCOMPLETE))
+
+    def _shorten(self, whole: str) -> str:
+        """Forget tokens where each ends within a character, or is none; return what no later token can change."""
+        latest = self._ids[-_CONTEXT // 2 :]
+        text = str(self._decode(latest))
+        end = text.strip(_INCOMPLETE)
+        if end:
+            if whole.endswith(end):
+                self._keep(latest)
+                self._whole = 0
+            else:
+                self._most *= 2
             return ""
-        del self._ids[: self._given]
-        self._given = len(self._ids)
-        return str(text[len(before) :])
+        # No character is that long: these bytes are none.
+        given = str(self._decode(self._ids[: -_BYTES + 1]))[self._given :]
+        self._ids = self._ids[-_BYTES + 1 :]
+        self._text, self._given, self._whole, self._most = str(self._decode(self._ids)), 0, 0, _CONTEXT
+        return given
 
     def rest(self) -> str:
         """Return the text of tokens that never became whole characters."""
-        before = self._decode(self._ids[: self._given])
-        return str(self._decode(self._ids)[len(before) :])
+        return self._text[self._given :]
 
     def copy(self) -> Pieces:
         """Return another text with the same tokens so far."""
-        made = Pieces.__new__(Pieces)
-        made._decode, made._ids, made._given = self._decode, list(self._ids), self._given
+        made = copy.copy(self)
+        made._ids = list(self._ids)
         return made
 
 

@@ -105,6 +105,12 @@ def _index_rows(x: Exporter, s: Step) -> str:
     return x.node("ScatterElements", [x.value(s.operand), index, values], axis=dim, reduction=kind)
 
 
+@rule("_rows_under_mask")
+def _rows_under_mask(x: Exporter, s: Step) -> str:
+    """Return the rows: ONNX has no operator that checks their number."""
+    return x.value(s.operand)
+
+
 def _rows(x: Exporter, indices: list[Any], shape: list[Any]) -> str:
     """Return tensors of indices as GatherND and ScatterND take them: expanded to ``shape``, beside each other."""
     if any(x.type_of(i) is BOOL for i in indices):

@@ -18,6 +18,7 @@ from typing import Any
 
 from torchlette import _C, autograd
 from torchlette._runtime.errors import CheckpointError, CheckpointImpureRegionError
+from torchlette._runtime.exports import is_exporting
 from torchlette._runtime.fences import is_recomputing
 from torchlette._runtime.forward import off_tape, tangents_of
 from torchlette._runtime.levels import levels
@@ -174,8 +175,8 @@ def checkpoint(
 ) -> Any:
     """Call ``function`` and save its arguments only; the backward pass calls it again.
 
-    The call is a plain one where gradients are off, where an argument has a tangent of forward mode, and inside of
-    ``vmap``.
+    The call is a plain one where gradients are off, where an argument has a tangent of forward mode, inside of
+    ``vmap``, and in a program that is exported.
 
     Args:
         function: Takes ``args`` and ``kwargs``, which may hold tensors in lists, tuples and dicts.
@@ -219,6 +220,11 @@ def checkpoint(
     # levels of vmap.
     if not autograd.is_grad_enabled() or levels() or tangents_of(found)[0]:
         return function(*args, **kwargs)
+    if is_exporting():  # a program has no second run, and the same values
+        with (
+            contextlib.nullcontext() if not use_reentrant or any(t.requires_grad for t in found) else autograd.no_grad()
+        ):
+            return function(*args, **kwargs)
     if not use_reentrant:
         contexts = context_fn()
         frame = Frame(
