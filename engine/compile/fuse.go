@@ -110,7 +110,7 @@ func (b *Builder) fuse() error {
 			continue
 		}
 		b.closeGroup(&g)
-		if i >= 0 && b.fusible(i) {
+		if i >= 0 && b.fusible(i) && !b.isCat(i) {
 			b.begin(&g, i)
 		}
 	}
@@ -148,6 +148,9 @@ func (b *Builder) fusible(i int) bool {
 	if b.rowsOf(i) != nil {
 		return b.epilogues[i] == nil && b.rowShapeOf(i) != nil
 	}
+	if b.isCat(i) {
+		return b.aval(i).Layout.Numel > 0
+	}
 	return lower.CanFuse(p, b.Program.Attrs(i)) && (n.Outputs == 1 || lower.IsStep(p)) && !p.MayFail() &&
 		b.aval(i).Layout.Numel > 0
 }
@@ -166,6 +169,9 @@ func (b *Builder) alike(g *growing, i int) bool {
 		}
 		return !g.part && b.seenAs(g.members, s)
 	}
+	if b.isCat(i) {
+		return g.rows == nil && b.pieces(g.members, i, g.layout) != nil
+	}
 	_, view := b.through[i]
 	if g.rows != nil {
 		return av.Layout == g.rows.outer || !view && (av.Layout == g.layout || b.reshapes(i, g.layout))
@@ -182,7 +188,9 @@ func (b *Builder) seenAs(members []int, s *rowShape) bool {
 
 // allReshape reports that all members can be viewed in the shape of a layout.
 func (b *Builder) allReshape(members []int, to *ir.Layout) bool {
-	return !slices.ContainsFunc(members, func(m int) bool { return !b.reshapes(m, to) })
+	return !slices.ContainsFunc(members, func(m int) bool {
+		return b.isCat(m) && b.pieces(members, m, to) == nil || !b.isCat(m) && !b.reshapes(m, to)
+	})
 }
 
 // shapeWith is the shape in which the members and node i can be viewed: the group's or the node's; nil if neither
@@ -240,9 +248,11 @@ func (b *Builder) joins(g *growing, i int) bool {
 		next.rows, next.sealed = b.rowShapeOf(i), b.Program.Prim(i).MayFail()
 	}
 	_, part := b.through[i]
+	part = part || b.isCat(i)
 	switch {
 	case next.rows != nil:
 		next.layout = next.rows.full
+	case b.isCat(i):
 	case b.aval(i).Layout != g.layout:
 		next.layout = b.shapeWith(g, i)
 	}
@@ -282,7 +292,7 @@ func (b *Builder) addReads(g *growing, i int) (ok bool) {
 			joined = true
 			continue
 		}
-		r := groupRead{value: e.Value, slot: b.slotOf(e.Value), whole: b.Program.Whole(i, j) &&
+		r := groupRead{value: e.Value, slot: b.slotOf(e.Value), whole: b.Program.Whole(i, j) && !b.isCat(i) &&
 			(g.rows == nil || b.readerLevel(&g.group, i, j) == lower.Full && ir.LayoutOf(e.Layout).Numel == g.layout.Numel)}
 		if part && r.slot == slot { // of the view's own elements
 			g.buffers++

@@ -53,7 +53,7 @@ func (n *Node) appendKey(k []byte) []byte {
 	for i := range n.In {
 		x := &n.In[i]
 		if put(int64(x.DType), truth(x.Scalar)); !x.Scalar {
-			put(int64(x.Layout.ID), int64(x.Buf), truth(x.Whole))
+			put(int64(x.Layout.ID), int64(x.Buf), truth(x.Whole), x.At)
 		}
 	}
 	fold := func(f *Fold) {
@@ -85,7 +85,10 @@ func (n *Node) appendKey(k []byte) []byte {
 	}
 	for i := range n.Out {
 		x := &n.Out[i]
-		put(int64(x.DType), int64(x.Layout.ID), int64(x.Buf), truth(x.Through), truth(x.Unread))
+		put(int64(x.DType), int64(x.Layout.ID), int64(x.Buf), truth(x.Through), truth(x.Unread), int64(len(x.Parts)))
+		for _, q := range x.Parts {
+			put(int64(q.Layout.ID), q.Offset)
+		}
 	}
 	return k
 }
