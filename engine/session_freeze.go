@@ -232,7 +232,7 @@ func (s *InferenceSession) simplify(f *frozenShape, g *program.Program, constant
 		}
 	}
 	if s.enabled("move_cats") {
-		g = simplify.Cats(g, args)
+		g = simplify.Cats(g, args, s.contents(g, constants))
 	}
 	g, kept := simplify.Prune(g, args)
 	var rest []constant

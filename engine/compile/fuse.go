@@ -39,7 +39,8 @@ type growing struct {
 	group
 	caps    *device.Caps
 	device  ir.DeviceID
-	part    bool // a member writes through a view: rows do not join
+	part    bool // a member writes a part of a buffer: rows do not join
+	joins   bool // a member is a cat
 	reads   []groupRead
 	buffers int // distinct values that are read
 	writes  []groupWrite
@@ -61,8 +62,18 @@ type classUse struct {
 	given              int // buffers that a value which dies gives to one that is needed later
 }
 
-// grows reports that the group needs more memory than its members one by one.
-func (u classUse) grows() bool { return u.dying+u.held-u.given > u.apart }
+// more is the bytes that the group needs beyond those of its members one by one.
+func (u classUse) more() int64 { return int64(u.dying+u.held-u.given-u.apart) * u.bytes }
+
+// grows reports that the group needs more memory than its members one by one: of any size class, as a buffer serves one
+// class; of all together with a cat, as it has another class than its parts.
+func (g *growing) grows() bool {
+	most, sum := int64(0), int64(0)
+	for _, u := range g.classes {
+		most, sum = max(most, u.more()), sum+u.more()
+	}
+	return most > 0 && (!g.joins || sum > 0)
+}
 
 // groupRead is a read of a value from outside.
 type groupRead struct {
@@ -248,7 +259,7 @@ func (b *Builder) joins(g *growing, i int) bool {
 		next.rows, next.sealed = b.rowShapeOf(i), b.Program.Prim(i).MayFail()
 	}
 	_, part := b.through[i]
-	part = part || b.isCat(i)
+	part, next.joins = part || b.isCat(i), g.joins || b.isCat(i)
 	switch {
 	case next.rows != nil:
 		next.layout = next.rows.full
@@ -451,12 +462,12 @@ func (b *Builder) account(g *growing, i int) (fits bool) {
 	for k := range g.classes {
 		g.classes[k].given = 0
 	}
-	if slices.ContainsFunc(g.classes[:], classUse.grows) {
+	if g.grows() {
 		for _, pair := range b.gifts(g) {
 			b.count(g, pair[0], func(u *classUse) { u.given++ })
 		}
 	}
-	fits = fits && !slices.ContainsFunc(g.classes[:], classUse.grows)
+	fits = fits && !g.grows()
 	for _, v := range values {
 		if b.uses.last[v] == v && !b.live(v) { // nobody reads it
 			b.count(g, v, func(u *classUse) { u.held-- })

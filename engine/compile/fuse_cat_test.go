@@ -36,6 +36,12 @@ var cats = []fusion{
 %2 = exp $0[2,3](6,1)+3 : f32[2,3]
 %3 = cat{0} %2 %2 : f32[4,3] live
 `, [][]int{{0, 1, 2, 3}}},
+	{"a value that dies in the group, whose parts take its place", `input $0 : f32[8,32]
+%0 = sum{0} $0[8,8,32](0,32,1) : f32[8,32]
+%1 = neg %0[8,16](32,1)+16 : f32[8,16]
+%2 = exp %0[8,16](32,1) : f32[8,16]
+%3 = cat{1} %1 %2 : f32[8,32] live
+`, [][]int{{1, 2, 3}}},
 	{"halves", `input $0 : f16[2,6]
 %0 = mul $0[2,3](6,1) 0.3 : f16[2,3]
 %1 = exp %0 : f16[2,3]

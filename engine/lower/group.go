@@ -70,22 +70,7 @@ func lowerMap(p *program, members []Member, name string) {
 			values = append(values, mapValue{})
 			continue
 		}
-		o := &operands{k: k, types: make([]ir.DType, len(m.In)), in: m.In, x: make([]int, len(m.In)), attr: m.Attr,
-			out: m.Values[0].DType}
-		for j, from := range m.In {
-			switch {
-			case from < 0:
-				v := values[^from]
-				o.types[j], o.x[j] = v.dtype, v.expr
-				if !v.exact || m.Region != v.region {
-					o.x[j] = k.reload(v.dtype, v.expr)
-				}
-			case !n.In[from].Scalar:
-				o.types[j], o.x[j] = n.In[from].DType, k.load(loads[from])
-			default:
-				o.types[j] = n.In[from].DType
-			}
-		}
+		o := m.mapOperands(k, loads, values)
 		for j, x := range m.evaluate(o) {
 			v := m.Values[j]
 			values = append(values, mapValue{dtype: v.DType, expr: k.Cast(v.DType, x), region: m.Region,
@@ -96,6 +81,27 @@ func lowerMap(p *program, members []Member, name string) {
 		}
 	}
 	k.launch()
+}
+
+// mapOperands are the operands of a member of a map.
+func (m *Member) mapOperands(k *kernel, loads []*arg, values []mapValue) *operands {
+	o := &operands{k: k, types: make([]ir.DType, len(m.In)), in: m.In, x: make([]int, len(m.In)), attr: m.Attr,
+		out: m.Values[0].DType}
+	for j, from := range m.In {
+		switch {
+		case from < 0:
+			v := values[^from]
+			o.types[j], o.x[j] = v.dtype, v.expr
+			if !v.exact || m.Region != v.region {
+				o.x[j] = k.reload(v.dtype, v.expr)
+			}
+		case !k.p.n.In[from].Scalar:
+			o.types[j], o.x[j] = k.p.n.In[from].DType, k.load(loads[from])
+		default:
+			o.types[j] = k.p.n.In[from].DType
+		}
+	}
+	return o
 }
 
 // parts makes arguments of the views of output k that a group stores.

@@ -1,6 +1,7 @@
 package simplify
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/torchlette/torchlette/engine/op/prim"
@@ -40,14 +41,18 @@ type catMove struct {
 	tied  []bool // by node: it is a result, or something else than an elementwise node reads it, or only some of it
 	by    map[int]*division
 	parts map[int][]view // by divided node: its parts in the new program
+	equal map[[2]view]bool
 }
 
 // Cats moves cats behind the elementwise nodes that read them: these compute each part by itself, so that a fusion
 // group computes the parts and stores them where the cat does. The parts of a cat must have one size and share a value
 // that they are computed from, as in rotary positions, where a cat or a stack turns each pair of elements. A view that
 // reads one part of a moved cat reads that part. Results do not change.
-func Cats(p *program.Program, args int) *program.Program {
-	m := &catMove{search: newSearch(p, args), by: map[int]*division{}, parts: map[int][]view{}}
+// contents is that of [Attention]: where a table of angles is constant and its parts have equal elements, only the first
+// one is read.
+func Cats(p *program.Program, args int, contents func(input int) []byte) *program.Program {
+	m := &catMove{search: newSearch(p, args), by: map[int]*division{}, parts: map[int][]view{}, equal: map[[2]view]bool{}}
+	m.contents = contents
 	m.tie()
 	moved := false
 	for i := range p.Nodes {
@@ -234,6 +239,10 @@ func (m *catMove) sliced(c *copier, v view, d *division, k int) view {
 	out := view{ref: c.refs[v.ref], layout: ir.InternLayout(shape, l.Stride),
 		offset: v.offset + int64(k)*shape[d.dim]*l.Stride[d.dim]}
 	if !v.ref.IsNode() {
+		first := view{ref: out.ref, layout: out.layout, offset: v.offset}
+		if v.ref.Index() >= m.args && m.equals([2]view{{v.ref, out.layout, v.offset}, {v.ref, out.layout, out.offset}}) {
+			return first
+		}
 		return out
 	}
 	of := m.by[v.ref.Index()]
@@ -264,6 +273,42 @@ func (m *catMove) sliced(c *copier, v view, d *division, k int) view {
 		stride[x] = part.layout.Stride[y]
 	}
 	return view{ref: part.ref, layout: ir.InternLayout(shape, stride), offset: part.offset}
+}
+
+// equals reports that two views of one layout have the same elements of a constant.
+func (m *catMove) equals(v [2]view) bool {
+	same, known := m.equal[v]
+	if known || v[0].offset == v[1].offset {
+		return same || !known
+	}
+	if data := m.contents(v[0].ref.Index()); data != nil {
+		size := int64(m.p.Aval(v[0].ref).DType.Size())
+		same = true
+		for _, at := range places(v[0].layout) {
+			a, b := (v[0].offset+at)*size, (v[1].offset+at)*size
+			same = same && bytes.Equal(data[a:a+size], data[b:b+size])
+		}
+	}
+	m.equal[v] = same
+	return same
+}
+
+// places lists the distances of a view's elements from its first one, each once where dims are expanded.
+func places(l *ir.Layout) []int64 {
+	list := []int64{0}
+	for d, n := range l.Shape {
+		if l.Stride[d] == 0 {
+			continue
+		}
+		next := make([]int64, 0, int64(len(list))*n)
+		for _, at := range list {
+			for k := range n {
+				next = append(next, at+k*l.Stride[d])
+			}
+		}
+		list = next
+	}
+	return list
 }
 
 // like adds a node that does what node i does, with other operands. It returns its value.

@@ -1,6 +1,7 @@
 package simplify
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,7 +38,7 @@ func TestCatsMoveBehindTheirReaders(t *testing.T) {
 		"a scale behind":  strings.NewReplacer(" live\nreturn %4", "\n%5 = mul 0.5 %4 : f32[3,8] live\nreturn %5").Replace(halves),
 		"the other order": strings.Replace(halves, "add %0 %3", "add %3 %0", 1)} {
 		p := parsed(t, text)
-		out := checked(t, Cats(p, 3))
+		out := checked(t, Cats(p, 3, unread))
 		assert.Equal(t, 1, strings.Count(out, "cat{"), name)
 		last := strings.Split(out[:strings.Index(out, "return")], "\n")
 		assert.Contains(t, last[len(last)-2], "cat{", "%s: nothing follows the cat\n%s", name, out)
@@ -60,13 +61,35 @@ return %6
 
 // Tables of angles are a cat of one part and itself: the part is computed once, and read for both halves.
 func TestRotationsReadThePartOfATable(t *testing.T) {
-	out := checked(t, Cats(parsed(t, tables), 2))
+	out := checked(t, Cats(parsed(t, tables), 2, unread))
 	assert.Equal(t, 1, strings.Count(out, "sin"), out)
 	assert.Equal(t, 1, strings.Count(out, "cat{"), out)
 	assert.Equal(t, 2, strings.Count(out, "[2,3,4](0,4,1)"), out)
 	whole := checked(t, Cats(parsed(t, strings.NewReplacer("2.0 : f32[3,8]", "2.0 : f32[3,8] live",
-		"return %6", "return %6 %2").Replace(tables)), 2))
+		"return %6", "return %6 %2").Replace(tables)), 2, unread))
 	assert.Equal(t, 2, strings.Count(whole, "cat{"), "the table is a result too\n%s", whole)
+}
+
+// A constant table whose halves are equal is read once for both.
+func TestRotationsReadOneOfTheEqualPartsOfAConstant(t *testing.T) {
+	text := strings.Replace(halves, "input $1", "constant $1", 1)
+	text = strings.Replace(text, "input $2", "constant $2", 1)
+	table := make([]byte, 3*8*4)
+	for row := range 3 {
+		for i := range 16 {
+			table[row*32+i], table[row*32+16+i] = byte(row+i), byte(row+i)
+		}
+	}
+	equal := func(int) []byte { return table }
+	other := slices.Clone(table)
+	other[50]++
+	for name, c := range map[string]struct {
+		contents func(int) []byte
+		second   int
+	}{"equal": {equal, 0}, "unknown": {unread, 2}, "other elements": {func(int) []byte { return other }, 2}} {
+		out := checked(t, Cats(parsed(t, text), 1, c.contents))
+		assert.Equal(t, c.second, strings.Count(out, "$1[3,4](8,1)+4")+strings.Count(out, "$2[3,4](8,1)+4"), "%s\n%s", name, out)
+	}
 }
 
 // A cat moves only where its parts become one kernel that computes nothing twice.
@@ -88,6 +111,6 @@ func TestCatsStayWhereTheyAre(t *testing.T) {
 		if c[1] == "constant" {
 			args = 0
 		}
-		assert.Same(t, p, Cats(p, args), name)
+		assert.Same(t, p, Cats(p, args, unread), name)
 	}
 }
