@@ -61,7 +61,7 @@ def convolution(inputs: int, outputs: int, size: int, stride: int, groups: int) 
 
 
 def rotary(length: int, width: int, spelling: str) -> Model:
-    """Rotary positions of heads that lie behind their positions: of halves, as in Llama, or of neighbours, as in GPT-J."""
+    """Rotary positions of heads that lie behind their positions: of halves (Llama), or of neighbours (GPT-J)."""
 
     def make(lib: Any) -> Any:
         class Turn(lib.nn.Module):  # type: ignore[misc,name-defined]  # a class of either library

@@ -100,9 +100,9 @@ func (w *cutting) slices(i, j, d int, part *ir.Layout, at int64, made bool) bool
 
 // catMember describes cat m to the lowering if the group stores its value. Other cats of the group only need a number.
 func (b *Builder) catMember(g *group, m int, stored []int, numbers map[int]int) lower.Member {
-	l := lower.Member{Prim: b.Program.Prim(m), Attr: b.Program.Attrs(m), Layout: g.layout, Region: b.Program.Nodes[m].Region}
 	at := slices.Index(stored, m)
-	l.Values = []lower.Value{{DType: b.aval(m).DType, Out: at}}
+	l := lower.Member{Prim: b.Program.Prim(m), Attr: b.Program.Attrs(m), Layout: g.layout, Joins: true,
+		Region: b.Program.Nodes[m].Region, Values: []lower.Value{{DType: b.aval(m).DType, Out: at}}}
 	if at < 0 {
 		return l
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/torchlette/torchlette/engine/op"
-	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
 	"github.com/torchlette/torchlette/kernels/loopir"
@@ -63,7 +62,7 @@ func lowerMap(p *program, members []Member, name string) {
 	var values []mapValue
 	for i := range members {
 		m := &members[i]
-		if m.Prim.ID == prim.Known.Cat {
+		if m.Joins {
 			if at := m.Values[0].Out; at >= 0 {
 				m.storeParts(k, outs[at], loads, values)
 			}

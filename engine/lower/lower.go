@@ -79,8 +79,8 @@ type Node struct {
 	Members []Member
 }
 
-// Member is a primitive of a fusion group: elementwise, or one that works rows (RowsOf), or a cat, whose operands are the
-// parts of the output that it is stored to. Members are in the order of their evaluation.
+// Member is a primitive of a fusion group: elementwise, or one that works rows (RowsOf), or a cat. Members are in the
+// order of their evaluation.
 type Member struct {
 	Prim *op.Prim
 	Attr []int64
@@ -90,6 +90,8 @@ type Member struct {
 	Values []Value    // in the order of Prim's outputs
 	// Region is the compiled region that the member is in, 0 for none.
 	Region uint8
+	// Joins: it is a cat. In lists what is stored to the parts of its output, or nothing where it has none.
+	Joins bool
 }
 
 // Value is a value of a member.

@@ -74,7 +74,8 @@ func (n *Node) appendKey(k []byte) []byte {
 	}
 	for i := range n.Members {
 		m := &n.Members[i]
-		put(int64(m.Prim.ID), int64(m.Layout.ID), int64(len(m.Values)), int64(m.Region), int64(len(m.Attr)))
+		put(int64(m.Prim.ID), int64(m.Layout.ID), int64(len(m.Values)), int64(m.Region), int64(len(m.Attr)),
+			int64(len(m.In)))
 		put(m.Attr...)
 		for _, v := range m.Values {
 			put(int64(v.DType), int64(v.Out))

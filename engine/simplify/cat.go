@@ -40,18 +40,20 @@ type catMove struct {
 	*search
 	tied  []bool // by node: it is a result, or something else than an elementwise node reads it, or only some of it
 	by    map[int]*division
-	parts map[int][]view // by divided node: its parts in the new program
-	equal map[[2]view]bool
+	parts map[int][]view   // by divided node: its parts in the new program
+	equal map[[2]view]bool // by two views of a constant: they have the same elements
 }
 
 // Cats moves cats behind the elementwise nodes that read them: these compute each part by itself, so that a fusion
 // group computes the parts and stores them where the cat does. The parts of a cat must have one size and share a value
-// that they are computed from, as in rotary positions, where a cat or a stack turns each pair of elements. A view that
-// reads one part of a moved cat reads that part. Results do not change.
-// contents is that of [Attention]: where a table of angles is constant and its parts have equal elements, only the first
-// one is read.
+// that they are computed from, as in rotary positions, where a cat or a stack turns each pair of elements. Results do
+// not change.
+//
+// A view of one part of a moved cat becomes a view of that part. Of the parts of a constant that have equal elements,
+// as tables of angles do, only the first is read. contents is that of [Attention].
 func Cats(p *program.Program, args int, contents func(input int) []byte) *program.Program {
-	m := &catMove{search: newSearch(p, args), by: map[int]*division{}, parts: map[int][]view{}, equal: map[[2]view]bool{}}
+	m := &catMove{search: newSearch(p, args), by: map[int]*division{}, parts: map[int][]view{},
+		equal: map[[2]view]bool{}}
 	m.contents = contents
 	m.tie()
 	moved := false

@@ -35,7 +35,8 @@ return %4
 // Each half of a rotation is computed by itself, and one cat stores both.
 func TestCatsMoveBehindTheirReaders(t *testing.T) {
 	for name, text := range map[string]string{"halves": halves, "pairs": pairs,
-		"a scale behind":  strings.NewReplacer(" live\nreturn %4", "\n%5 = mul 0.5 %4 : f32[3,8] live\nreturn %5").Replace(halves),
+		"a scale behind": strings.Replace(halves, " live\nreturn %4",
+			"\n%5 = mul 0.5 %4 : f32[3,8] live\nreturn %5", 1),
 		"the other order": strings.Replace(halves, "add %0 %3", "add %3 %0", 1)} {
 		p := parsed(t, text)
 		out := checked(t, Cats(p, 3, unread))
@@ -88,7 +89,8 @@ func TestRotationsReadOneOfTheEqualPartsOfAConstant(t *testing.T) {
 		second   int
 	}{"equal": {equal, 0}, "unknown": {unread, 2}, "other elements": {func(int) []byte { return other }, 2}} {
 		out := checked(t, Cats(parsed(t, text), 1, c.contents))
-		assert.Equal(t, c.second, strings.Count(out, "$1[3,4](8,1)+4")+strings.Count(out, "$2[3,4](8,1)+4"), "%s\n%s", name, out)
+		second := strings.Count(out, "$1[3,4](8,1)+4") + strings.Count(out, "$2[3,4](8,1)+4")
+		assert.Equal(t, c.second, second, "%s\n%s", name, out)
 	}
 }
 

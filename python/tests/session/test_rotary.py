@@ -127,7 +127,9 @@ def test_the_operator_of_onnx_is_one_step(interleaved, width, tmp_path):
     n = (width or WIDTH) // 2
     shapes = {"x": [1, HEADS, STEPS, WIDTH], "c": [1, STEPS, n], "s": [1, STEPS, n]}
     values = [helper.make_tensor_value_info(k, TensorProto.FLOAT, v) for k, v in (*shapes.items(), ("y", shapes["x"]))]
-    node = helper.make_node("RotaryEmbedding", ["x", "c", "s"], ["y"], interleaved=interleaved, rotary_embedding_dim=width)
+    node = helper.make_node(
+        "RotaryEmbedding", ["x", "c", "s"], ["y"], interleaved=interleaved, rotary_embedding_dim=width
+    )
     graph = helper.make_graph([node], "g", values[:3], values[3:])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10), tmp_path / "m.onnx")
     r = np.random.default_rng(0)
