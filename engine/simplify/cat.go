@@ -66,25 +66,51 @@ func Cats(p *program.Program, args int, contents func(input int) []byte) *progra
 	if !moved {
 		return p
 	}
-	g := rewritten(p, func(c *copier, i int) {
-		d := m.by[i]
-		if d == nil || d.behind == 0 {
-			c.node(i)
-			if d != nil {
-				m.parts[i] = c.operands(i)
-			}
-			return
-		}
-		for k := range d.parts {
-			m.parts[i] = append(m.parts[i], m.part(c, i, d, k))
-		}
-		av := ir.AvalOf(p.Nodes[i].Aval)
-		whole := ir.InternAval(av.DType, av.Device, ir.DenseLayout(d.shape))
-		c.add(prim.Known.Cat, []int64{int64(d.dim)}, 1, whole, i, m.parts[i])
-		c.refs[program.NodeRef(i)] = program.NodeRef(len(c.to.Nodes) - 1)
-	})
-	out, _ := Prune(g, len(p.Inputs))
+	out, _ := Prune(rewritten(p, m.copy), len(p.Inputs))
 	return out
+}
+
+// copy copies node i, divided if it is. The cat that alone reads a moved cat follows it: a group computes both.
+func (m *catMove) copy(c *copier, i int) {
+	if c.refs[program.NodeRef(i)] != 0 {
+		return // it followed the cat that it reads
+	}
+	d := m.by[i]
+	if d == nil || d.behind == 0 {
+		c.node(i)
+		if d != nil {
+			m.parts[i] = c.operands(i)
+		}
+		return
+	}
+	for k := range d.parts {
+		m.parts[i] = append(m.parts[i], m.portion(c, i, d, k, mostBefore))
+	}
+	av := ir.AvalOf(m.p.Nodes[i].Aval)
+	whole := ir.InternAval(av.DType, av.Device, ir.DenseLayout(d.shape))
+	c.add(prim.Known.Cat, []int64{int64(d.dim)}, 1, whole, i, m.parts[i])
+	c.refs[program.NodeRef(i)] = program.NodeRef(len(c.to.Nodes) - 1)
+	if at := m.outer(c, i); at > 0 {
+		m.copy(c, at)
+	}
+}
+
+// outer returns the cat that alone reads node i, if everything else that it reads is copied already, and else 0.
+func (m *catMove) outer(c *copier, i int) int {
+	if m.uses[i] != 1 {
+		return 0
+	}
+	reads := func(e program.Edge) bool { return e.Value == program.NodeRef(i) }
+	for at := i + 1; at < len(m.p.Nodes); at++ {
+		if edges := m.p.OperandsOf(at); slices.ContainsFunc(edges, reads) {
+			missing := func(e program.Edge) bool { return c.refs[e.Value] == 0 }
+			if m.is(at, prim.Known.Cat) && !slices.ContainsFunc(edges, missing) {
+				return at
+			}
+			return 0
+		}
+	}
+	return 0
 }
 
 // elementwise reports a node of one value whose elements depend on those of its operands at the same place.
@@ -206,11 +232,7 @@ func (m *catMove) before(i, j int) (at int, ok bool) {
 	return at, ok && m.by[at] == nil && !m.constant[at] && m.elementwise(at)
 }
 
-// part adds part k of node i to the new program.
-func (m *catMove) part(c *copier, i int, d *division, k int) view {
-	return m.portion(c, i, d, k, mostBefore)
-}
-
+// portion adds part k of node i to the new program, and of up to depth nodes in a row before it.
 func (m *catMove) portion(c *copier, i int, d *division, k, depth int) view {
 	in := make([]view, len(m.p.OperandsOf(i)))
 	for j := range in {

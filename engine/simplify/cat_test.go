@@ -94,6 +94,17 @@ func TestRotationsReadOneOfTheEqualPartsOfAConstant(t *testing.T) {
 	}
 }
 
+// A cat of a moved cat and of what does not turn follows it at once, so that a group computes both.
+func TestTheCatOfARotationFollowsIt(t *testing.T) {
+	text := strings.Replace(halves, " live\nreturn %4\n", "\n%5 = exp $1 : f32[3,8] live\n"+
+		"%6 = cat{1} %4 $2[3,4](8,1) : f32[3,12] live\nreturn %5 %6\n", 1)
+	out := checked(t, Cats(parsed(t, text), 3, unread))
+	assert.Less(t, strings.LastIndex(out, "cat{"), strings.Index(out, "exp"), out)
+	late := strings.Replace(text, "$2[3,4](8,1)", "%5[3,4](8,1)", 1)
+	out = checked(t, Cats(parsed(t, late), 3, unread))
+	assert.Greater(t, strings.LastIndex(out, "cat{"), strings.Index(out, "exp"), "it reads what comes later\n%s", out)
+}
+
 // A cat moves only where its parts become one kernel that computes nothing twice.
 func TestCatsStayWhereTheyAre(t *testing.T) {
 	for name, c := range map[string][2]string{

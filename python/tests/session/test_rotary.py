@@ -183,5 +183,6 @@ def test_layers_of_transformers_turn_queries_and_keys_in_a_step_each(name, decom
     turning = [step for step in steps if step["op"] == "cat"]
     assert 2 <= len(turning) <= 4, steps  # one a layer, or one for queries and one for keys
     assert all("copy" not in step["kernel"] for step in turning), turning
-    rest = [step for step in steps if step["op"] != "cat" and "norm" not in step["kernel"]]
-    assert len(rest) <= 1, rest
+    if not decomposed:  # else the attention is written out too
+        rest = [step for step in steps if step["op"] != "cat" and "norm" not in step["kernel"]]
+        assert len(rest) <= 1, rest
