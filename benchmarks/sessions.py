@@ -60,6 +60,29 @@ def convolution(inputs: int, outputs: int, size: int, stride: int, groups: int) 
     return make
 
 
+def rotary(length: int, width: int, spelling: str) -> Model:
+    """Rotary positions of heads that lie behind their positions: of halves (Llama), or of neighbours (GPT-J)."""
+
+    def make(lib: Any) -> Any:
+        class Turn(lib.nn.Module):  # type: ignore[misc,name-defined]  # a class of either library
+            def __init__(self) -> None:
+                super().__init__()
+                table = lib.arange(length).float()[:, None] / 100.0 ** (lib.arange(width // 2) / width)
+                table = lib.cat((table, table), -1) if spelling == "halves" else table.repeat_interleave(2, -1)
+                self.register_buffer("cos", table.cos())
+                self.register_buffer("sin", table.sin())
+
+            def forward(self, x: Any) -> Any:
+                x, n = x.transpose(1, 2), width // 2
+                if spelling == "halves":
+                    return x * self.cos + lib.cat((-x[..., n:], x[..., :n]), -1) * self.sin
+                return x * self.cos + lib.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2) * self.sin
+
+        return Turn()
+
+    return make
+
+
 # Inputs, outputs, size of the kernel, stride, groups, height and width of the image: of MobileNetV2, then of ResNet-18.
 CONVOLUTIONS = (
     *((3, 32, 3, 2, 1, 224), (16, 96, 1, 1, 1, 112), (24, 144, 1, 1, 1, 56), (144, 24, 1, 1, 1, 56)),
@@ -98,6 +121,10 @@ def shapes() -> Iterable[tuple[str, Model, tuple[int, ...]]]:
         for fused in (False, True):
             name = f"block {batch}x{length}x{width}, {'sdpa' if fused else 'naive'}"
             yield name, block(width, fused), (batch, length, width)
+    for heads, length, width in ((32, 1, 128), (12, 128, 64), (32, 512, 64)):
+        for spelling in ("halves", "neighbours"):
+            name = f"rotary positions {heads}x{length}x{width}, {spelling}"
+            yield name, rotary(length, width, spelling), (1, length, heads, width)
     yield "a call: 1 row of 4", lambda lib: lib.nn.Sequential(lib.nn.Linear(4, 4)), (1, 4)
 
 

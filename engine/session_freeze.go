@@ -231,6 +231,9 @@ func (s *InferenceSession) simplify(f *frozenShape, g *program.Program, constant
 			return nil, nil, err
 		}
 	}
+	if s.enabled("move_cats") {
+		g = simplify.Cats(g, args, s.contents(g, constants))
+	}
 	g, kept := simplify.Prune(g, args)
 	var rest []constant
 	for _, i := range kept[args:] {
@@ -395,7 +398,7 @@ func (s *InferenceSession) plan(f *frozenShape, g *program.Program, constants []
 		}
 	}
 	b := compile.Builder{Program: g, Caps: caps, TileFuser: s.x.TileFuser, Lowered: &s.e.planner.cache.Lowered,
-		Debug: s.e.planner.debug, Often: true, Arena: s.own}
+		Debug: s.e.planner.debug, Often: true, Fixed: true, Arena: s.own}
 	p, err := b.Build()
 	if err != nil {
 		return err

@@ -39,7 +39,8 @@ type growing struct {
 	group
 	caps    *device.Caps
 	device  ir.DeviceID
-	part    bool // a member writes through a view: rows do not join
+	part    bool // a member writes a part of a buffer: rows do not join
+	joins   bool // a member is a cat
 	reads   []groupRead
 	buffers int // distinct values that are read
 	writes  []groupWrite
@@ -61,8 +62,18 @@ type classUse struct {
 	given              int // buffers that a value which dies gives to one that is needed later
 }
 
-// grows reports that the group needs more memory than its members one by one.
-func (u classUse) grows() bool { return u.dying+u.held-u.given > u.apart }
+// more is the bytes that the group needs beyond those of its members one by one.
+func (u classUse) more() int64 { return int64(u.dying+u.held-u.given-u.apart) * u.bytes }
+
+// grows reports that the group needs more memory than its members one by one: of any size class, as a buffer serves one
+// class; of all together with a cat, as it has another class than its parts.
+func (g *growing) grows() bool {
+	most, sum := int64(0), int64(0)
+	for _, u := range g.classes {
+		most, sum = max(most, u.more()), sum+u.more()
+	}
+	return most > 0 && (!g.joins || sum > 0)
+}
 
 // groupRead is a read of a value from outside.
 type groupRead struct {
@@ -110,7 +121,7 @@ func (b *Builder) fuse() error {
 			continue
 		}
 		b.closeGroup(&g)
-		if i >= 0 && b.fusible(i) {
+		if i >= 0 && b.fusible(i) && !b.isCat(i) {
 			b.begin(&g, i)
 		}
 	}
@@ -148,6 +159,9 @@ func (b *Builder) fusible(i int) bool {
 	if b.rowsOf(i) != nil {
 		return b.epilogues[i] == nil && b.rowShapeOf(i) != nil
 	}
+	if b.isCat(i) {
+		return b.aval(i).Layout.Numel > 0
+	}
 	return lower.CanFuse(p, b.Program.Attrs(i)) && (n.Outputs == 1 || lower.IsStep(p)) && !p.MayFail() &&
 		b.aval(i).Layout.Numel > 0
 }
@@ -166,6 +180,9 @@ func (b *Builder) alike(g *growing, i int) bool {
 		}
 		return !g.part && b.seenAs(g.members, s)
 	}
+	if b.isCat(i) {
+		return g.rows == nil && b.pieces(g.members, i, g.layout) != nil
+	}
 	_, view := b.through[i]
 	if g.rows != nil {
 		return av.Layout == g.rows.outer || !view && (av.Layout == g.layout || b.reshapes(i, g.layout))
@@ -182,7 +199,9 @@ func (b *Builder) seenAs(members []int, s *rowShape) bool {
 
 // allReshape reports that all members can be viewed in the shape of a layout.
 func (b *Builder) allReshape(members []int, to *ir.Layout) bool {
-	return !slices.ContainsFunc(members, func(m int) bool { return !b.reshapes(m, to) })
+	return !slices.ContainsFunc(members, func(m int) bool {
+		return b.isCat(m) && b.pieces(members, m, to) == nil || !b.isCat(m) && !b.reshapes(m, to)
+	})
 }
 
 // shapeWith is the shape in which the members and node i can be viewed: the group's or the node's; nil if neither
@@ -240,9 +259,11 @@ func (b *Builder) joins(g *growing, i int) bool {
 		next.rows, next.sealed = b.rowShapeOf(i), b.Program.Prim(i).MayFail()
 	}
 	_, part := b.through[i]
+	part, next.joins = part || b.isCat(i), g.joins || b.isCat(i)
 	switch {
 	case next.rows != nil:
 		next.layout = next.rows.full
+	case b.isCat(i):
 	case b.aval(i).Layout != g.layout:
 		next.layout = b.shapeWith(g, i)
 	}
@@ -282,7 +303,7 @@ func (b *Builder) addReads(g *growing, i int) (ok bool) {
 			joined = true
 			continue
 		}
-		r := groupRead{value: e.Value, slot: b.slotOf(e.Value), whole: b.Program.Whole(i, j) &&
+		r := groupRead{value: e.Value, slot: b.slotOf(e.Value), whole: b.Program.Whole(i, j) && !b.isCat(i) &&
 			(g.rows == nil || b.readerLevel(&g.group, i, j) == lower.Full && ir.LayoutOf(e.Layout).Numel == g.layout.Numel)}
 		if part && r.slot == slot { // of the view's own elements
 			g.buffers++
@@ -441,12 +462,12 @@ func (b *Builder) account(g *growing, i int) (fits bool) {
 	for k := range g.classes {
 		g.classes[k].given = 0
 	}
-	if slices.ContainsFunc(g.classes[:], classUse.grows) {
+	if g.grows() {
 		for _, pair := range b.gifts(g) {
 			b.count(g, pair[0], func(u *classUse) { u.given++ })
 		}
 	}
-	fits = fits && !slices.ContainsFunc(g.classes[:], classUse.grows)
+	fits = fits && !g.grows()
 	for _, v := range values {
 		if b.uses.last[v] == v && !b.live(v) { // nobody reads it
 			b.count(g, v, func(u *classUse) { u.held-- })

@@ -77,7 +77,7 @@ input $1 : f32[6]
 	{"a node between reads the value", `input $0 : f32[6]
 input $1 : f32[6]
 %0 = mul $1 0.5 : f32[6]
-%1 = cat{0} %0 %0 : f32[12] live
+%1 = cat{0} %0 $0[4] : f32[10] live
 %2 = sgd_step{0,0,0,0} $0 %0 ` + sgd + ` : f32[6] live
 `, nil},
 	{"a value that would live longer, and takes more memory", `input $0 : f32[600]

@@ -169,7 +169,11 @@ func (b *Builder) groupNode(g *group, stored []int) *lower.Node {
 			}
 		}
 		values += int(p.Nodes[m].Outputs)
-		ln.Members = append(ln.Members, b.member(g, m, stored, numbers))
+		if b.isCat(m) {
+			ln.Members = append(ln.Members, b.catMember(g, m, stored, numbers))
+		} else {
+			ln.Members = append(ln.Members, b.member(g, m, stored, numbers))
+		}
 	}
 	for k, v := range stored {
 		av, buf := b.aval(v), -1-k
@@ -179,6 +183,8 @@ func (b *Builder) groupNode(g *group, stored []int) *lower.Node {
 		out := lower.Output{DType: av.DType, Layout: av.Layout, Buf: buf}
 		if t, ok := b.through[v]; ok {
 			out.Layout, out.Through = t.layout, true
+		} else if b.isCat(v) {
+			b.catOutput(g, v, &out)
 		} else if g.rows == nil || b.levelOf(g, v) == lower.Full {
 			out.Layout = g.layout
 		}
@@ -225,7 +231,7 @@ func (b *Builder) member(g *group, m int, stored []int, numbers map[int]int) low
 
 // outsideOperand appends operand j of node m to the group's operands, if they lack it, and returns its index there.
 func (b *Builder) outsideOperand(g *group, m, j int, e program.Edge) int {
-	w, p := &b.lowering, b.Program
+	p := b.Program
 	in := lower.Operand{DType: p.Aval(e.Value).DType, Layout: ir.LayoutOf(e.Layout), Buf: b.local(b.slotOf(e.Value)),
 		Whole: b.whole(m, j)}
 	if b.reshaped(g, m) {
@@ -235,10 +241,19 @@ func (b *Builder) outsideOperand(g *group, m, j int, e program.Edge) int {
 			in.Layout, _ = ir.ReshapeLayout(in.Layout, g.layout.Shape)
 		}
 	}
-	if at := slices.Index(w.node.In, in); in.Whole && at >= 0 {
-		return at
+	return b.outsideView(in, int(p.Nodes[m].Edge)+j, b.Fixed && g.rows == nil)
+}
+
+// outsideView appends an operand to the group's, if they lack it, and returns its index there. edge is the program's.
+// fixed: its offset is that of all runs.
+func (b *Builder) outsideView(in lower.Operand, edge int, fixed bool) int {
+	w := &b.lowering
+	for at, q := range w.node.In {
+		if q == in && (in.Whole || fixed && b.Program.Offsets[w.offs[at]] == b.Program.Offsets[edge]) {
+			return at
+		}
 	}
 	w.node.In = append(w.node.In, in)
-	w.offs = append(w.offs, int(p.Nodes[m].Edge)+j)
+	w.offs = append(w.offs, edge)
 	return len(w.node.In) - 1
 }

@@ -61,8 +61,8 @@ input $1 : f32[4,3]
 	{"a value that is read later is stored", `input $0 : f32[3,4]
 %0 = mul $0 2.0 : f32[3,4]
 %1 = add %0 1.0 : f32[3,4]
-%2 = cat{0} %0 %0 : f32[6,4] live
-%3 = cat{0} %1 %1 : f32[6,4] live
+%2 = cat{0} %0 $0[2,4] : f32[5,4] live
+%3 = cat{0} %1 $0[2,4] : f32[5,4] live
 `, [][]int{{0, 1}}},
 	{"readers of one value", `input $0 : f32[5]
 %0 = mul $0 2.0 : f32[5] live
@@ -202,8 +202,8 @@ store %1 over $0 base 0 last exclusive
 %1 = sum{1} $0[8,8,8](8,0,1) : f32[8,8]
 %2 = mul %0 %0 : f32[8,8]
 %3 = add %1 %2 : f32[8,8]
-%4 = cat{0} %2 %2 : f32[16,8] live
-%5 = cat{0} %3 %3 : f32[16,8] live
+%4 = cat{0} %2 $0[3,8] : f32[11,8] live
+%5 = cat{0} %3 $0[3,8] : f32[11,8] live
 `, [][]int{{2, 3}}},
 }
 

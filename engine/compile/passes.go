@@ -121,7 +121,7 @@ func PassNames(optional bool) []string {
 
 // SessionPasses are what a session does before its first run. TORCHLETTE_DISABLE leaves them out by name, as it does
 // optional passes.
-var SessionPasses = []string{"fold_numbers", "find_attention", "find_norms", "fold_pads", "keep_integers",
+var SessionPasses = []string{"fold_numbers", "find_attention", "find_norms", "move_cats", "fold_pads", "keep_integers",
 	"keep_quantized", "fold_scales", "fold_shifts", "channels_last", "fold_constants", "pack_weights",
 	"map_constants"}
 
@@ -157,6 +157,8 @@ type Builder struct {
 	Debug     Debug
 	// Often: the program has run several times, so that compiling kernels of its own pays on every device.
 	Often bool
+	// Fixed: the offsets of all runs are the program's.
+	Fixed bool
 	// Arena: temporaries are parts of one buffer, at offsets that the plan says, for devices that allow it.
 	Arena bool
 	// Moving: the inputs lie behind offsets that the program does not have.

@@ -46,46 +46,86 @@ func lowerMap(p *program, members []Member, name string) {
 			continue
 		}
 		loads[i] = p.in(i)
+		loads[i].offset = loads[i].offset.Plus(n.In[i].At)
 		if n.In[i].Whole {
 			loads[i].offset = device.Param{}
 		}
 		args = append(args, loads[i])
 	}
-	outs := make([]*arg, len(n.Out))
+	outs := make([][]*arg, len(n.Out))
 	for i := range n.Out {
-		outs[i] = p.out(i)
+		outs[i] = p.parts(i)
+		args = append(args, outs[i]...)
 	}
-	k := p.kernel(name, n.Out[0].Layout.Shape, nil, 0, append(args, outs...)...)
+	k := p.kernel(name, outs[0][0].shape, nil, 0, args...)
 	k.Map()
 	var values []mapValue
 	for i := range members {
 		m := &members[i]
-		o := &operands{k: k, types: make([]ir.DType, len(m.In)), in: m.In, x: make([]int, len(m.In)), attr: m.Attr,
-			out: m.Values[0].DType}
-		for j, from := range m.In {
-			switch {
-			case from < 0:
-				v := values[^from]
-				o.types[j], o.x[j] = v.dtype, v.expr
-				if !v.exact || m.Region != v.region {
-					o.x[j] = k.reload(v.dtype, v.expr)
-				}
-			case !n.In[from].Scalar:
-				o.types[j], o.x[j] = n.In[from].DType, k.load(loads[from])
-			default:
-				o.types[j] = n.In[from].DType
+		if m.Joins {
+			if at := m.Values[0].Out; at >= 0 {
+				m.storeParts(k, outs[at], loads, values)
 			}
+			values = append(values, mapValue{})
+			continue
 		}
+		o := m.mapOperands(k, loads, values)
 		for j, x := range m.evaluate(o) {
 			v := m.Values[j]
 			values = append(values, mapValue{dtype: v.DType, expr: k.Cast(v.DType, x), region: m.Region,
 				exact: m.Region != 0 && v.DType.IsFloat() && slices.Contains(o.types, v.DType)})
 			if v.Out >= 0 {
-				k.store(outs[v.Out], values[len(values)-1].expr)
+				k.store(outs[v.Out][0], values[len(values)-1].expr)
 			}
 		}
 	}
 	k.launch()
+}
+
+// mapOperands are the operands of a member of a map.
+func (m *Member) mapOperands(k *kernel, loads []*arg, values []mapValue) *operands {
+	o := &operands{k: k, types: make([]ir.DType, len(m.In)), in: m.In, x: make([]int, len(m.In)), attr: m.Attr,
+		out: m.Values[0].DType}
+	for j, from := range m.In {
+		switch {
+		case from < 0:
+			v := values[^from]
+			o.types[j], o.x[j] = v.dtype, v.expr
+			if !v.exact || m.Region != v.region {
+				o.x[j] = k.reload(v.dtype, v.expr)
+			}
+		case !k.p.n.In[from].Scalar:
+			o.types[j], o.x[j] = k.p.n.In[from].DType, k.load(loads[from])
+		default:
+			o.types[j] = k.p.n.In[from].DType
+		}
+	}
+	return o
+}
+
+// parts makes arguments of the views of output k that a group stores.
+func (p *program) parts(k int) []*arg {
+	if p.n.Out[k].Parts == nil {
+		return []*arg{p.out(k)}
+	}
+	var views []*arg
+	for _, q := range p.n.Out[k].Parts {
+		a := p.out(k)
+		a.shape, a.stride, a.offset = q.Layout.Shape, q.Layout.Stride, device.Const(q.Offset)
+		views = append(views, a)
+	}
+	return views
+}
+
+// storeParts stores the operands of a cat.
+func (m *Member) storeParts(k *kernel, parts, loads []*arg, values []mapValue) {
+	for j, from := range m.In {
+		if from < 0 {
+			k.store(parts[j], values[^from].expr)
+		} else {
+			k.store(parts[j], k.load(loads[from]))
+		}
+	}
 }
 
 // evaluate is the values of a member for an element or a row.

@@ -13,6 +13,7 @@ type Operand struct {
 	Scalar bool       // takes the next scalar slot
 	Whole  bool       // of a group or an epilogue: the view is all of the buffer, so that its offset is 0
 	Buf    int        // local buffer number; operands over one buffer share it
+	At     int64      // of a group: added to the view's offset
 }
 
 // Output is a result. Layout is dense, unless the plan lets the kernel write through a view of an existing buffer.
@@ -24,6 +25,14 @@ type Output struct {
 	Through bool
 	// Unread: nobody reads the result. Buf is a temporary, which a lowering need not write.
 	Unread bool
+	// Parts are where a fusion group stores the operands of the cat that makes the value; nil for other values.
+	Parts []Part
+}
+
+// Part is a view of a result, in the shape of the fusion group that stores it.
+type Part struct {
+	Layout *ir.Layout
+	Offset int64
 }
 
 // Fold is an elementwise primitive that a product applies to its result.
@@ -70,8 +79,8 @@ type Node struct {
 	Members []Member
 }
 
-// Member is a primitive of a fusion group: elementwise, or one that works rows (RowsOf). Members are in the order of
-// their evaluation.
+// Member is a primitive of a fusion group: elementwise, or one that works rows (RowsOf), or a cat. Members are in the
+// order of their evaluation.
 type Member struct {
 	Prim *op.Prim
 	Attr []int64
@@ -81,6 +90,8 @@ type Member struct {
 	Values []Value    // in the order of Prim's outputs
 	// Region is the compiled region that the member is in, 0 for none.
 	Region uint8
+	// Joins: it is a cat. In lists what is stored to the parts of its output, or nothing where it has none.
+	Joins bool
 }
 
 // Value is a value of a member.

@@ -53,7 +53,7 @@ func (n *Node) appendKey(k []byte) []byte {
 	for i := range n.In {
 		x := &n.In[i]
 		if put(int64(x.DType), truth(x.Scalar)); !x.Scalar {
-			put(int64(x.Layout.ID), int64(x.Buf), truth(x.Whole))
+			put(int64(x.Layout.ID), int64(x.Buf), truth(x.Whole), x.At)
 		}
 	}
 	fold := func(f *Fold) {
@@ -74,7 +74,8 @@ func (n *Node) appendKey(k []byte) []byte {
 	}
 	for i := range n.Members {
 		m := &n.Members[i]
-		put(int64(m.Prim.ID), int64(m.Layout.ID), int64(len(m.Values)), int64(m.Region), int64(len(m.Attr)))
+		put(int64(m.Prim.ID), int64(m.Layout.ID), int64(len(m.Values)), int64(m.Region), int64(len(m.Attr)),
+			int64(len(m.In)))
 		put(m.Attr...)
 		for _, v := range m.Values {
 			put(int64(v.DType), int64(v.Out))
@@ -85,7 +86,10 @@ func (n *Node) appendKey(k []byte) []byte {
 	}
 	for i := range n.Out {
 		x := &n.Out[i]
-		put(int64(x.DType), int64(x.Layout.ID), int64(x.Buf), truth(x.Through), truth(x.Unread))
+		put(int64(x.DType), int64(x.Layout.ID), int64(x.Buf), truth(x.Through), truth(x.Unread), int64(len(x.Parts)))
+		for _, q := range x.Parts {
+			put(int64(q.Layout.ID), q.Offset)
+		}
 	}
 	return k
 }

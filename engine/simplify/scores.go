@@ -65,24 +65,11 @@ func (s *search) leavesKeys(m view, kind maskKind) bool {
 	if data == nil {
 		return false
 	}
-	rows := []int64{m.offset}
 	n := m.layout.Rank() - 1
-	for d := range n {
-		if m.layout.Stride[d] == 0 {
-			continue // its rows are equal
-		}
-		var next []int64
-		for _, at := range rows {
-			for k := range m.layout.Shape[d] {
-				next = append(next, at+k*m.layout.Stride[d])
-			}
-		}
-		rows = next
-	}
-	for _, at := range rows {
+	for _, at := range places(ir.InternLayout(m.layout.Shape[:n], m.layout.Stride[:n])) {
 		left := false
 		for k := range m.layout.Shape[n] {
-			left = left || (data[at+k*m.layout.Stride[n]] != 0) == (kind == shows)
+			left = left || (data[m.offset+at+k*m.layout.Stride[n]] != 0) == (kind == shows)
 		}
 		if !left {
 			return false

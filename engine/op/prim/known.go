@@ -5,7 +5,7 @@ import "github.com/torchlette/torchlette/engine/op"
 // Known has the numbers of the primitives that passes and rules outside of this package treat by their meaning. A
 // property that another primitive could have is a field of op.Prim.
 var Known struct {
-	Add, Attention, Bitwise, Cast, Clip, Compare, Conv, ConvLast,
+	Add, Attention, Bitwise, Cast, Cat, Clip, Compare, Conv, ConvLast,
 	Copy, Div, Fill, LayerNorm, LayerNormGrad, Loop, Matmul, Mul, Pow,
 	QuantizedConv, QuantizedProduct, Relu, Rsqrt, Scatter, Softmax, Sqrt, Step, StridedScatter, StridedScatterAdd, Sub,
 	Sum, Var, Where, WindowMax, WindowSum op.PrimID
@@ -14,7 +14,7 @@ var Known struct {
 func setKnown() {
 	k := &Known
 	k.Add, k.Conv, k.Fill, k.LayerNormGrad, k.Matmul, k.Scatter = pAdd, pConv, pFill, pLayerNormGrad, pMatmul, pScatter
-	k.Cast, k.Copy, k.LayerNorm, k.Loop, k.Relu = pCast, pCopy, pLayerNorm, pLoop, pRelu
+	k.Cast, k.Cat, k.Copy, k.LayerNorm, k.Loop, k.Relu = pCast, pCat, pCopy, pLayerNorm, pLoop, pRelu
 	k.Bitwise, k.QuantizedConv, k.QuantizedProduct = pBitwise, pQuantizedConv, pQuantizedProduct
 	k.Clip, k.ConvLast, k.Step = pClip, pConvLast, pStep
 	k.WindowMax, k.WindowSum = pWindowMax, pWindowSum
