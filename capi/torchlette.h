@@ -250,8 +250,9 @@ typedef struct {
  * or written before other code runs, by the same call; tl_owners has owners. */
 enum { TL_DUE_NODES = 1, TL_DUE_SHARED = 2, TL_DUE_OWNERS = 4 };
 
-/* Flags of tl_from_memory: the memory cannot be written, and a write to the tensor moves it elsewhere. */
-enum { TL_READ_ONLY = 1 };
+/* Flags of tl_from_memory: the memory cannot be written, and a write to the tensor moves it elsewhere; it is a private
+ * mapping of a file to which nothing was written, whose pages may be taken out of memory. */
+enum { TL_READ_ONLY = 1, TL_PAGES = 2 };
 
 /* Words of tl_watch_engine. They are read and written atomically. */
 typedef struct {
@@ -322,7 +323,7 @@ TL_API int32_t tl_export_buffer(uint64_t handle, int32_t pin, void **data, uint6
 
 /* Makes a tensor on the CPU over memory of the caller. stride counts elements, none negative. Writes are seen on both
  * sides until tl_private, or as long as the tensor or an alias lives. The memory stays until tl_owners returns owner,
- * which is not 0. flags: TL_READ_ONLY. */
+ * which is not 0. flags: TL_READ_ONLY, TL_PAGES. */
 TL_API int32_t tl_from_memory(uint8_t dtype, int32_t rank, const int64_t *shape, const int64_t *stride, void *data,
     uint32_t flags, uint64_t owner, uint32_t source_loc, tl_out *out, uint64_t *export_id);
 

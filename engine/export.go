@@ -47,6 +47,7 @@ func (e *Engine) ExportBuffer(h uint64, pin bool) (p unsafe.Pointer, export uint
 	}
 	x := e.session.Export(hv.Base)
 	delete(e.devices.uploads, x.Store) // what is known of the elements may change
+	e.runtime.Storage(x.Store).Pages = false
 	if pin {
 		x.Pinned = true
 	} else {
@@ -74,6 +75,7 @@ type Memory struct {
 	Shape, Stride []int64
 	P             unsafe.Pointer
 	ReadOnly      bool   // a write to the tensor moves it elsewhere
+	Pages         bool   // the elements are those of a file, of which the memory is a private mapping
 	Owner         uint64 // what keeps the memory; see Owners
 	free          func() // instead of an owner: it returns the memory
 }
@@ -109,6 +111,7 @@ func (e *Engine) fromMemory(m *Memory, sourceLoc uint32, out *Out) (export uint6
 	if !ok {
 		return 0, ir.Errorf(ir.ErrRuntime, "memory: this CPU device cannot import host memory")
 	}
+	e.runtime.Storage(st).Pages = m.Pages
 	v := e.graph.AddLeaf(av.ID, st, sourceLoc)
 	made := op.Val{Kind: op.Tensor, Value: v, Aval: av.ID, Layout: l.ID}
 	if m.DType.IsComplex() {

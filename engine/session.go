@@ -78,7 +78,12 @@ type InferenceSession struct {
 	order   []int // by argument: its place in the caller's list
 	thread  int64 // whose locks of the engine a run takes; 0: the calling thread's
 	stop    *device.Stop
-	fetched map[uint32][]byte // while passes run: by storage, elements that the device had; nil: they were not fetched
+	tensors map[uint64]*constant // the program's, by handle
+	folded  map[string]*constant // those that folding made and plans read where they lie, by key
+	unnamed int                  // constants so far that are no tensors of the program
+	// While a plan is made: constants that folding made, and elements that a device had; nil: they were not fetched.
+	loaded  []*constant
+	fetched map[*constant][]byte
 	closed  bool
 }
 

@@ -74,7 +74,7 @@ var exports = []export{
 			"uint64_t owner, uint32_t source_loc, tl_out *out, uint64_t *export_id",
 		doc: "Makes a tensor on the CPU over memory of the caller. stride counts elements, none negative. Writes are seen " +
 			"on both sides until tl_private, or as long as the tensor or an alias lives. The memory stays until tl_owners " +
-			"returns owner, which is not 0. flags: TL_READ_ONLY."},
+			"returns owner, which is not 0. flags: TL_READ_ONLY, TL_PAGES."},
 	{name: "tl_private", ret: "int32_t", params: "uint64_t export_id",
 		doc: "Says that the caller uses memory of tl_from_memory no more. An unknown export_id is ignored."},
 	{name: "tl_sole", ret: "int32_t", params: "uint64_t export_id, int32_t *sole",
@@ -505,8 +505,9 @@ typedef struct {
  * or written before other code runs, by the same call; tl_owners has owners. */
 enum { TL_DUE_NODES = 1, TL_DUE_SHARED = 2, TL_DUE_OWNERS = 4 };
 
-/* Flags of tl_from_memory: the memory cannot be written, and a write to the tensor moves it elsewhere. */
-enum { TL_READ_ONLY = 1 };
+/* Flags of tl_from_memory: the memory cannot be written, and a write to the tensor moves it elsewhere; it is a private
+ * mapping of a file to which nothing was written, whose pages may be taken out of memory. */
+enum { TL_READ_ONLY = 1, TL_PAGES = 2 };
 
 /* Words of tl_watch_engine. They are read and written atomically. */
 typedef struct {

@@ -24,6 +24,7 @@ type DeviceStorage struct {
 	Window  int64  // number of that run, counted over all plans
 	Owner   uint64 // of memory that no pool owns; it is released after the storage, see Executor.Orphans
 	Free    func() // instead of an owner: it returns such memory
+	Pages   bool   // such memory is pages of a file that nothing outside has written
 }
 
 // DeviceState is a device with its pool.
@@ -172,6 +173,29 @@ func (x *Executor) Drop(id uint32) {
 	*s = DeviceStorage{}
 	x.LiveStorages--
 	x.free = append(x.free, id)
+}
+
+// Discard is Drop for memory that is not soon needed again: a device that works at once frees it.
+func (x *Executor) Discard(id uint32) {
+	s := &x.storages[id]
+	pl := x.Devices[s.Dev]
+	if s.Refs > 1 || s.Free != nil || s.Owner != 0 || pl.Dev.Caps().Async {
+		x.Drop(id)
+		return
+	}
+	pl.Pool.Discard(s.Buf, s.Bytes)
+	*s = DeviceStorage{}
+	x.LiveStorages--
+	x.free = append(x.free, id)
+}
+
+// ReturnUnused gives the system the unused memory of devices that work in host memory.
+func (x *Executor) ReturnUnused() {
+	for _, pl := range x.Devices {
+		if h, ok := pl.Dev.(device.Host); ok && pl.Pool.Trim() == nil {
+			h.ReturnUnused()
+		}
+	}
 }
 
 // Allocate makes a storage of that many bytes.

@@ -51,7 +51,8 @@ def tensor_over(data: Any, dtype: Any, shape: Iterable[int]) -> _C.Tensor:
         ValueError: The shape wants another number of bytes.
     """
     shape = tuple(shape)
-    large = isinstance(data, memoryview) and not data.readonly and len(data) >= LEAST_BYTES
+    large = isinstance(data, memoryview) and isinstance(data.obj, mmap.mmap) and not data.readonly
+    large = large and len(data) >= LEAST_BYTES
     if large and len(data) == math.prod(shape) * dtype.itemsize and _C._address(data) % dtype.itemsize == 0:
         return _C._from_memory(data, dtype, shape, None, 0, True)
     return _C._frombytes(data, dtype, shape, _C.device("cpu"))
