@@ -48,14 +48,12 @@ func (m *pages) release() {
 	}
 }
 
-// dropPages takes the pages of a storage out of memory, if they are as they are in the file: a read loads them again.
-func (e *Engine) dropPages(store uint32) {
-	if s := e.runtime.Storage(store); s.Pages && s.Version == 0 {
-		p, size := uintptr(e.runtime.Mapped(store)), uintptr(os.Getpagesize())
-		from, to := (p+size-1)/size*size, (p+uintptr(s.Bytes))/size*size
-		if from < to {
-			dropMapped(unsafe.Slice((*byte)(unsafe.Add(e.runtime.Mapped(store), from-p)), to-from))
-		}
+// dropPages takes bytes of a private mapping out of memory, which are as they are in the file: a read loads them again.
+func dropPages(first unsafe.Pointer, bytes int64) {
+	p, size := uintptr(first), uintptr(os.Getpagesize())
+	from, to := (p+size-1)/size*size, (p+uintptr(bytes))/size*size
+	if from < to {
+		dropMapped(unsafe.Slice((*byte)(unsafe.Add(first, from-p)), to-from))
 	}
 }
 

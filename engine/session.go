@@ -41,6 +41,8 @@ type SessionOptions struct {
 	Threads int
 	// Precision is the dtype that products and convolutions of float32 values cast to; InvalidDType for none.
 	Precision ir.DType
+	// Sole says that nothing but the session uses the constants, so that it may free those that it can read again.
+	Sole bool
 }
 
 // sessionProgram is a program that a session records for each shape of its arguments.

@@ -18,7 +18,8 @@ type constant struct {
 	key     string // names its elements among the constants of the session
 	store   uint32 // its memory; 0: a folded constant that is not in memory
 	folded  *folding
-	readers int // plans that read it where it lies
+	readers int   // plans that read it where it lies
+	bytes   int64 // of its memory, if there are readers
 }
 
 // folding computes constants of others.
@@ -86,7 +87,7 @@ func (s *InferenceSession) split(g *program.Program, constants []*constant) (*pr
 // load puts a constant in memory.
 func (s *InferenceSession) load(c *constant) *ir.Error {
 	if c.store != 0 {
-		return nil
+		return s.restore(c.store)
 	}
 	f := c.folded
 	for _, from := range f.from {
@@ -131,7 +132,7 @@ func (s *InferenceSession) unload(c *constant) {
 	switch {
 	case c.readers > 0 || c.store == 0:
 	case c.folded == nil:
-		s.e.dropPages(c.store)
+		s.unloadPages(c.store)
 	default:
 		s.e.runtime.Discard(c.store)
 		if c.store = 0; s.folded[c.key] == c {
@@ -140,9 +141,51 @@ func (s *InferenceSession) unload(c *constant) {
 	}
 }
 
+// unloadPages takes a tensor of the program out of memory, if it is as it is in a file.
+func (s *InferenceSession) unloadPages(store uint32) {
+	switch p := s.e.runtime.Storage(store); {
+	case !p.Pages || p.Version > 0:
+	case p.Source == nil:
+		dropPages(s.e.runtime.Mapped(store), p.Bytes)
+	case s.options.Sole && p.Refs == 1 && s.e.devices.uploads[store] == nil:
+		s.e.runtime.Evict(store)
+	}
+}
+
+// restore puts a tensor of the program in memory.
+func (s *InferenceSession) restore(store uint32) *ir.Error {
+	p := s.e.runtime.Storage(store)
+	if p.Buf != nil {
+		return nil
+	}
+	if err := s.e.runtime.Restore(store); err != nil {
+		return asError(err)
+	}
+	dropPages(p.Source, p.Bytes)
+	return nil
+}
+
+// weights counts the memory of weights that the session's plans read: packs, and constants where they lie.
+func (s *InferenceSession) weights() (packs, inPlace int64) {
+	seen := map[*constant]bool{}
+	for _, f := range s.shapes {
+		for _, c := range f.reads {
+			if !seen[c] {
+				seen[c] = true
+				inPlace += c.bytes
+			}
+		}
+	}
+	if s.own {
+		packs = s.x.Packed(ir.CPU)
+	}
+	return packs, inPlace
+}
+
 // hold notes what a new plan reads where it lies.
 func (s *InferenceSession) hold(f *frozenShape) {
 	for _, c := range f.reads {
+		c.bytes = s.e.runtime.Storage(c.store).Bytes
 		if c.readers++; c.folded != nil {
 			if s.folded == nil {
 				s.folded = map[string]*constant{}

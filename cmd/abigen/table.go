@@ -247,9 +247,10 @@ var exports = []export{
 			"many as cores. Sessions may be used from any thread."},
 	{name: "tl_session_of", ret: "int32_t",
 		params: "uint64_t program, const uint64_t *constants, int32_t n, uint8_t device, int32_t threads, " +
-			"uint8_t precision, uint64_t *session",
+			"uint8_t precision, int32_t sole, uint64_t *session",
 		doc: "Opens a session on an opened program with these tensors as its constants, which stay the caller's. " +
-			"precision: the dtype that products and convolutions of float32 cast to; 0 for none."},
+			"precision: the dtype that products and convolutions of float32 cast to; 0 for none. sole 1: the caller will not " +
+			"use the tensors nor their aliases, so that the session may free them."},
 	{name: "tl_session_describe", ret: "int32_t",
 		params: "uint64_t session, int32_t outputs, tl_session_value *values, int32_t max, int32_t *n",
 		doc:    "Describes at most max inputs, or with outputs 1 outputs, of a session; n is their number."},
@@ -506,7 +507,7 @@ typedef struct {
 enum { TL_DUE_NODES = 1, TL_DUE_SHARED = 2, TL_DUE_OWNERS = 4 };
 
 /* Flags of tl_from_memory: the memory cannot be written, and a write to the tensor moves it elsewhere; it is a private
- * mapping of a file to which nothing was written, whose pages may be taken out of memory. */
+ * mapping of a file to which nothing was written, whose pages may be taken out of memory; where it is not aligned, its elements are copied. */
 enum { TL_READ_ONLY = 1, TL_PAGES = 2 };
 
 /* Words of tl_watch_engine. They are read and written atomically. */

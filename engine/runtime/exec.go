@@ -24,7 +24,9 @@ type DeviceStorage struct {
 	Window  int64  // number of that run, counted over all plans
 	Owner   uint64 // of memory that no pool owns; it is released after the storage, see Executor.Orphans
 	Free    func() // instead of an owner: it returns such memory
-	Pages   bool   // such memory is pages of a file that nothing outside has written
+	Pages   bool   // such memory, or Source, is pages of a file, and nothing outside has written the elements
+	// Source has the elements, not aligned, if the buffer is a copy of pages. The owner keeps it.
+	Source unsafe.Pointer
 }
 
 // DeviceState is a device with its pool.
@@ -52,6 +54,7 @@ type Executor struct {
 	run      *stopped // the stopped run, until Resume completes it or GiveUp drops it
 	repeats  []repeated
 	fault    *device.Fault    // that ended a repeat
+	arena    arena            // of frozen plans
 	copy     *device.HostCopy // that the next Run makes; nil: none
 	// Profiling makes Run record in Timings when each step ran.
 	Profiling bool
@@ -162,13 +165,14 @@ func (x *Executor) Drop(id uint32) {
 	if s.Refs--; s.Refs > 0 {
 		return
 	}
+	if s.Buf != nil && (s.Source != nil || s.Free == nil && s.Owner == 0) {
+		x.Devices[s.Dev].Pool.Release(s.Buf, s.Bytes)
+	}
 	switch {
 	case s.Free != nil:
 		s.Free()
 	case s.Owner != 0:
 		x.Orphans = append(x.Orphans, s.Owner)
-	default:
-		x.Devices[s.Dev].Pool.Release(s.Buf, s.Bytes)
 	}
 	*s = DeviceStorage{}
 	x.LiveStorages--
@@ -188,6 +192,32 @@ func (x *Executor) Discard(id uint32) {
 	x.LiveStorages--
 	x.free = append(x.free, id)
 }
+
+// Evict frees the buffer of a storage with a source, until Restore.
+func (x *Executor) Evict(id uint32) {
+	if s := &x.storages[id]; s.Buf != nil {
+		x.Devices[s.Dev].Pool.Discard(s.Buf, s.Bytes)
+		s.Buf = nil
+	}
+}
+
+// Restore gives an evicted storage a buffer with its elements.
+func (x *Executor) Restore(id uint32) error {
+	s := &x.storages[id]
+	if s.Buf != nil {
+		return nil
+	}
+	pl := x.Devices[s.Dev]
+	b, err := pl.Pool.Acquire(s.Bytes)
+	if err != nil {
+		return x.wrap(pl, s.Bytes, err)
+	}
+	s.Buf = b
+	return pl.Dev.Upload(b, ir.U8, 0, unsafe.Slice((*byte)(s.Source), s.Bytes))
+}
+
+// Packed is the memory of the packs of a device that works in host memory.
+func (x *Executor) Packed(dev ir.DeviceID) int64 { return x.Devices[dev].Dev.(device.Host).Packed() }
 
 // ReturnUnused gives the system the unused memory of devices that work in host memory.
 func (x *Executor) ReturnUnused() {

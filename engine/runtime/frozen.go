@@ -17,6 +17,7 @@ type Frozen struct {
 	args []port // by argument
 	outs []port // by result
 	kept int    // the last arguments and results, which are kept values
+	temp []arenaPart
 	held []heldBuffer
 	// Packed is the memory of constant operands that were packed for this plan, beyond what earlier plans packed.
 	Packed int64
@@ -77,8 +78,7 @@ func (x *Executor) Freeze(p *compile.Plan, args int, constants Constants, result
 	if len(of) < len(results) {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: freeze: %d results in %d buffers", len(results), len(of))
 	}
-	arena, err := f.arena()
-	if err != nil {
+	if err := x.growArena(p.Arena.Bytes); err != nil {
 		return nil, err
 	}
 	c := &constantSlots{f: f, of: constants, input: map[int]int{}, loaded: map[int]device.Buffer{}}
@@ -93,9 +93,9 @@ func (x *Executor) Freeze(p *compile.Plan, args int, constants Constants, result
 			c.input[i] = s.Index - args // bound below
 		case result:
 			b, err = f.port(&f.outs[k], i, p.Program.Nodes[results[k]].Aval, k >= len(results)-kept)
-		case s.Kind == compile.Temp && arena != nil:
+		case s.Kind == compile.Temp && p.Arena.Bytes > 0:
 			w := x.Devices[s.Dev].Dev.(device.Host).NewWindow()
-			w.Set(unsafe.Add(arena, s.Offset), s.Bytes)
+			f.temp = append(f.temp, arenaPart{w, s.Offset, s.Bytes})
 			b = w
 		default:
 			b, err = f.hold(s.Dev, s.Bytes)
@@ -105,6 +105,7 @@ func (x *Executor) Freeze(p *compile.Plan, args int, constants Constants, result
 		}
 		f.bind.Bufs = append(f.bind.Bufs, b)
 	}
+	x.arena.join(f)
 	if packs {
 		c.countReads()
 		if err := f.pack(c); err != nil {
@@ -112,18 +113,6 @@ func (x *Executor) Freeze(p *compile.Plan, args int, constants Constants, result
 		}
 	}
 	return f, c.bind()
-}
-
-// arena allocates the plan's arena.
-func (f *Frozen) arena() (unsafe.Pointer, error) {
-	if f.Plan.Arena.Bytes == 0 {
-		return nil, nil
-	}
-	b, err := f.hold(ir.CPU, f.Plan.Arena.Bytes)
-	if err != nil {
-		return nil, err
-	}
-	return b.(device.Mapped).Pointer(), nil
 }
 
 // hold acquires a buffer for the life of f.
@@ -263,5 +252,6 @@ func (f *Frozen) Release() {
 		h.pool.Pool.Release(h.buf, h.bytes)
 	}
 	f.held = nil
+	f.x.leaveArena(f)
 	f.x.ReleasePlan(f.Plan)
 }

@@ -78,7 +78,8 @@ PyObject *py_address(PyObject *self, PyObject *buffer) {
 }
 
 /* _from_memory(buffer, dtype, shape, stride, offset, private=False): a tensor over a buffer from byte offset on.
- * stride None: dense. private: a private mapping of a file that nothing else uses and nothing has written. */
+ * stride None: dense. private: a private mapping of a file that nothing else uses and nothing has written; elements that are
+ * not aligned are copied. */
 PyObject *py_from_memory(PyObject *self, PyObject *args) {
     PyObject *buffer, *type, *sizes, *steps, *tuple = (PyObject *)&PyTuple_Type;
     Py_ssize_t offset;
@@ -109,7 +110,7 @@ PyObject *py_from_memory(PyObject *self, PyObject *args) {
     int64_t size = (int64_t)dtype_size(dtype);
     char *first = (char *)v.buf + offset;
     if (offset < 0 || (numel > 0 && (Py_ssize_t)((last + 1) * size) > v.len - offset) ||
-        (uintptr_t)first % (uintptr_t)size != 0) {
+        (!private && (uintptr_t)first % (uintptr_t)size != 0)) {
         PyBuffer_Release(&v);
         return raise_text(TL_VALUE, "_from_memory(): expected aligned elements inside of the buffer");
     }

@@ -79,9 +79,12 @@ def _device(name: Any) -> int:
 class _Opened:
     """A program that the engine has opened, with the shapes of the outputs for each shape of the inputs."""
 
-    def __init__(self, program: ExportedProgram, options: tuple[int, int, str]) -> None:
-        """Open a session of the engine on a device, with a number of threads and a precision."""
-        self.session = _C._session_of(program.number, [t.detach() for t in program.constants], *options)
+    def __init__(self, program: ExportedProgram, options: tuple[int, int, str], sole: bool = False) -> None:
+        """Open a session of the engine on a device, with a number of threads and a precision.
+
+        ``sole``: nobody else has the program's tensors or will use them, so the engine may free them.
+        """
+        self.session = _C._session_of(program.number, [t.detach() for t in program.constants], sole, *options)
         ports = json.loads(_C._session_info(self.session, "session_ports"))
         self.inputs, self.outputs = _args(ports["inputs"]), _args(ports["outputs"])
         self.kinds = [a.type[7:-1] for a in self.outputs]
@@ -156,14 +159,14 @@ def _opened(source: Any, options: tuple[int, int, str]) -> _Opened | _ByShape:
 
     module = read_onnx(source)
     if module is None:
-        return _Opened(open_model(source), options)
+        return _Opened(open_model(source), options, sole=True)
     try:
         program = module.program()
     except (ValueError, RuntimeError):
         if all(shape and all(isinstance(n, int) for n in shape) for _, _, shape in module.input_specs()):
             raise
         return _ByShape(module, options)
-    return _Opened(program, options)
+    return _Opened(program, options, sole=True)
 
 
 class InferenceSession:
