@@ -251,7 +251,8 @@ typedef struct {
 enum { TL_DUE_NODES = 1, TL_DUE_SHARED = 2, TL_DUE_OWNERS = 4 };
 
 /* Flags of tl_from_memory: the memory cannot be written, and a write to the tensor moves it elsewhere; it is a private
- * mapping of a file to which nothing was written, whose pages may be taken out of memory; where it is not aligned, its elements are copied. */
+ * mapping of a file to which nothing was written, whose pages may be taken out of memory; where it is not aligned, its
+ * elements are copied. */
 enum { TL_READ_ONLY = 1, TL_PAGES = 2 };
 
 /* Words of tl_watch_engine. They are read and written atomically. */

@@ -296,7 +296,8 @@ func (s *InferenceSession) enabled(pass string) bool {
 }
 
 // runOnce runs a program of constants, and returns the storages of its results. stop, if not nil, ends it early.
-func (e *Engine) runOnce(g *program.Program, constants []*constant, stop *device.Stop) (stores []uint32, err *ir.Error) {
+func (e *Engine) runOnce(g *program.Program, constants []*constant, stop *device.Stop) (stores []uint32,
+	err *ir.Error) {
 	b := compile.Builder{Program: g, Caps: e.devices.caps, TileFuser: e.runtime.TileFuser,
 		Lowered: &e.planner.cache.Lowered, Debug: compile.Debug{Off: e.planner.debug.Off}}
 	p, x := b.Build()

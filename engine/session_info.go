@@ -118,7 +118,8 @@ func (s *InferenceSession) memoryPlan() (map[string]any, *ir.Error) {
 		state += 2 * t.bytes()
 	}
 	return map[string]any{"weight_bytes": packs + inPlace, "pack_bytes": packs, "in_place_bytes": inPlace,
-		"state_bytes": state, "peak_bytes": packs + inPlace + state + shared, "arena_bytes": arena, "sum_bytes": sum, "live_bytes": live, "parts": parts,
+		"state_bytes": state, "peak_bytes": packs + inPlace + state + shared, "arena_bytes": arena,
+		"sum_bytes": sum, "live_bytes": live, "parts": parts,
 		"constant_bytes": bytes[compile.External], "packed_bytes": f.plan.Packed, "output_bytes": bytes[compile.Output],
 		"input_shapes": f.shapes, "kernels": p.Kernels}, nil
 }

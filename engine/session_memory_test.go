@@ -19,7 +19,8 @@ import (
 )
 
 // product is a program that multiplies rows of 64 elements by a constant of 64 rows and 256 columns.
-const product = `{"format": "torchlette program", "version": 1, "dims": [{"name": "n", "min": 1, "max": 100}], "numbers": [],
+const product = `{"format": "torchlette program", "version": 1, "dims": [{"name": "n", "min": 1, "max": 100}],
+"numbers": [],
 "constants": [{"name": "w", "kind": "parameter", "dtype": "float32", "shape": [64, 256], "requires_grad": false}],
 "functions": {"forward": {
   "inputs": [{"name": "x", "dtype": "float32", "shape": ["n", 64]}],
@@ -174,7 +175,8 @@ const sumOfProducts = `{"format": "torchlette program", "version": 1, "dims": [{
     {"op": "mul", "args": {"self": "%1", "other": "%3"}, "out": [{"dtype": "float32", "shape": [64, 256]}]},
     {"op": "mm", "args": {"self": "%0", "mat2": "%4"}, "out": [{"dtype": "float32", "shape": ["n", 256]}]},
     {"op": "mm", "args": {"self": "%0", "mat2": "%5"}, "out": [{"dtype": "float32", "shape": ["n", 256]}]},
-    {"op": "add", "args": {"self": "%6", "other": "%7", "alpha": 1}, "out": [{"dtype": "float32", "shape": ["n", 256]}]}],
+    {"op": "add", "args": {"self": "%6", "other": "%7", "alpha": 1},
+     "out": [{"dtype": "float32", "shape": ["n", 256]}]}],
   "outputs": [{"name": "y", "value": "%8"}], "state": []}}}`
 
 // doubled multiplies rows by weights that folding computes, as many as there are scales.

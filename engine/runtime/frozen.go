@@ -52,8 +52,8 @@ type heldBuffer struct {
 }
 
 // Freeze prepares a plan whose first inputs are args arguments; constants are its other inputs. results names nodes
-// whose values are whole and distinct. The plan writes to no input. The last kept arguments and results are kept values,
-// whose buffers a run binds. packs: devices may pack constants.
+// whose values are whole and distinct. The plan writes to no input. The last kept arguments and results are kept
+// values, whose buffers a run binds. packs: devices may pack constants.
 func (x *Executor) Freeze(p *compile.Plan, args int, constants Constants, results []int, kept int,
 	packs bool) (f *Frozen, err error) {
 	if err := x.Prepare(p); err != nil {

@@ -26,11 +26,10 @@ type Host interface {
 
 // Constants are the slots of a program that are constant. Few of them need to be in memory at one time.
 type Constants interface {
-	// Key names the elements of a slot's constant, among those of all programs of the device; "" for other slots.
+	// Key names the elements of a slot's constant among those of all programs of a device; "" for other slots.
 	Key(slot int) string
 	// Load returns the memory of a slot's constant.
 	Load(slot int) (Buffer, error)
-	// Replaced notes that an operand of a step, which is the constant of a slot, is read from a pack. A constant whose
-	// operands are all replaced needs no memory.
+	// Replaced notes that an operand of a step is read from a pack. A constant of replaced operands needs no memory.
 	Replaced(slot int)
 }

@@ -50,8 +50,8 @@ PyObject *memory_tensor(Py_buffer *v, void *first, uint8_t dtype, int rank, cons
     }
     *i = (import){.view = *v, .place = -1};
     tl_out out;
-    int32_t status = tl_from_memory(dtype, rank, shape, stride, first, (v->readonly ? TL_READ_ONLY : 0) | (shared ? 0 : TL_PAGES),
-        (uint64_t)(uintptr_t)i, call_source_loc(), &out, &i->export_id);
+    int32_t status = tl_from_memory(dtype, rank, shape, stride, first,
+        (v->readonly ? TL_READ_ONLY : 0) | (shared ? 0 : TL_PAGES), (uint64_t)(uintptr_t)i, call_source_loc(), &out, &i->export_id);
     if (status != TL_OK) {
         PyBuffer_Release(&i->view);
         PyMem_Free(i);
@@ -78,8 +78,8 @@ PyObject *py_address(PyObject *self, PyObject *buffer) {
 }
 
 /* _from_memory(buffer, dtype, shape, stride, offset, private=False): a tensor over a buffer from byte offset on.
- * stride None: dense. private: a private mapping of a file that nothing else uses and nothing has written; elements that are
- * not aligned are copied. */
+ * stride None: dense. private: a private mapping of a file that nothing else uses and nothing has written;
+ * elements that are not aligned are copied. */
 PyObject *py_from_memory(PyObject *self, PyObject *args) {
     PyObject *buffer, *type, *sizes, *steps, *tuple = (PyObject *)&PyTuple_Type;
     Py_ssize_t offset;

@@ -194,7 +194,8 @@ class InferenceSession:
 
         Args:
             path_or_program: A path, or what :func:`torchlette.export.export` returned. The session has the program's
-                tensors as they are now.
+                tensors as they are now. On a path the session holds each weight once; a program's own tensors stay in
+                memory beside the session's packed copies, as long as the program lives.
             device: Where it runs: ``"cpu"``, ``"wgpu"``, ``"wgpu:1"``.
             threads: How many threads run on the CPU; ``None``: as many as there are cores.
             precision: The dtype that products and convolutions of float32 cast to, as autocast does: ``float16`` or
@@ -331,6 +332,9 @@ class InferenceSession:
         """Return the memory of one run, in bytes, for the shapes of the last run, or of the smallest inputs before one.
 
         Returns:
+            ``peak_bytes``: what the session takes: ``weight_bytes``, weights for all shapes so far, which are
+            ``pack_bytes``, packed copies, and ``in_place_bytes``, constants that plans read where they lie;
+            ``state_bytes``, what the program writes; and the largest arena, which the plans share. Of the last plan:
             ``arena_bytes``: what the intermediate values take together; ``sum_bytes``: what they would take without
             sharing; ``live_bytes``: the most that is in use at one time. ``parts`` has offset, bytes, and first and
             last step of each. ``constant_bytes``, ``packed_bytes``, ``output_bytes``: weights and constants, their
