@@ -51,7 +51,8 @@ PyObject *memory_tensor(Py_buffer *v, void *first, uint8_t dtype, int rank, cons
     *i = (import){.view = *v, .place = -1};
     tl_out out;
     int32_t status = tl_from_memory(dtype, rank, shape, stride, first,
-        (v->readonly ? TL_READ_ONLY : 0) | (shared ? 0 : TL_PAGES), (uint64_t)(uintptr_t)i, call_source_loc(), &out, &i->export_id);
+        (v->readonly ? TL_READ_ONLY : 0) | (shared ? 0 : TL_PAGES), (uint64_t)(uintptr_t)i, call_source_loc(), &out,
+        &i->export_id);
     if (status != TL_OK) {
         PyBuffer_Release(&i->view);
         PyMem_Free(i);

@@ -45,7 +45,8 @@ def write(net: torch.nn.Module, width: int, kind: str, path: Path) -> Path:
     n = torch.export.Dim("n", min=2, max=64)
     path = path.with_suffix(f".{kind}")
     if kind == "onnx":
-        torch.onnx.export(net, (torch.ones(3, width),), path, dynamo=False, dynamic_axes={"x": {0: "n"}}, input_names=["x"])
+        axes = {"x": {0: "n"}}
+        torch.onnx.export(net, (torch.ones(3, width),), path, dynamo=False, dynamic_axes=axes, input_names=["x"])
     else:
         torch.export.save(torch.export.export(net, (torch.ones(3, width),), dynamic_shapes=({0: n},)), path)
     if kind == "tlp":
