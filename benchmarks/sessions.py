@@ -2,13 +2,15 @@
 
 ``python benchmarks/sessions.py [--record] [NAME ...]`` prints a row for each model whose name contains one of the given
 texts, and for each rival, on 2 threads. Ratios below 1 say that torchlette is faster. All sides have the same weights,
-and read and write arrays in place.
+and read and write arrays in place. ``python benchmarks/sessions.py memory`` prints the memory of sessions instead: see
+``session_memory.py``.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -19,6 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "2")
 
 import numpy as np  # noqa: E402
 import qdq  # noqa: E402
+import session_memory  # noqa: E402
 import torch  # noqa: E402
 from measure import Row, main, race, rest  # noqa: E402
 from nets import NETS, layer, onnxruntime_session, our_session  # noqa: E402
@@ -218,4 +221,7 @@ def _repeated(f: Callable[[], Any], calls: int) -> Callable[[], None]:
 
 
 if __name__ == "__main__":
-    main("sessions", rows, named=True)
+    if sys.argv[1:] == ["memory"]:
+        session_memory.main()
+    else:
+        main("sessions", rows, named=True)

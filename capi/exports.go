@@ -155,7 +155,7 @@ func tlgo_from_memory(dtype C.uint8_t, rank C.int32_t, shape, stride *C.int64_t,
 	defer guard("tl_from_memory", 0, &st)
 	m := engine.Memory{DType: ir.DType(dtype), Shape: view[int64](unsafe.Pointer(shape), rank),
 		Stride: view[int64](unsafe.Pointer(stride), rank), P: data, ReadOnly: flags&C.TL_READ_ONLY != 0,
-		Owner: uint64(owner)}
+		Pages: flags&C.TL_PAGES != 0, Owner: uint64(owner)}
 	id, err := instance().FromMemory(&m, uint32(sourceLoc), (*result)(unsafe.Pointer(out)))
 	*export = C.uint64_t(id)
 	return failed(err)

@@ -518,11 +518,11 @@ int32_t tl_session_open(const char *path, const char *device, int32_t threads, u
 }
 
 int32_t tl_session_of(uint64_t program, const uint64_t *constants, int32_t n, uint8_t device, int32_t threads,
-    uint8_t precision, uint64_t *session) {
+    uint8_t precision, int32_t sole, uint64_t *session) {
     if (tl_forked) {
         return tl_refuse_fork();
     }
-    return tlgo_session_of(program, (uint64_t *)constants, n, device, threads, precision, session);
+    return tlgo_session_of(program, (uint64_t *)constants, n, device, threads, precision, sole, session);
 }
 
 int32_t tl_session_describe(uint64_t session, int32_t outputs, tl_session_value *values, int32_t max, int32_t *n) {

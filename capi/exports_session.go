@@ -62,10 +62,11 @@ func tlgo_session_open(path, device *C.char, threads C.int32_t, session *C.uint6
 
 //export tlgo_session_of
 func tlgo_session_of(program C.uint64_t, constants *C.uint64_t, n C.int32_t, device C.uint8_t, threads C.int32_t,
-	precision C.uint8_t, session *C.uint64_t) (st C.int32_t) {
+	precision C.uint8_t, sole C.int32_t, session *C.uint64_t) (st C.int32_t) {
 	defer guard("tl_session_of", 0, &st)
 	id, err := instance().OpenSessionOf(uint64(program), view[uint64](unsafe.Pointer(constants), n),
-		engine.SessionOptions{Device: ir.DeviceID(device), Threads: int(threads), Precision: ir.DType(precision)})
+		engine.SessionOptions{Device: ir.DeviceID(device), Threads: int(threads), Precision: ir.DType(precision),
+			Sole: sole != 0})
 	*session = C.uint64_t(id)
 	return failed(err)
 }

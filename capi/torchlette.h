@@ -250,8 +250,10 @@ typedef struct {
  * or written before other code runs, by the same call; tl_owners has owners. */
 enum { TL_DUE_NODES = 1, TL_DUE_SHARED = 2, TL_DUE_OWNERS = 4 };
 
-/* Flags of tl_from_memory: the memory cannot be written, and a write to the tensor moves it elsewhere. */
-enum { TL_READ_ONLY = 1 };
+/* Flags of tl_from_memory: the memory cannot be written, and a write to the tensor moves it elsewhere; it is a private
+ * mapping of a file to which nothing was written, whose pages may be taken out of memory; where it is not aligned, its
+ * elements are copied. */
+enum { TL_READ_ONLY = 1, TL_PAGES = 2 };
 
 /* Words of tl_watch_engine. They are read and written atomically. */
 typedef struct {
@@ -322,7 +324,7 @@ TL_API int32_t tl_export_buffer(uint64_t handle, int32_t pin, void **data, uint6
 
 /* Makes a tensor on the CPU over memory of the caller. stride counts elements, none negative. Writes are seen on both
  * sides until tl_private, or as long as the tensor or an alias lives. The memory stays until tl_owners returns owner,
- * which is not 0. flags: TL_READ_ONLY. */
+ * which is not 0. flags: TL_READ_ONLY, TL_PAGES. */
 TL_API int32_t tl_from_memory(uint8_t dtype, int32_t rank, const int64_t *shape, const int64_t *stride, void *data,
     uint32_t flags, uint64_t owner, uint32_t source_loc, tl_out *out, uint64_t *export_id);
 
@@ -543,9 +545,10 @@ TL_API int32_t tl_set_option(const char *key, const char *value);
 TL_API int32_t tl_session_open(const char *path, const char *device, int32_t threads, uint64_t *session);
 
 /* Opens a session on an opened program with these tensors as its constants, which stay the caller's. precision: the
- * dtype that products and convolutions of float32 cast to; 0 for none. */
+ * dtype that products and convolutions of float32 cast to; 0 for none. sole 1: the caller will not use the tensors nor
+ * their aliases, so that the session may free them. */
 TL_API int32_t tl_session_of(uint64_t program, const uint64_t *constants, int32_t n, uint8_t device, int32_t threads,
-    uint8_t precision, uint64_t *session);
+    uint8_t precision, int32_t sole, uint64_t *session);
 
 /* Describes at most max inputs, or with outputs 1 outputs, of a session; n is their number. */
 TL_API int32_t tl_session_describe(uint64_t session, int32_t outputs, tl_session_value *values, int32_t max,

@@ -47,6 +47,7 @@ func (e *Engine) ExportBuffer(h uint64, pin bool) (p unsafe.Pointer, export uint
 	}
 	x := e.session.Export(hv.Base)
 	delete(e.devices.uploads, x.Store) // what is known of the elements may change
+	e.runtime.Storage(x.Store).Pages = false
 	if pin {
 		x.Pinned = true
 	} else {
@@ -74,6 +75,7 @@ type Memory struct {
 	Shape, Stride []int64
 	P             unsafe.Pointer
 	ReadOnly      bool   // a write to the tensor moves it elsewhere
+	Pages         bool   // dense elements of a file, of which the memory is a private mapping
 	Owner         uint64 // what keeps the memory; see Owners
 	free          func() // instead of an owner: it returns the memory
 }
@@ -86,8 +88,27 @@ func (e *Engine) FromMemory(m *Memory, sourceLoc uint32, out *Out) (export uint6
 	return e.fromMemory(m, sourceLoc, out)
 }
 
+// copied makes a tensor of pages that are not aligned to its elements. Its storage keeps them.
+func (e *Engine) copied(m *Memory, sourceLoc uint32, out *Out) *ir.Error {
+	data := unsafe.Slice((*byte)(m.P), ir.Numel(m.Shape)*int64(m.DType.Size()))
+	if err := e.fromData(m.DType, ir.CPU, m.Shape, data, false, sourceLoc, out); err != nil {
+		return err
+	}
+	v, err := e.session.Resolve(out.Handle)
+	if err != nil {
+		return err
+	}
+	s := e.runtime.Storage(e.graph.Node(v.Value).Store)
+	s.Pages, s.Source, s.Owner, s.Free = true, m.P, m.Owner, m.free
+	dropPages(m.P, int64(len(data)))
+	return nil
+}
+
 // fromMemory is FromMemory within the engine's lock.
 func (e *Engine) fromMemory(m *Memory, sourceLoc uint32, out *Out) (export uint64, err *ir.Error) {
+	if m.Pages && uintptr(m.P)%uintptr(max(m.DType.Real().Size(), 1)) != 0 {
+		return 0, e.copied(m, sourceLoc, out)
+	}
 	if err := e.failures.poisoned(); err != nil {
 		return 0, err
 	}
@@ -109,6 +130,7 @@ func (e *Engine) fromMemory(m *Memory, sourceLoc uint32, out *Out) (export uint6
 	if !ok {
 		return 0, ir.Errorf(ir.ErrRuntime, "memory: this CPU device cannot import host memory")
 	}
+	e.runtime.Storage(st).Pages = m.Pages
 	v := e.graph.AddLeaf(av.ID, st, sourceLoc)
 	made := op.Val{Kind: op.Tensor, Value: v, Aval: av.ID, Layout: l.ID}
 	if m.DType.IsComplex() {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"os"
 	"slices"
 	"sync/atomic"
 	"unsafe"
@@ -47,10 +48,19 @@ func (m *pages) release() {
 	}
 }
 
+// dropPages takes bytes of a private mapping out of memory, which are as they are in the file: a read loads them again.
+func dropPages(first unsafe.Pointer, bytes int64) {
+	p, size := uintptr(first), uintptr(os.Getpagesize())
+	from, to := (p+size-1)/size*size, (p+uintptr(bytes))/size*size
+	if from < to {
+		dropMapped(unsafe.Slice((*byte)(unsafe.Add(first, from-p)), to-from))
+	}
+}
+
 // overPages makes a tensor over a constant that the pages hold. The caller has the engine's lock.
 func (e *Engine) overPages(m *pages, c *saved.Constant, at saved.Extent, out *Out) *ir.Error {
 	m.uses.Add(1)
-	over := &Memory{DType: c.DType, Shape: c.Shape, Stride: ir.DenseStrides(c.Shape),
+	over := &Memory{DType: c.DType, Pages: true, Shape: c.Shape, Stride: ir.DenseStrides(c.Shape),
 		P: unsafe.Pointer(&m.data[at.Offset]), free: m.release}
 	export, err := e.fromMemory(over, 0, out)
 	if err != nil {

@@ -41,6 +41,8 @@ type SessionOptions struct {
 	Threads int
 	// Precision is the dtype that products and convolutions of float32 values cast to; InvalidDType for none.
 	Precision ir.DType
+	// Sole says that nothing but the session uses the constants, so that it may free those that it can read again.
+	Sole bool
 }
 
 // sessionProgram is a program that a session records for each shape of its arguments.
@@ -78,7 +80,12 @@ type InferenceSession struct {
 	order   []int // by argument: its place in the caller's list
 	thread  int64 // whose locks of the engine a run takes; 0: the calling thread's
 	stop    *device.Stop
-	fetched map[uint32][]byte // while passes run: by storage, elements that the device had; nil: they were not fetched
+	tensors map[uint64]*constant // the program's, by handle
+	folded  map[string]*constant // those that folding made and plans read where they lie, by key
+	unnamed int                  // constants so far that are no tensors of the program
+	// While a plan is made: constants that folding made, and elements that a device had; nil: they were not fetched.
+	loaded  []*constant
+	fetched map[*constant][]byte
 	closed  bool
 }
 

@@ -23,15 +23,12 @@ type frozenShape struct {
 	shapes [][]int64   // of the arguments
 	outs   []ir.AvalID // of the results
 	values []uint32    // constants, one reference each
-	stores []uint32    // what only constants decide, one reference each
+	reads  []*constant // that the plan reads where they lie
 	first  []uint64    // by draw: its offset from the call's first one
 	ports  []SessionPort
 	open   bool // values decide how long a run takes
 	brief  bool // the last run that was timed did not take long
 }
-
-// constant is a constant of a program that is being frozen: its storage.
-type constant struct{ store uint32 }
 
 // fits reports that the arguments have the shapes of the plan.
 func (f *frozenShape) fits(in []SessionValue, order []int) bool {
@@ -117,16 +114,14 @@ func (s *InferenceSession) build(f *frozenShape) *ir.Error {
 	if err := e.force(pendingOf(e, values), e.session.PendingEffects()); err != nil {
 		return err
 	}
-	var constants []constant
 	for _, id := range values {
 		if err := e.lost(id); err != nil {
 			return err
 		}
-		constants = append(constants, constant{e.graph.Node(id).Store})
 	}
-	if g, constants, err = s.simplify(f, g, constants); err != nil {
-		return err
-	}
+	constants := s.given(values)
+	defer s.unloadUnread(constants)
+	g, constants = s.simplify(g, constants)
 	if err := s.stopped(); err != nil {
 		return err
 	}
@@ -203,10 +198,9 @@ func (s *InferenceSession) capture(f *frozenShape) (*lazy.Captured, *ir.Error) {
 }
 
 // simplify rewrites the program. What only constants decide, it computes now.
-func (s *InferenceSession) simplify(f *frozenShape, g *program.Program, constants []constant) (*program.Program,
-	[]constant, *ir.Error) {
+func (s *InferenceSession) simplify(g *program.Program, constants []*constant) (*program.Program, []*constant) {
 	args := s.arguments()
-	s.fetched = map[uint32][]byte{}
+	s.fetched = map[*constant][]byte{}
 	defer func() { s.fetched = nil }()
 	if s.enabled("fold_numbers") {
 		g = simplify.Numbers(g, args, s.contents(g, constants))
@@ -217,35 +211,29 @@ func (s *InferenceSession) simplify(f *frozenShape, g *program.Program, constant
 	if s.enabled("fold_pads") {
 		g = simplify.Pads(g, args)
 	}
-	var err *ir.Error
 	if s.enabled("fold_constants") {
-		if g, constants, err = s.fold(f, g, constants); err != nil {
-			return nil, nil, err
-		}
+		g, constants = s.fold(g, constants)
 	}
 	if s.enabled("fold_numbers") {
 		g = simplify.Numbers(g, args, s.contents(g, constants)) // those that were computed
 	}
 	if s.enabled("find_attention") {
-		if g, constants, err = s.attention(f, g, constants); err != nil {
-			return nil, nil, err
-		}
+		g, constants = s.attention(g, constants)
 	}
 	if s.enabled("move_cats") {
 		g = simplify.Cats(g, args, s.contents(g, constants))
 	}
 	g, kept := simplify.Prune(g, args)
-	var rest []constant
+	var rest []*constant
 	for _, i := range kept[args:] {
 		rest = append(rest, constants[i-args])
 	}
-	return g, rest, nil
+	return g, rest
 }
 
 // fold gives products and convolutions what scales, shifts and quantizes their weights. It computes what only constants
 // decide.
-func (s *InferenceSession) fold(f *frozenShape, g *program.Program, constants []constant) (*program.Program,
-	[]constant, *ir.Error) {
+func (s *InferenceSession) fold(g *program.Program, constants []*constant) (*program.Program, []*constant) {
 	args := s.arguments()
 	if s.own && s.enabled("keep_integers") {
 		g = simplify.QuantizedConvs(g, args, s.contents(g, constants))
@@ -262,56 +250,33 @@ func (s *InferenceSession) fold(f *frozenShape, g *program.Program, constants []
 	if s.own && s.enabled("channels_last") {
 		g = simplify.ChannelsLast(g, args)
 	}
-	return s.split(f, g, constants)
+	return s.split(g, constants)
 }
 
 // attention finds attention, and masks that are causal.
-func (s *InferenceSession) attention(f *frozenShape, g *program.Program, constants []constant) (*program.Program,
-	[]constant, *ir.Error) {
+func (s *InferenceSession) attention(g *program.Program, constants []*constant) (*program.Program, []*constant) {
 	args := s.arguments()
 	g = simplify.Attention(g, args, s.contents(g, constants))
 	if s.enabled("fold_constants") { // masks that were rewritten
-		var err *ir.Error
-		if g, constants, err = s.split(f, g, constants); err != nil {
-			return nil, nil, err
-		}
+		g, constants = s.split(g, constants)
 	}
-	return simplify.Causal(g, args, s.contents(g, constants)), constants, nil
-}
-
-// split computes what only constants decide.
-func (s *InferenceSession) split(f *frozenShape, g *program.Program, constants []constant) (*program.Program,
-	[]constant, *ir.Error) {
-	fixed, rest, kept := simplify.Split(g, s.arguments())
-	if fixed == nil {
-		return g, constants, nil
-	}
-	var given []constant
-	for _, i := range kept {
-		given = append(given, constants[i-s.arguments()])
-	}
-	stores, err := s.e.runOnce(fixed, given, s.stop)
-	if err != nil {
-		return nil, nil, err
-	}
-	f.stores = append(f.stores, stores...)
-	for _, id := range stores {
-		constants = append(constants, constant{id})
-	}
-	return rest, constants, nil
+	return simplify.Causal(g, args, s.contents(g, constants)), constants
 }
 
 // maxFetched bounds the constants that passes fetch from a device whose memory the host cannot read.
 const maxFetched = 16 << 20
 
 // contents gives passes the elements of the constant inputs of g; nil for one that is too large to be fetched.
-func (s *InferenceSession) contents(g *program.Program, constants []constant) func(input int) []byte {
+func (s *InferenceSession) contents(g *program.Program, constants []*constant) func(input int) []byte {
 	return func(i int) []byte {
-		store := constants[i-s.arguments()].store
-		if p := s.e.runtime.Mapped(store); p != nil {
-			return unsafe.Slice((*byte)(p), s.e.runtime.Storage(store).Bytes)
+		c := constants[i-s.arguments()]
+		if s.load(c) != nil {
+			return nil // the plan fails, if it needs the constant
 		}
-		if b, ok := s.fetched[store]; ok {
+		if p := s.e.runtime.Mapped(c.store); p != nil {
+			return unsafe.Slice((*byte)(p), s.e.runtime.Storage(c.store).Bytes)
+		}
+		if b, ok := s.fetched[c]; ok {
 			return b
 		}
 		av := ir.AvalOf(g.Inputs[i].Aval)
@@ -320,10 +285,10 @@ func (s *InferenceSession) contents(g *program.Program, constants []constant) fu
 			return nil
 		}
 		b := make([]byte, n)
-		if s.e.runtime.Read(store, av.DType, 0, b, 0) != nil {
+		if s.e.runtime.Read(c.store, av.DType, 0, b, 0) != nil {
 			b = nil
 		}
-		s.fetched[store] = b
+		s.fetched[c] = b
 		return b
 	}
 }
@@ -334,7 +299,8 @@ func (s *InferenceSession) enabled(pass string) bool {
 }
 
 // runOnce runs a program of constants, and returns the storages of its results. stop, if not nil, ends it early.
-func (e *Engine) runOnce(g *program.Program, constants []constant, stop *device.Stop) (stores []uint32, err *ir.Error) {
+func (e *Engine) runOnce(g *program.Program, constants []*constant, stop *device.Stop) (stores []uint32,
+	err *ir.Error) {
 	b := compile.Builder{Program: g, Caps: e.devices.caps, TileFuser: e.runtime.TileFuser,
 		Lowered: &e.planner.cache.Lowered, Debug: compile.Debug{Off: e.planner.debug.Off}}
 	p, x := b.Build()
@@ -386,7 +352,7 @@ func (e *Engine) runOnce(g *program.Program, constants []constant, stop *device.
 }
 
 // plan compiles the program and freezes its plan.
-func (s *InferenceSession) plan(f *frozenShape, g *program.Program, constants []constant) error {
+func (s *InferenceSession) plan(f *frozenShape, g *program.Program, constants []*constant) error {
 	caps := s.e.devices.caps
 	if s.own {
 		caps = s.x.Caps
@@ -403,18 +369,18 @@ func (s *InferenceSession) plan(f *frozenShape, g *program.Program, constants []
 	if err != nil {
 		return err
 	}
-	var buffers []device.Buffer
-	for _, c := range constants {
-		buffers = append(buffers, s.e.runtime.Storage(c.store).Buf)
-	}
 	var results []int
 	for _, r := range g.Results {
 		results = append(results, r.Value.Index())
 	}
-	if f.plan, err = s.x.Freeze(p, s.arguments(), buffers, results, len(s.kept),
+	if f.plan, err = s.x.Freeze(p, s.arguments(), planConstants{s, constants}, results, len(s.kept),
 		s.enabled("pack_weights")); err != nil {
 		return err
 	}
+	for _, i := range f.plan.InPlace {
+		f.reads = append(f.reads, constants[i])
+	}
+	s.hold(f)
 	for _, d := range p.Program.Draws {
 		f.first = append(f.first, p.Program.Scalars[d.Scalar])
 	}
@@ -429,8 +395,9 @@ func (f *frozenShape) release(s *InferenceSession) {
 	for _, id := range f.values {
 		s.e.graph.Release(id)
 	}
-	for _, id := range f.stores {
-		s.e.runtime.Drop(id)
+	for _, c := range f.reads {
+		c.readers--
+		s.unload(c)
 	}
 	*f = frozenShape{}
 }

@@ -108,7 +108,18 @@ func (s *InferenceSession) memoryPlan() (map[string]any, *ir.Error) {
 	if !s.own { // the temporaries have buffers of their own
 		arena, sum, live = bytes[compile.Temp], bytes[compile.Temp], bytes[compile.Temp]
 	}
-	return map[string]any{"arena_bytes": arena, "sum_bytes": sum, "live_bytes": live, "parts": parts,
+	packs, inPlace := s.weights()
+	shared := arena
+	if s.own {
+		shared = s.x.ArenaBytes()
+	}
+	var state int64
+	for _, t := range s.state {
+		state += 2 * t.bytes()
+	}
+	return map[string]any{"weight_bytes": packs + inPlace, "pack_bytes": packs, "in_place_bytes": inPlace,
+		"state_bytes": state, "peak_bytes": packs + inPlace + state + shared, "arena_bytes": arena,
+		"sum_bytes": sum, "live_bytes": live, "parts": parts,
 		"constant_bytes": bytes[compile.External], "packed_bytes": f.plan.Packed, "output_bytes": bytes[compile.Output],
 		"input_shapes": f.shapes, "kernels": p.Kernels}, nil
 }

@@ -38,6 +38,7 @@ func (e *Engine) OpenSession(path string, o SessionOptions) (id uint64, err *ir.
 		}
 		hs = append(hs, out.Handle)
 	}
+	o.Sole = true
 	return e.OpenSessionOf(program, hs, o)
 }
 
@@ -87,7 +88,18 @@ func (x *savedSession) hold(e *Engine, constants []uint64) *ir.Error {
 		}
 		x.constants = append(x.constants, e.session.Wrap(&v, nil))
 	}
-	return nil
+	if x.device == ir.CPU {
+		return nil
+	}
+	var copies []uint32
+	for _, h := range x.constants {
+		v, err := e.session.Resolve(h)
+		if err != nil {
+			return err
+		}
+		copies = append(copies, v.Value)
+	}
+	return e.force(pendingOf(e, copies), e.session.PendingEffects()) // the originals are not needed any more
 }
 
 // ports implements sessionProgram.

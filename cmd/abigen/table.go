@@ -74,7 +74,7 @@ var exports = []export{
 			"uint64_t owner, uint32_t source_loc, tl_out *out, uint64_t *export_id",
 		doc: "Makes a tensor on the CPU over memory of the caller. stride counts elements, none negative. Writes are seen " +
 			"on both sides until tl_private, or as long as the tensor or an alias lives. The memory stays until tl_owners " +
-			"returns owner, which is not 0. flags: TL_READ_ONLY."},
+			"returns owner, which is not 0. flags: TL_READ_ONLY, TL_PAGES."},
 	{name: "tl_private", ret: "int32_t", params: "uint64_t export_id",
 		doc: "Says that the caller uses memory of tl_from_memory no more. An unknown export_id is ignored."},
 	{name: "tl_sole", ret: "int32_t", params: "uint64_t export_id, int32_t *sole",
@@ -247,9 +247,10 @@ var exports = []export{
 			"many as cores. Sessions may be used from any thread."},
 	{name: "tl_session_of", ret: "int32_t",
 		params: "uint64_t program, const uint64_t *constants, int32_t n, uint8_t device, int32_t threads, " +
-			"uint8_t precision, uint64_t *session",
+			"uint8_t precision, int32_t sole, uint64_t *session",
 		doc: "Opens a session on an opened program with these tensors as its constants, which stay the caller's. " +
-			"precision: the dtype that products and convolutions of float32 cast to; 0 for none."},
+			"precision: the dtype that products and convolutions of float32 cast to; 0 for none. sole 1: the caller will not " +
+			"use the tensors nor their aliases, so that the session may free them."},
 	{name: "tl_session_describe", ret: "int32_t",
 		params: "uint64_t session, int32_t outputs, tl_session_value *values, int32_t max, int32_t *n",
 		doc:    "Describes at most max inputs, or with outputs 1 outputs, of a session; n is their number."},
@@ -505,8 +506,10 @@ typedef struct {
  * or written before other code runs, by the same call; tl_owners has owners. */
 enum { TL_DUE_NODES = 1, TL_DUE_SHARED = 2, TL_DUE_OWNERS = 4 };
 
-/* Flags of tl_from_memory: the memory cannot be written, and a write to the tensor moves it elsewhere. */
-enum { TL_READ_ONLY = 1 };
+/* Flags of tl_from_memory: the memory cannot be written, and a write to the tensor moves it elsewhere; it is a private
+ * mapping of a file to which nothing was written, whose pages may be taken out of memory; where it is not aligned, its
+ * elements are copied. */
+enum { TL_READ_ONLY = 1, TL_PAGES = 2 };
 
 /* Words of tl_watch_engine. They are read and written atomically. */
 typedef struct {

@@ -24,6 +24,9 @@ type DeviceStorage struct {
 	Window  int64  // number of that run, counted over all plans
 	Owner   uint64 // of memory that no pool owns; it is released after the storage, see Executor.Orphans
 	Free    func() // instead of an owner: it returns such memory
+	Pages   bool   // such memory, or Source, is pages of a file, and nothing outside has written the elements
+	// Source has the elements, not aligned, if the buffer is a copy of pages. The owner keeps it.
+	Source unsafe.Pointer
 }
 
 // DeviceState is a device with its pool.
@@ -51,6 +54,7 @@ type Executor struct {
 	run      *stopped // the stopped run, until Resume completes it or GiveUp drops it
 	repeats  []repeated
 	fault    *device.Fault    // that ended a repeat
+	arena    arena            // of frozen plans
 	copy     *device.HostCopy // that the next Run makes; nil: none
 	// Profiling makes Run record in Timings when each step ran.
 	Profiling bool
@@ -161,13 +165,14 @@ func (x *Executor) Drop(id uint32) {
 	if s.Refs--; s.Refs > 0 {
 		return
 	}
+	if s.Buf != nil && (s.Source != nil || s.Free == nil && s.Owner == 0) {
+		x.Devices[s.Dev].Pool.Release(s.Buf, s.Bytes)
+	}
 	switch {
 	case s.Free != nil:
 		s.Free()
 	case s.Owner != 0:
 		x.Orphans = append(x.Orphans, s.Owner)
-	default:
-		x.Devices[s.Dev].Pool.Release(s.Buf, s.Bytes)
 	}
 	*s = DeviceStorage{}
 	x.LiveStorages--

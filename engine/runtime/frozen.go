@@ -17,9 +17,22 @@ type Frozen struct {
 	args []port // by argument
 	outs []port // by result
 	kept int    // the last arguments and results, which are kept values
+	temp []arenaPart
 	held []heldBuffer
 	// Packed is the memory of constant operands that were packed for this plan, beyond what earlier plans packed.
 	Packed int64
+	// InPlace lists the constants that the plan reads where they lie.
+	InPlace []int
+}
+
+// Constants are the constants of a plan that is frozen. One is put in memory when it is packed or bound.
+type Constants interface {
+	// Key names the elements of constant i among those of all plans on the device.
+	Key(i int) string
+	// Load returns the memory of constant i.
+	Load(i int) (device.Buffer, error)
+	// Unload says that the plan does not read constant i any more, but packs of it.
+	Unload(i int)
 }
 
 // port is the buffer of an argument or result.
@@ -38,10 +51,10 @@ type heldBuffer struct {
 	bytes int64
 }
 
-// Freeze prepares a plan whose first inputs are args arguments; constants are the buffers of its other inputs. results
-// names nodes whose values are whole and distinct. The plan writes to no input. The last kept arguments and results are
-// kept values, whose buffers a run binds. packs: devices may pack constants.
-func (x *Executor) Freeze(p *compile.Plan, args int, constants []device.Buffer, results []int, kept int,
+// Freeze prepares a plan whose first inputs are args arguments; constants are its other inputs. results names nodes
+// whose values are whole and distinct. The plan writes to no input. The last kept arguments and results are kept
+// values, whose buffers a run binds. packs: devices may pack constants.
+func (x *Executor) Freeze(p *compile.Plan, args int, constants Constants, results []int, kept int,
 	packs bool) (f *Frozen, err error) {
 	if err := x.Prepare(p); err != nil {
 		return nil, err
@@ -65,11 +78,10 @@ func (x *Executor) Freeze(p *compile.Plan, args int, constants []device.Buffer, 
 	if len(of) < len(results) {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: freeze: %d results in %d buffers", len(results), len(of))
 	}
-	arena, err := f.arena()
-	if err != nil {
+	if err := x.growArena(p.Arena.Bytes); err != nil {
 		return nil, err
 	}
-	constant := make([]bool, len(p.Slots))
+	c := &constantSlots{f: f, of: constants, input: map[int]int{}, loaded: map[int]device.Buffer{}}
 	for i := range p.Slots {
 		s := &p.Slots[i]
 		k, result := of[i]
@@ -78,12 +90,12 @@ func (x *Executor) Freeze(p *compile.Plan, args int, constants []device.Buffer, 
 		case s.Kind == compile.External && s.Index < args:
 			b, err = f.port(&f.args[s.Index], i, p.Program.Inputs[s.Index].Aval, s.Index >= args-kept)
 		case s.Kind == compile.External:
-			b, constant[i] = constants[s.Index-args], true
+			c.input[i] = s.Index - args // bound below
 		case result:
 			b, err = f.port(&f.outs[k], i, p.Program.Nodes[results[k]].Aval, k >= len(results)-kept)
-		case s.Kind == compile.Temp && arena != nil:
+		case s.Kind == compile.Temp && p.Arena.Bytes > 0:
 			w := x.Devices[s.Dev].Dev.(device.Host).NewWindow()
-			w.Set(unsafe.Add(arena, s.Offset), s.Bytes)
+			f.temp = append(f.temp, arenaPart{w, s.Offset, s.Bytes})
 			b = w
 		default:
 			b, err = f.hold(s.Dev, s.Bytes)
@@ -93,22 +105,14 @@ func (x *Executor) Freeze(p *compile.Plan, args int, constants []device.Buffer, 
 		}
 		f.bind.Bufs = append(f.bind.Bufs, b)
 	}
+	x.arena.join(f)
 	if packs {
-		err = f.pack(constant)
+		c.countReads()
+		if err := f.pack(c); err != nil {
+			return nil, err
+		}
 	}
-	return f, err
-}
-
-// arena allocates the plan's arena.
-func (f *Frozen) arena() (unsafe.Pointer, error) {
-	if f.Plan.Arena.Bytes == 0 {
-		return nil, nil
-	}
-	b, err := f.hold(ir.CPU, f.Plan.Arena.Bytes)
-	if err != nil {
-		return nil, err
-	}
-	return b.(device.Mapped).Pointer(), nil
+	return f, c.bind()
 }
 
 // hold acquires a buffer for the life of f.
@@ -140,18 +144,18 @@ func (f *Frozen) port(q *port, i int, id ir.AvalID, kept bool) (device.Buffer, e
 }
 
 // pack lets the devices pack constant operands.
-func (f *Frozen) pack(constant []bool) error {
+func (f *Frozen) pack(constants *constantSlots) error {
 	for i := range f.Plan.Segments {
 		s := &f.Plan.Segments[i]
 		if s.Program == nil {
 			continue
 		}
 		if h, ok := f.x.Devices[s.Dev].Dev.(device.Host); ok {
-			n, err := h.Pack(s.Program, &f.bind, constant)
-			if err != nil {
+			before := h.Packed()
+			if err := h.Pack(s.Program, &f.bind, constants); err != nil {
 				return err
 			}
-			f.Packed += n
+			f.Packed += h.Packed() - before
 		}
 	}
 	return nil
@@ -248,5 +252,6 @@ func (f *Frozen) Release() {
 		h.pool.Pool.Release(h.buf, h.bytes)
 	}
 	f.held = nil
+	f.x.leaveArena(f)
 	f.x.ReleasePlan(f.Plan)
 }

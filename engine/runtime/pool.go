@@ -175,6 +175,13 @@ func (p *Pool) Release(b device.Buffer, bytes int64) {
 	p.free[c] = append(p.free[c], freeBuffer{b, p.dev.Submitted()})
 }
 
+// Discard frees a buffer that was handed out, and that no work uses.
+func (p *Pool) Discard(b device.Buffer, bytes int64) {
+	p.Live -= device.SizeClass(max(bytes, 1))
+	p.Count--
+	p.dev.Free(b)
+}
+
 // Trim waits for the last users of the free buffers and frees all of them.
 func (p *Pool) Trim() error {
 	for p.Pooled > 0 {

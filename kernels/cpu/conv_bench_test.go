@@ -40,8 +40,7 @@ func BenchmarkConvolutions(b *testing.B) {
 				p, err := d.Build([]device.Step{step}, len(bufs))
 				require.NoError(b, err)
 				defer p.Release()
-				_, err = d.Pack(p, &bind, []bool{true, false, true, false})
-				require.NoError(b, err)
+				require.NoError(b, d.Pack(p, &bind, &constants{bind: &bind, slots: []int{0, 2}}))
 				least := time.Hour
 				for b.Loop() {
 					begin := time.Now()

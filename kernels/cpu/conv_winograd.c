@@ -141,7 +141,7 @@ int64_t tl_winograd_pack(int32_t form, const int64_t *p, const char *weights, ch
 		p[GAP_HIGH] != 1 || p[GAP_WIDE] != 1 || p[STRIDE_X + 3] != 1 || channels < NARROW || p[OUTPUTS] < NARROW ||
 		squares < FEWEST)
 		return 0;
-	const float *g = (const float *)weights + p[AT_W];
+	const float *g = to ? (const float *)weights + p[AT_W] : NULL;
 	for (int64_t j = 0; j < panels && to; j++, g += 9 * panel)
 		for (int64_t i = 0; i < panel; i++)
 			weight_factors(g + i, panel, (float *)to + j * panel + i, panels * panel);

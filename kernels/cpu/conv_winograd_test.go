@@ -21,21 +21,21 @@ func runPacked(t *testing.T, d *cpu.Device, q launch.Op, params []uint64, bufs [
 	bytes int64) {
 	t.Helper()
 	got = make([]byte, size)
-	step, bind, constant := device.Step{Op: q}, device.Binding{}, make([]bool, len(bufs)+1)
+	step, bind := device.Step{Op: q}, device.Binding{}
 	for i, b := range append(append([][]byte{}, bufs...), got) {
 		w := d.NewWindow()
 		w.Set(unsafe.Pointer(unsafe.SliceData(b)), int64(len(b)))
 		step.Bufs, bind.Bufs = append(step.Bufs, i), append(bind.Bufs, w)
 	}
-	constant[1] = true
 	for _, v := range params {
 		step.Params = append(step.Params, device.Const(int64(v)))
 	}
 	p, err := d.Build([]device.Step{step}, len(bind.Bufs))
 	require.NoError(t, err)
 	defer p.Release()
-	bytes, err = d.Pack(p, &bind, constant)
-	require.NoError(t, err)
+	bytes = d.Packed()
+	require.NoError(t, d.Pack(p, &bind, &constants{bind: &bind, slots: []int{1}}))
+	bytes = d.Packed() - bytes
 	_, err = d.Run(p, &bind)
 	require.NoError(t, err)
 	return got, bytes

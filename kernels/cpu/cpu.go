@@ -52,12 +52,13 @@ type Device struct {
 	cachedBytes int64 // bytes of cached
 	stats       struct{ submits, dispatches, allocs, reused, compiled, loops, roots int64 }
 
-	packs   map[packKey]unsafe.Pointer
-	hot     int64 // work after which a kernel gets machine code; negative: never
-	kernels map[kernelKey]*kernelCode
-	ffts    map[fftKey]*fftPlan
-	fftTurn int64
-	draft   *program // holds the code that FusionGroups made
+	packs       map[packKey]unsafe.Pointer
+	packedBytes int64 // of packs
+	hot         int64 // work after which a kernel gets machine code; negative: never
+	kernels     map[kernelKey]*kernelCode
+	ffts        map[fftKey]*fftPlan
+	fftTurn     int64
+	draft       *program // holds the code that FusionGroups made
 	// Scratch of Build.
 	sizes, shared []byte
 	dyn           []C.tl_dynpar

@@ -19,10 +19,11 @@ func (d *Device) NewWindow() device.Window { return &buffer{} }
 // Set implements device.Window.
 func (b *buffer) Set(p unsafe.Pointer, n int64) { b.p, b.size = p, n }
 
-// packKey names an operand of a product: where it begins, its sizes and strides. winograd says that they
-// are n bytes of weights of a convolution (see packWinograd).
+// packKey names an operand of a product: the constant, the byte where the operand begins in it, its sizes and strides.
+// winograd says that they are n bytes of weights of a convolution (see packWinograd).
 type packKey struct {
-	at           unsafe.Pointer
+	of           string
+	at           int64
 	typ          C.int32_t
 	k, n, bk, bn int64
 	winograd     bool
@@ -31,34 +32,52 @@ type packKey struct {
 // Pack implements device.Host. It packs the second operand of float32 and float64 products of more than one row, and
 // the first of those that are better computed as their transpose. For convolutions whose channels come last, and those
 // of 8-bit elements, it makes Winograd factors of the weights where the kernels use them.
-func (d *Device) Pack(p device.Program, bind *device.Binding, constant []bool) (bytes int64, err error) {
+func (d *Device) Pack(p device.Program, bind *device.Binding, constants device.Constants) error {
 	x := p.(*program)
-	for i := range unsafe.Slice(x.prog.step, x.steps) {
-		s := &unsafe.Slice(x.prog.step, x.steps)[i]
-		if s.kind >= C.TLK_STEP_CONV8 && constant[unsafe.Slice(s.slot, s.nbuf)[1]] {
-			n, err := d.packWinograd(s, bind)
-			if err != nil {
-				return bytes, err
-			}
-			bytes += n
-		}
-		if s.kind != C.TLK_STEP_GEMM {
-			continue
-		}
+	steps := unsafe.Slice(x.prog.step, x.steps)
+	for i := range steps {
+		s := &steps[i]
 		slots, at := unsafe.Slice(s.slot, s.nbuf), 1
-		if s.gemm.nn != 0 || !constant[slots[1]] {
+		switch {
+		case s.kind != C.TLK_STEP_GEMM && s.kind < C.TLK_STEP_CONV8:
+			continue
+		case s.kind == C.TLK_STEP_GEMM && (s.gemm.nn != 0 || constants.Key(int(slots[1])) == ""):
 			at = 0
 		}
-		if !constant[slots[at]] {
+		slot := int(slots[at])
+		if constants.Key(slot) == "" {
 			continue
 		}
-		n, err := d.packOperand(s, at, bind)
-		if err != nil {
-			return bytes, err
+		pack := d.packWinograd
+		if s.kind == C.TLK_STEP_GEMM {
+			pack = func(s *C.tl_step, bind *device.Binding, from *packSource) (bool, error) {
+				return d.packOperand(s, at, bind, from)
+			}
 		}
-		bytes += n
+		packed, err := pack(s, bind, &packSource{constants, slot})
+		if err != nil {
+			return err
+		}
+		if packed {
+			constants.Replaced(slot)
+		}
 	}
-	return bytes, nil
+	return nil
+}
+
+// Packed implements device.Host.
+func (d *Device) Packed() int64 { return d.packedBytes }
+
+// ReturnUnused implements device.Host.
+func (d *Device) ReturnUnused() {
+	d.trim()
+	C.tl_return_unused()
+}
+
+// packSource is a constant that is packed.
+type packSource struct {
+	constants device.Constants
+	slot      int
 }
 
 // A transposed operand of more than cachedBytes is read once, in place, by products of rowsInPlace rows: the product is
@@ -87,30 +106,29 @@ func parameters(s *C.tl_step, bind *device.Binding) []C.int64_t {
 }
 
 // packWinograd makes the factors of the weights of step s, a convolution, if it is computed by Winograd's filtering.
-func (d *Device) packWinograd(s *C.tl_step, bind *device.Binding) (bytes int64, err error) {
-	par, from := parameters(s, bind), bind.Bufs[unsafe.Slice(s.slot, s.nbuf)[1]].(*buffer)
+func (d *Device) packWinograd(s *C.tl_step, bind *device.Binding, source *packSource) (packed bool, err error) {
+	par := parameters(s, bind)
 	offset := launch.LastOffsets + 1
 	if s.kind < C.TLK_STEP_CONV_LAST {
 		offset = launch.ConvOffsets + 1
 	}
-	pack := func(to unsafe.Pointer) int64 {
+	pack := func(from, to unsafe.Pointer) int64 {
 		if s.kind < C.TLK_STEP_CONV_LAST {
-			return int64(C.tl_conv8_pack(d.isa, first(par), (*C.char)(from.p), (*C.char)(to)))
+			return int64(C.tl_conv8_pack(d.isa, first(par), (*C.char)(from), (*C.char)(to)))
 		}
-		return int64(C.tl_winograd_pack(s.kind-C.TLK_STEP_CONV_LAST, first(par), (*C.char)(from.p), (*C.char)(to)))
+		return int64(C.tl_winograd_pack(s.kind-C.TLK_STEP_CONV_LAST, first(par), (*C.char)(from), (*C.char)(to)))
 	}
-	n := pack(nil)
+	n := pack(nil, nil)
 	if n == 0 {
-		return 0, nil
+		return false, nil
 	}
-	at := unsafe.Add(from.p, 4*int64(par[offset]))
-	to, bytes, err := d.packed(packKey{at: at, n: n, winograd: true}, pack)
+	to, err := d.pack(packKey{at: 4 * int64(par[offset]), n: n, winograd: true}, source, pack)
 	s.winograd = (*C.char)(to)
-	return bytes, err
+	return err == nil, err
 }
 
 // packOperand packs operand at of the product of step s, if it is to be packed.
-func (d *Device) packOperand(s *C.tl_step, at int, bind *device.Binding) (bytes int64, err error) {
+func (d *Device) packOperand(s *C.tl_step, at int, bind *device.Binding, source *packSource) (packed bool, err error) {
 	g, par := s.gemm, parameters(s, bind)
 	n, stride, offset, steps := par[g.N], [2]C.int64_t{par[g.bk], par[g.bn]}, par[g.bo], &g.bb
 	if at == 0 {
@@ -126,41 +144,49 @@ func (d *Device) packOperand(s *C.tl_step, at int, bind *device.Binding) (bytes 
 	typ := ir.DType(g._type)
 	switch {
 	case one, typ != ir.F32 && typ != ir.F64:
-		return 0, nil
+		return false, nil
 	case at == 0 && C.tl_gemm_turns(g, d.isa, first(par)) == 0:
-		return 0, nil
+		return false, nil
 	case at == 1 && reads(par[g.M], par[g.N], par[g.K], par[g.bk], typ):
-		return 0, nil
+		return false, nil
 	}
-	from := bind.Bufs[unsafe.Slice(s.slot, s.nbuf)[at]].(*buffer)
 	key := packKey{typ: g._type, k: int64(par[g.K]), n: int64(n), bk: int64(stride[0]), bn: int64(stride[1]),
-		at: unsafe.Add(from.p, int64(offset)*int64(typ.Size()))}
-	to, bytes, err := d.packed(key, func(to unsafe.Pointer) int64 {
+		at: int64(offset) * int64(typ.Size())}
+	to, err := d.pack(key, source, func(from, to unsafe.Pointer) int64 {
+		if to != nil {
+			from = unsafe.Add(from, key.at)
+		}
 		return int64(C.tl_gemm_pack(d.isa, key.typ, C.int64_t(key.k), C.int64_t(key.n), C.int64_t(key.bk),
-			C.int64_t(key.bn), (*C.char)(key.at), (*C.char)(to)))
+			C.int64_t(key.bn), (*C.char)(from), (*C.char)(to)))
 	})
 	if at == 0 {
 		g.apack = (*C.char)(to)
 	} else {
 		g.pack = (*C.char)(to)
 	}
-	return bytes, err
+	return err == nil, err
 }
 
-// packed returns the pack of an operand. If there is none it makes it, by pack, which returns the bytes of the pack,
-// and writes them unless it gets nil.
-func (d *Device) packed(key packKey, pack func(to unsafe.Pointer) int64) (to unsafe.Pointer, bytes int64, err error) {
+// pack returns the pack of an operand of source. If there is none it makes it: write returns the bytes of the pack and,
+// unless to is nil, packs the constant at from.
+func (d *Device) pack(key packKey, source *packSource, write func(from, to unsafe.Pointer) int64) (to unsafe.Pointer,
+	err error) {
+	key.of = source.constants.Key(source.slot)
 	if to = d.packs[key]; to != nil {
-		return to, 0, nil
+		return to, nil
 	}
-	bytes = pack(nil)
+	from, err := source.constants.Load(source.slot)
+	if err != nil {
+		return nil, err
+	}
+	bytes := write(nil, nil)
 	if to = C.tl_alloc(C.int64_t(bytes)); to == nil {
-		return nil, 0, outOfMemory(bytes)
+		return nil, outOfMemory(bytes)
 	}
-	pack(to)
+	write(from.(*buffer).p, to)
 	if d.packs == nil {
 		d.packs = map[packKey]unsafe.Pointer{}
 	}
-	d.packs[key] = to
-	return to, bytes, nil
+	d.packs[key], d.packedBytes = to, d.packedBytes+bytes
+	return to, nil
 }

@@ -13,6 +13,9 @@
 #else
 #include <sys/mman.h>
 #endif
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 #include "vector/cpu.h"
 
 #if defined(__x86_64__)
@@ -364,6 +367,12 @@ void *tl_alloc(int64_t bytes) {
 	madvise(p, (size_t)bytes, MADV_HUGEPAGE); // a hint: without it pages are small
 #endif
 	return p;
+#endif
+}
+
+void tl_return_unused(void) {
+#if defined(__GLIBC__)
+	malloc_trim(0);
 #endif
 }
 

@@ -59,9 +59,9 @@ func runTwice(t *testing.T, o cpu.Options, g *launch.Gemm, par []uint64, bufs []
 	p, err := d.Build([]device.Step{step}, len(bufs))
 	require.NoError(t, err)
 	defer p.Release()
-	bytes, err := d.Pack(p, &bind, []bool{true, false, true, false})
-	require.NoError(t, err)
-	require.Positive(t, bytes, "the weights are packed")
+	weights := &constants{bind: &bind, slots: []int{0, 2}}
+	require.NoError(t, d.Pack(p, &bind, weights))
+	require.Equal(t, []int{0}, weights.replaced, "the weights are packed")
 	clear(bufs[0])
 	for range 2 {
 		_, err = d.Run(p, &bind)

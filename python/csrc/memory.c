@@ -50,8 +50,9 @@ PyObject *memory_tensor(Py_buffer *v, void *first, uint8_t dtype, int rank, cons
     }
     *i = (import){.view = *v, .place = -1};
     tl_out out;
-    int32_t status = tl_from_memory(dtype, rank, shape, stride, first, v->readonly ? TL_READ_ONLY : 0,
-        (uint64_t)(uintptr_t)i, call_source_loc(), &out, &i->export_id);
+    int32_t status = tl_from_memory(dtype, rank, shape, stride, first,
+        (v->readonly ? TL_READ_ONLY : 0) | (shared ? 0 : TL_PAGES), (uint64_t)(uintptr_t)i, call_source_loc(), &out,
+        &i->export_id);
     if (status != TL_OK) {
         PyBuffer_Release(&i->view);
         PyMem_Free(i);
@@ -78,7 +79,8 @@ PyObject *py_address(PyObject *self, PyObject *buffer) {
 }
 
 /* _from_memory(buffer, dtype, shape, stride, offset, private=False): a tensor over a buffer from byte offset on.
- * stride None: dense. private: nothing else uses them. */
+ * stride None: dense. private: a private mapping of a file that nothing else uses and nothing has written;
+ * elements that are not aligned are copied. */
 PyObject *py_from_memory(PyObject *self, PyObject *args) {
     PyObject *buffer, *type, *sizes, *steps, *tuple = (PyObject *)&PyTuple_Type;
     Py_ssize_t offset;
@@ -109,7 +111,7 @@ PyObject *py_from_memory(PyObject *self, PyObject *args) {
     int64_t size = (int64_t)dtype_size(dtype);
     char *first = (char *)v.buf + offset;
     if (offset < 0 || (numel > 0 && (Py_ssize_t)((last + 1) * size) > v.len - offset) ||
-        (uintptr_t)first % (uintptr_t)size != 0) {
+        (!private && (uintptr_t)first % (uintptr_t)size != 0)) {
         PyBuffer_Release(&v);
         return raise_text(TL_VALUE, "_from_memory(): expected aligned elements inside of the buffer");
     }

@@ -51,24 +51,24 @@ static ports *ports_new(uint64_t session, int32_t n_in, int32_t n_out) {
     return p;
 }
 
-/* _session_of(program, tensors, device, threads, precision): a session on an opened program with these constants. It
- * is closed with the capsule. */
+/* _session_of(program, tensors, sole, device, threads, precision): a session on an opened program with these constants,
+ * which with sole nothing else uses. It is closed with the capsule. */
 static PyObject *py_session_of(PyObject *self, PyObject *args) {
     (void)self;
     unsigned long long program;
     PyObject *tensors;
-    int device, threads;
+    int sole, device, threads;
     const char *precision;
     Py_ssize_t n;
     uint64_t session = 0, *hs;
-    if (!PyArg_ParseTuple(args, "KOiis:_session_of", &program, &tensors, &device, &threads, &precision) ||
+    if (!PyArg_ParseTuple(args, "KOpiis:_session_of", &program, &tensors, &sole, &device, &threads, &precision) ||
         drop_flush() < 0 || (hs = handles_of(tensors, &n, false)) == NULL) {
         return NULL;
     }
     uint8_t low = strcmp(precision, "float16") == 0 ? TL_FLOAT16 : strcmp(precision, "bfloat16") == 0 ? TL_BFLOAT16 : 0;
     int32_t status, n_in = 0, n_out = 0;
     Py_BEGIN_ALLOW_THREADS;
-    status = tl_session_of(program, hs, (int32_t)n, (uint8_t)device, threads, low, &session);
+    status = tl_session_of(program, hs, (int32_t)n, (uint8_t)device, threads, low, sole, &session);
     Py_END_ALLOW_THREADS;
     PyMem_Free(hs);
     if (check_status(status) < 0) {

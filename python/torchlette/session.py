@@ -99,13 +99,16 @@ def _tensor_of(a: ndarray[Any, Any], kind: str) -> _C.Tensor:
 class _Opened:
     """A program that the engine has opened, with the shapes of the outputs for each shape of the inputs."""
 
-    def __init__(self, program: ExportedProgram, options: tuple[int, int, str]) -> None:
-        """Open a session of the engine on a device, with a number of threads and a precision."""
+    def __init__(self, program: ExportedProgram, options: tuple[int, int, str], sole: bool = False) -> None:
+        """Open a session of the engine on a device, with a number of threads and a precision.
+
+        ``sole``: nobody else has the program's tensors or will use them, so the engine may free them.
+        """
         if options[0]:
             from torchlette.export.doubles import without_doubles
 
             program = without_doubles(program, program.constants, "wgpu")
-        self.session = _C._session_of(program.number, [t.detach() for t in program.constants], *options)
+        self.session = _C._session_of(program.number, [t.detach() for t in program.constants], sole, *options)
         ports = json.loads(_C._session_info(self.session, "session_ports"))
         self.inputs, self.outputs = _args(ports["inputs"]), _args(ports["outputs"])
         self.kinds = [a.type[7:-1] for a in self.outputs]
@@ -183,14 +186,14 @@ def _opened(source: Any, options: tuple[int, int, str]) -> _Opened | _ByShape:
 
     module = read_onnx(source)
     if module is None:
-        return _Opened(open_model(source), options)
+        return _Opened(open_model(source), options, sole=True)
     try:
         program = module.program()
     except (ValueError, RuntimeError):
         if all(shape and all(isinstance(n, int) for n in shape) for _, _, shape in module.input_specs()):
             raise
         return _ByShape(module, options)
-    return _Opened(program, options)
+    return _Opened(program, options, sole=True)
 
 
 class InferenceSession:
@@ -218,7 +221,8 @@ class InferenceSession:
 
         Args:
             path_or_program: A path, the bytes of a file, or what :func:`torchlette.export.export` returned. The session
-                has the program's tensors as they are now.
+                has the program's tensors as they are now. Of a file it holds each weight once; a program's own tensors
+                stay in memory beside the session's packed copies, as long as the program lives.
             device: Where it runs: ``"cpu"``, ``"wgpu"``, ``"wgpu:1"``.
             threads: How many threads run on the CPU; ``None``: as many as there are cores.
             precision: The dtype that products and convolutions of float32 cast to, as autocast does: ``float16`` or
@@ -351,6 +355,9 @@ class InferenceSession:
         """Return the memory of one run, in bytes, for the shapes of the last run, or of the smallest inputs before one.
 
         Returns:
+            ``peak_bytes``: what the session takes: ``weight_bytes``, weights for all shapes so far, which are
+            ``pack_bytes``, packed copies, and ``in_place_bytes``, constants that plans read where they lie;
+            ``state_bytes``, what the program writes; and the largest arena, which the plans share. Of the last plan:
             ``arena_bytes``: what the intermediate values take together; ``sum_bytes``: what they would take without
             sharing; ``live_bytes``: the most that is in use at one time. ``parts`` has offset, bytes, and first and
             last step of each. ``constant_bytes``, ``packed_bytes``, ``output_bytes``: weights and constants, their

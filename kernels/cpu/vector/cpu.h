@@ -444,6 +444,7 @@ void tl_code_unmap(void *, int64_t bytes);
 
 void *tl_alloc(int64_t bytes);
 void tl_cpu_free(void *);
+void tl_return_unused(void); // gives the system freed memory that the allocator keeps
 
 // c[rows][TLK_PANEL] of rows of int8, xm bytes apart, and a panel of int8 weights of 4 words terms, a multiple of
 // TLK_TERMS. sums has the sum of each row; rows is at most TLK_INT8_ROWS. Results are exact.

@@ -380,8 +380,9 @@ def own(tensors: Iterable[_C.Tensor]) -> list[_C.Tensor]:
     """Return the tensors of a program whose module nobody else has: no copies, but of elements that another one has."""
     found, seen = [], set[int]()
     for t in tensors:
-        t = t.detach().contiguous().requires_grad_(t.requires_grad) if t.data_ptr() not in seen else constant(t)
-        seen.add(t.data_ptr())
+        # No address: memory of which code outside may know is copied by those who need it unchanged, such as a session.
+        t = t.detach().contiguous().requires_grad_(t.requires_grad) if t._identity() not in seen else constant(t)
+        seen.add(t._identity())
         found.append(t)
     return found
 

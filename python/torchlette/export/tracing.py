@@ -86,9 +86,9 @@ def check_replaced(replaced: Replaced, found: Sequence[_C.Tensor]) -> None:
     Raises:
         Unsupported: A replaced attribute is among them.
     """
-    read = {t.data_ptr() for t in found} if replaced else set()
+    read = {t._identity() for t in found} if replaced else set()
     for name, old in replaced:
-        if old.data_ptr() in read:
+        if old._identity() in read:
             raise Unsupported(f"export: the module reads and replaces its attribute {name!r}: {_REGISTER}")
 
 

@@ -42,6 +42,8 @@ def map_file(file: BinaryIO) -> mmap.mmap | None:
 def tensor_over(data: Any, dtype: Any, shape: Iterable[int]) -> _C.Tensor:
     """Return a tensor on the CPU over a part of a mapping, which it keeps. Small parts and unaligned ones are copied.
 
+    A session can free the copy of an unaligned part, since the part stays.
+
     Args:
         data: The elements: a memoryview of bytes of a mapping, or bytes, which are copied.
         dtype: Of the elements.
@@ -51,8 +53,9 @@ def tensor_over(data: Any, dtype: Any, shape: Iterable[int]) -> _C.Tensor:
         ValueError: The shape wants another number of bytes.
     """
     shape = tuple(shape)
-    large = isinstance(data, memoryview) and not data.readonly and len(data) >= LEAST_BYTES
-    if large and len(data) == math.prod(shape) * dtype.itemsize and _C._address(data) % dtype.itemsize == 0:
+    large = isinstance(data, memoryview) and isinstance(data.obj, mmap.mmap) and not data.readonly
+    large = large and len(data) >= LEAST_BYTES
+    if large and len(data) == math.prod(shape) * dtype.itemsize:
         return _C._from_memory(data, dtype, shape, None, 0, True)
     return _C._frombytes(data, dtype, shape, _C.device("cpu"))
 

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package engine
+
+// dropMapped leaves the pages to the system, which takes them out of memory when it needs it.
+func dropMapped([]byte) {}

@@ -1,0 +1,286 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/torchlette/torchlette/engine/lazy"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
+	"github.com/torchlette/torchlette/engine/saved"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// product is a program that multiplies rows of 64 elements by a constant of 64 rows and 256 columns.
+const product = `{"format": "torchlette program", "version": 1, "dims": [{"name": "n", "min": 1, "max": 100}],
+"numbers": [],
+"constants": [{"name": "w", "kind": "parameter", "dtype": "float32", "shape": [64, 256], "requires_grad": false}],
+"functions": {"forward": {
+  "inputs": [{"name": "x", "dtype": "float32", "shape": ["n", 64]}],
+  "formulas": [], "supplied": [], "guards": [], "writes": [],
+  "steps": [{"op": "mm", "args": {"self": "%0", "mat2": "%1"}, "out": [{"dtype": "float32", "shape": ["n", 256]}]}],
+  "outputs": [{"name": "y", "value": "%2"}], "state": []}}}`
+
+// weight is the constant of product: small integers.
+func weight() []float32 {
+	w := make([]float32, 64*256)
+	for i := range w {
+		w[i] = float32(i%23 - 11)
+	}
+	return w
+}
+
+func bytesOf(x []float32) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), 4*len(x)) }
+
+// checkProduct runs rows of a product with the weights times scale.
+func checkProduct(t *testing.T, s *InferenceSession, rows int, scale float32) {
+	t.Helper()
+	w, x, want := weight(), make([]float32, rows*64), make([]float32, rows*256)
+	for i := range x {
+		x[i] = float32(i%7 - 3)
+	}
+	for i := range rows {
+		for k := range 64 {
+			for j := range 256 {
+				want[i*256+j] += x[i*64+k] * w[k*256+j] * scale
+			}
+		}
+	}
+	assert.Equal(t, want, runSession(t, s, value("x", x, int64(rows), 64)))
+}
+
+// inMemory reports that the page of an address is in the memory of the process.
+func inMemory(t *testing.T, p unsafe.Pointer) bool {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("pages leave memory when the system needs it")
+	}
+	f, x := os.Open("/proc/self/pagemap")
+	require.NoError(t, x)
+	defer f.Close()
+	var entry [8]byte
+	_, x = f.ReadAt(entry[:], int64(uintptr(p))/int64(os.Getpagesize())*8)
+	require.NoError(t, x)
+	return entry[7]&0x80 != 0
+}
+
+// productFile writes the program product.
+func productFile(t *testing.T) string {
+	t.Helper()
+	p, err := saved.Parse([]byte(product))
+	require.Nil(t, err, "%v", err)
+	path := filepath.Join(t.TempDir(), "product")
+	f, x := os.Create(path)
+	require.NoError(t, x)
+	require.Nil(t, saved.WriteFile(f, p, nil, func(int) ([]byte, *ir.Error) { return bytesOf(weight()), nil }))
+	require.NoError(t, f.Close())
+	return path
+}
+
+// The pages of a weight leave memory when products have packs of it, also if the file is deleted, and a product that
+// reads the weight where it lies brings them back. Pages that somebody wrote stay.
+func TestPagesOfPackedWeightsLeaveMemory(t *testing.T) {
+	for _, written := range []bool{false, true} {
+		r, path := newSessionRig(t, true), productFile(t)
+		id, err := r.e.OpenProgram(path)
+		require.Nil(t, err)
+		r.e.mapProgram(id)
+		var out Out
+		require.Nil(t, r.e.ProgramConstant(id, 0, &out))
+		scale := float32(1)
+		if written {
+			r.inplace("mul", T(out.Handle), 2)
+			scale = 2
+		}
+		opened, err := r.e.OpenSessionOf(id, []uint64{out.Handle}, SessionOptions{Threads: 1})
+		require.Nil(t, err, "%v", err)
+		s, err := r.e.SessionOf(opened)
+		require.Nil(t, err)
+		require.NoError(t, os.Remove(path))
+		checkProduct(t, s, 8, scale)
+		v, err := r.e.session.Resolve(out.Handle)
+		require.Nil(t, err)
+		middle := unsafe.Add(r.e.runtime.Mapped(r.e.graph.Node(v.Value).Store), 32<<10)
+		assert.Equal(t, written, inMemory(t, middle))
+		assert.Empty(t, s.shapes[0].reads)
+		checkProduct(t, s, 1, scale)
+		assert.True(t, inMemory(t, middle))
+		checkProduct(t, s, 9, scale)
+		assert.True(t, inMemory(t, middle), "a plan reads them")
+		packs, inPlace := s.weights()
+		assert.EqualValues(t, []int64{packs, 64 * 256 * 4}, []int64{s.x.Packed(ir.CPU), inPlace})
+		require.Nil(t, r.e.CloseSession(opened))
+		assert.Equal(t, scale*weight()[999], r.read(T(out.Handle))[999])
+	}
+}
+
+// A copy of elements that are not aligned in a file is freed when products have packs of it, and made again for those
+// that read it, if nothing but the session uses it.
+func TestCopiesOfPackedWeightsAreFreed(t *testing.T) {
+	for _, sole := range []bool{false, true} {
+		r := newSessionRig(t, true)
+		path := filepath.Join(t.TempDir(), "weights")
+		require.NoError(t, os.WriteFile(path, append([]byte{1}, bytesOf(weight())...), 0o600))
+		f, x := os.Open(path)
+		require.NoError(t, x)
+		m := mapFile(f)
+		require.NoError(t, f.Close())
+		if m == nil {
+			t.Skip("files are not mapped")
+		}
+		freed := false
+		var out Out
+		_, err := r.e.fromMemory(&Memory{DType: ir.F32, Shape: []int64{64, 256}, Stride: []int64{256, 1}, Pages: true,
+			P: unsafe.Pointer(&m[1]), free: func() { freed = true }}, 0, &out)
+		require.Nil(t, err)
+		id, err := r.e.ParseProgram([]byte(product))
+		require.Nil(t, err)
+		opened, err := r.e.OpenSessionOf(id, []uint64{out.Handle}, SessionOptions{Threads: 1, Sole: sole})
+		require.Nil(t, err)
+		s, err := r.e.SessionOf(opened)
+		require.Nil(t, err)
+		checkProduct(t, s, 8, 1)
+		v, err := r.e.session.Resolve(out.Handle)
+		require.Nil(t, err)
+		store := r.e.graph.Node(v.Value).Store
+		assert.Equal(t, sole, r.e.runtime.Storage(store).Buf == nil)
+		checkProduct(t, s, 1, 1)
+		assert.NotNil(t, r.e.runtime.Storage(store).Buf)
+		checkProduct(t, s, 9, 1)
+		require.Nil(t, r.e.CloseSession(opened))
+		r.drop(T(out.Handle))
+		assert.True(t, freed, "the pages go with the tensor")
+		unmap(m)
+	}
+}
+
+// sumOfProducts is x (w a) + x (w b), with constants w, a, b.
+const sumOfProducts = `{"format": "torchlette program", "version": 1, "dims": [{"name": "n", "min": 1, "max": 100}],
+"numbers": [], "constants": [
+  {"name": "w", "kind": "parameter", "dtype": "float32", "shape": [64, 256], "requires_grad": false},
+  {"name": "a", "kind": "parameter", "dtype": "float32", "shape": [64, 256], "requires_grad": false},
+  {"name": "b", "kind": "parameter", "dtype": "float32", "shape": [64, 256], "requires_grad": false}],
+"functions": {"forward": {
+  "inputs": [{"name": "x", "dtype": "float32", "shape": ["n", 64]}],
+  "formulas": [], "supplied": [], "guards": [], "writes": [],
+  "steps": [
+    {"op": "mul", "args": {"self": "%1", "other": "%2"}, "out": [{"dtype": "float32", "shape": [64, 256]}]},
+    {"op": "mul", "args": {"self": "%1", "other": "%3"}, "out": [{"dtype": "float32", "shape": [64, 256]}]},
+    {"op": "mm", "args": {"self": "%0", "mat2": "%4"}, "out": [{"dtype": "float32", "shape": ["n", 256]}]},
+    {"op": "mm", "args": {"self": "%0", "mat2": "%5"}, "out": [{"dtype": "float32", "shape": ["n", 256]}]},
+    {"op": "add", "args": {"self": "%6", "other": "%7", "alpha": 1},
+     "out": [{"dtype": "float32", "shape": ["n", 256]}]}],
+  "outputs": [{"name": "y", "value": "%8"}], "state": []}}}`
+
+// doubled multiplies rows by weights that folding computes, as many as there are scales.
+func doubled(r *rig, w T, scales ...float64) *primProgram {
+	return &primProgram{in: []SessionPort{port("x", -1, 64)}, out: []SessionPort{port("y", -1, 256)},
+		f: func(s *lazy.Session, x []op.Val) []op.Val {
+			var y op.Val
+			for i, v := range scales {
+				p := prim.Matmul(s, x[0], prim.Mul(s, r.val(w), op.FloatVal(v)), op.Val{})
+				if i == 0 {
+					y = p
+				} else {
+					y = prim.Add(s, y, p)
+				}
+			}
+			return []op.Val{y}
+		}}
+}
+
+// What folding computes is freed when products have packs of it. Plans of all shapes share the packs, also when the
+// memory of other constants was reused between, and share what they read where it lies.
+func TestFoldedWeightsAreFreedAndShared(t *testing.T) {
+	r := newSessionRig(t, true)
+	id, err := r.e.ParseProgram([]byte(sumOfProducts))
+	require.Nil(t, err, "%v", err)
+	filled := func(v float32) T {
+		x := make([]float32, 64*256)
+		for i := range x {
+			x[i] = v
+		}
+		return r.floats([]int64{64, 256}, x...)
+	}
+	constants := []T{r.floats([]int64{64, 256}, weight()...), filled(2), filled(3)}
+	opened, err := r.e.OpenSessionOf(id, handles(constants), SessionOptions{Threads: 1})
+	require.Nil(t, err, "%v", err)
+	s, err := r.e.SessionOf(opened)
+	require.Nil(t, err)
+	live := func() int64 { return r.e.runtime.Devices[ir.CPU].Pool.Live }
+	before := live()
+	checkProduct(t, s, 8, 5)
+	assert.Equal(t, before, live())
+	assert.Zero(t, r.e.runtime.Devices[ir.CPU].Pool.Pooled)
+	packs, inPlace := s.weights()
+	assert.Zero(t, inPlace)
+	for rows := 9; rows < 14; rows++ {
+		checkProduct(t, s, rows, 5)
+	}
+	again, _ := s.weights()
+	assert.Equal(t, packs, again)
+	checkProduct(t, s, 1, 5)
+	once := live() - before
+	assert.GreaterOrEqual(t, once, int64(2*64*256*4))
+	_, inPlace = s.weights()
+	assert.EqualValues(t, 2*64*256*4, inPlace)
+	s.shapes[0].shapes[0][0] = 100 // so that one row is another shape
+	checkProduct(t, s, 1, 5)
+	assert.Equal(t, once, live()-before, "two plans read the same memory")
+	require.Nil(t, r.e.CloseSession(opened))
+	assert.Equal(t, before, live(), "a closed session holds nothing")
+}
+
+// Weights are folded and packed one after the other: at no time are two of them in memory beside the packs.
+func TestWeightsAreFoldedOneByOne(t *testing.T) {
+	r := newSessionRig(t, true)
+	s, err := r.e.newSession(doubled(r, r.floats([]int64{64, 256}, weight()...), 2, 3, 4, 5), SessionOptions{Threads: 1})
+	require.Nil(t, err)
+	t.Cleanup(s.Close)
+	pool := r.e.runtime.Devices[ir.CPU].Pool
+	pool.ResetPeak()
+	before := pool.Live
+	checkProduct(t, s, 8, 14)
+	assert.Less(t, pool.Peak-before, int64(2*64*256*4))
+}
+
+// The plans of a session share an arena as large as the largest needs, which grows under the plans that are there.
+func TestPlansOfASessionShareAnArena(t *testing.T) {
+	r := newSessionRig(t, true)
+	w := r.floats([]int64{64, 256}, weight()...)
+	program := &primProgram{in: []SessionPort{port("x", -1, 64)}, out: []SessionPort{port("y", -1, 256)},
+		f: func(s *lazy.Session, x []op.Val) []op.Val {
+			y := prim.Matmul(s, x[0], r.val(w), op.Val{})
+			back := prim.Matmul(s, y, prim.Transpose(s, r.val(w), 0, 1), op.Val{})
+			return []op.Val{prim.Matmul(s, back, r.val(w), op.Val{})}
+		}}
+	s, err := r.e.newSession(program, SessionOptions{Threads: 1})
+	require.Nil(t, err)
+	t.Cleanup(s.Close)
+	results := map[int64][]float32{}
+	var largest int64
+	for range 2 {
+		for _, rows := range []int64{3, 40, 90, 7} {
+			x := make([]float32, rows*64)
+			for i := range x {
+				x[i] = float32(i%5 - 2)
+			}
+			y := slices.Clone(runSession(t, s, value("x", x, rows, 64)))
+			if first, ok := results[rows]; ok {
+				assert.Equal(t, first, y)
+			}
+			results[rows] = y
+			largest = max(largest, s.shapes[0].plan.Plan.Arena.Bytes)
+		}
+	}
+	assert.Positive(t, largest)
+	assert.Equal(t, largest, s.x.ArenaBytes())
+	assert.Equal(t, results[90][:3*256], results[3], "rows do not depend on each other")
+}
