@@ -79,7 +79,7 @@ def _partwise(x: Exporter, step: Step) -> Any:
     step.out = [(PARTS.get(dtype, dtype), shape) for dtype, shape in out]
     try:
         for x.part in (0, 1):
-            names = write(x, step)
+            names = x.apply(write, step)
             found.append([names] if isinstance(names, str) else list(names))
     finally:
         x.part, step.out = None, out

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from torchlette import _C
-from torchlette._runtime.errors import NotSupportedError
 from torchlette.onnx.exporter import Exporter, Step, rule
-from torchlette.onnx.terms import Term, where
+from torchlette.onnx.terms import Term
 
 I64, BOOL = _C.int64, _C.bool
 
@@ -190,27 +188,3 @@ def _unpool(x: Exporter, s: Step) -> str:
     sizes = x.node("Concat", [x.sizes(outer), size], axis=0) if outer else size
     zeros = x.node("Expand", [x.as_type(0, s.dtype), sizes])
     return x.node("Reshape", [x.node("ScatterElements", [zeros, *flat], axis=-1), x.sizes(s.shape)])
-
-
-@rule("quantile")
-def _quantile(x: Exporter, s: Step) -> str:
-    q, dim, mode = s["q"], s.get("dim"), s.get("interpolation", "linear")
-    if x.number_of(q) is not None or mode != "linear":
-        raise NotSupportedError("onnx.export: quantile of a tensor of ranks, or with another interpolation than linear")
-    v = Term.of(x, s.operand, s.dtype)
-    if dim is None:
-        v, size, dim = v.ints("Reshape", [-1]), math.prod(x.static(x.shape_of(s.operand), "quantile")), 0
-    else:
-        (size,) = x.static(x.shape_of(s.operand)[dim], "the size of a dim with a quantile")
-    ordered = x.node("TopK", [v.name, x.constant([size], I64)], 2, axis=dim, largest=0, sorted=1)[0]
-    place = q * (size - 1)
-    below = math.floor(place)
-    keep = bool(s.get("keepdim"))
-    a, b = (
-        Term(x, x.node("Gather", [ordered, x.constant([k] if keep else k, I64)], axis=dim), s.dtype)
-        for k in (below, min(below + 1, size - 1))
-    )
-    found = a + (b - a) * (place - below)
-    nan = v.call("IsNaN", dtype=BOOL).to(I64).ints("ReduceMax", [dim], keepdims=int(keep))
-    found = where(nan > 0, math.nan, found)
-    return x.node("Reshape", [found.name, x.sizes(s.shape)]) if keep else found.name
