@@ -74,7 +74,13 @@ def _of_integers(x):
 
 def _of_nothing(x, i):
     none = x[:, :0]
-    return none.roll(1, 0), none.reshape(0, 5, 4), F.cross_entropy(x[:0], i, reduction="none"), none.sum(1)
+    return (
+        none.roll(1, 0),
+        none.reshape(0, 5, 4),
+        F.cross_entropy(x[:0], i, reduction="none"),
+        none.sum(1),
+        none.cumprod(0),
+    )
 
 
 def _ranges():
@@ -134,6 +140,29 @@ def _others(x, repeats):
     )
 
 
+def _complex(z, x, i):
+    row = z[0]
+    return (
+        *(torchlette.block_diag(z, row), torchlette.atleast_2d(row), torchlette.column_stack([row, row * 2])),
+        *(torchlette.hstack([z, z]), *torchlette.vsplit(z, 2), z.diff(), z.diag_embed(), row.diagflat(1), z.ravel()),
+        *(
+            z.fliplr(),
+            z.broadcast_to((2, 4, 4)),
+            z.scatter_add(0, i, z),
+            z.select_scatter(row, 1, 0),
+            x.cfloat(),
+            z.bool(),
+        ),
+        *(z.sinh(), z.cosh(), z.tanh(), z.tan(), z.logical_not(), z.new_ones(2, dtype=torchlette.float32)),
+        *(torchlette.addmm(z, z, z.mT, beta=0.5, alpha=2 - 1j), torchlette.baddbmm(z, z[None], z[None], alpha=3)),
+        *(torchlette.addmv(row, z, row), z.addcmul(z, z.mT, value=1j), z.addcdiv(row, z, value=2.0)),
+    )
+
+
+def _norms(x, weight):
+    return F.batch_norm(x, None, None, weight, training=True), F.prelu(x.sum(), weight[:1]), F.prelu(x, weight)
+
+
 CASES = {
     "numbers along a dim": (_numbers_along_a_dim, lambda: (given(1.5), given(0))),
     "without a batch": (_without_a_batch, lambda: (drawn(3, 7, 8),)),
@@ -144,6 +173,11 @@ CASES = {
     "ranks": (_ranks, lambda: (with_holes(), given([0.0, 0.3, 1.0]))),
     "distances": (_distances, lambda: (drawn(4, 5),)),
     "matrices": (_matrices, lambda: (square(), drawn(2, 3, 2))),
+    "complex": (
+        _complex,
+        lambda: (torchlette.complex(drawn(4, 4), drawn(4, 4)), drawn(4, 4), drawn(4, 4).long().abs() % 4),
+    ),
+    "norms": (_norms, lambda: (drawn(4, 5), drawn(5))),
     "others": (_others, lambda: (drawn(4, 5), given([2, 0, 1, 2]))),
 }
 

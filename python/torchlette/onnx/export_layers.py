@@ -170,6 +170,8 @@ def _windows(x: Exporter, have: int, want: int, dtype: _C.dtype) -> str:
 
 @rule("batch_norm")
 def _batch_norm(x: Exporter, s: Step) -> str:
+    if s.get("running_mean") is None:
+        return _batch_norm_stats(x, s)[0]
     if s["training"]:
         raise NotSupportedError("onnx.export: batch_norm in training mode: export the module in evaluation mode")
     mean, var = x.value(s["running_mean"]), x.value(s["running_var"])

@@ -128,8 +128,8 @@ def _softplus(x: Exporter, s: Step) -> str:
 @rule("prelu")
 def _prelu(x: Exporter, s: Step) -> str:
     slope, rank = x.value(s["weight"]), x.rank(s.operand)
-    if rank > 2:
-        slope = x.node("Reshape", [slope, x.constant([-1] + [1] * (rank - 2), I64)])
+    if rank != 2:
+        slope = x.node("Reshape", [slope, x.constant([-1] * min(rank, 1) + [1] * (rank - 2), I64)])
     return x.node("PRelu", [x.value(s.operand), slope])
 
 
