@@ -47,7 +47,14 @@ def _numbers_along_a_dim(x, i):
             x.scatter(0, i, 2.0),
             x.std_mean(correction=0)[1],
         ),
-        *(F.cosine_similarity(x, x, 0), x.amax(0, keepdim=True), x.scatter_reduce(0, i, x, "mean", include_self=False)),
+        *(
+            F.cosine_similarity(x, x, 0),
+            x.amax(0, keepdim=True),
+            *x.cummax(0),
+            x.cummin(0)[1],
+            x.unfold(0, 1, 1),
+            x.scatter_reduce(0, i, x, "mean", include_self=False),
+        ),
     )
 
 

@@ -420,9 +420,11 @@ class Exporter:
             else:
                 self.names[i] = self.node("Reshape", [self.names[i], one])
             self.types[i] = dtype, [1]
+        out, step.out = step.out, [(dtype, shape or [1]) for dtype, shape in step.out]
         try:
             found = write(self, step)
         finally:
+            step.out = out
             self.names, self.types, self.known_parts = kept
         made = [found] if isinstance(found, str) else found
         shaped = [self.node("Reshape", [v, self.sizes(shape)]) for v, (_, shape) in zip(made, step.out, strict=True)]
@@ -496,7 +498,13 @@ def _along_a_dim(step: Step) -> bool:
     base = step.op.partition(".")[0]
     if base in ("unsqueeze", "stack", "squeeze"):
         return False
-    return step.get("dim") not in (None, []) or base in ("var", "std", "var_mean", "std_mean", "flip")
+    return step.get("dim", step.get("dimension")) not in (None, []) or base in (
+        "var",
+        "std",
+        "var_mean",
+        "std_mean",
+        "flip",
+    )
 
 
 def _plain(value: Any, dtype: _C.dtype) -> Any:
