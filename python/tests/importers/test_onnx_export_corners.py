@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 from importers.test_onnx_export_functions import _on_the_cpu, check  # noqa: F401
 
@@ -195,7 +197,7 @@ def test_corners(case, tmp_path):
     check(function, args(), tmp_path / "m.onnx", rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("call", [F.max_pool1d, F.avg_pool1d])
+@pytest.mark.parametrize("call", [F.max_pool1d, F.avg_pool1d, functools.partial(F.max_pool1d, return_indices=True)])
 def test_windows_of_integers_are_refused(call, tmp_path):
     with pytest.raises(NotImplementedError, match="of floats"):
         torchlette.onnx.export(lambda x: call(x, 2), (whole()[None],), tmp_path / "m.onnx")

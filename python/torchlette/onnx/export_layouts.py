@@ -161,21 +161,20 @@ def _scalar(x: Exporter, s: Step) -> str:
 
 @rule("max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices")
 def _max_pool(x: Exporter, s: Step) -> list[str]:
+    from torchlette.onnx.export_layers import batched
+
     dims = int(s.op[8])
     each = {
         n: list(s.get(n) or [u]) * (dims if len(s.get(n) or [u]) == 1 else 1)
         for n, u in (("kernel_size", 1), ("dilation", 1), ("padding", 0))
     }
     strides = s.get("stride") or each["kernel_size"]
-    v, batched = x.value(s.operand), x.rank(s.operand) == dims + 2
-    v = v if batched else x.node("Unsqueeze", [v, x.constant([0], I64)])
     options: dict[str, Any] = {"kernel_shape": each["kernel_size"], "dilations": each["dilation"]}
     options |= {"strides": list(strides) * (dims if len(strides) == 1 else 1), "pads": each["padding"] * 2}
-    found = x.node("MaxPool", [v], 2, ceil_mode=int(bool(s.get("ceil_mode"))), **options)
+    values, places = batched(x, s, dims, "MaxPool", outputs=2, ceil_mode=int(bool(s.get("ceil_mode"))), **options)
     # ONNX counts places from the first element of all, ours from the first of the channel.
     inner = x.node("ReduceProd", [x.sizes(x.shape_of(s.operand)[-dims:]), None], keepdims=0)
-    found[1] = x.node("Mod", [found[1], inner])
-    return found if batched else [x.node("Squeeze", [t, x.constant([0], I64)]) for t in found]
+    return [values, x.node("Mod", [places, inner])]
 
 
 @rule("_max_unpool")

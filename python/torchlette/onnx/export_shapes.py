@@ -144,6 +144,8 @@ def _embedding(x: Exporter, s: Step) -> str:
 
 @rule("gather")
 def _gather(x: Exporter, s: Step) -> str:
+    if 0 in s.shape:  # the index may have any shape, and any dtype
+        return x.node("Expand", [x.as_type(0, s.dtype), x.sizes(s.shape)])
     index = x.as_type(s["index"], I64)
     if x.rank(s["index"]) or not x.rank(s.operand):
         return x.node("GatherElements", [x.value(s.operand), index], axis=s["dim"])
