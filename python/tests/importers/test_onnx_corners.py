@@ -106,3 +106,22 @@ def test_regions_with_as_many_samples_as_pixels(place, mode, device):
         given = {"coordinate_transformation_mode": place, "mode": mode, "spatial_scale": 0.9, "sampling_ratio": samples}
         want, got = both("RoiAlign", feeds, opset=16, device=device, output_height=tall, output_width=wide, **given)
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_a_rank_that_is_cast_like_another_number_chooses_a_branch(tmp_path):
+    """As PyTorch's exporter writes ``column_stack``: the branches have results of unequal sizes."""
+    text = """<ir_version: 9, opset_import: ["" : 20]>
+    g (float[2,3] x) => (float[6] y) <int64 one = {1}, int64[1] flat = {-1}> {
+        shape = Shape (x)
+        rank = Size (shape)
+        like = CastLike (one, rank)
+        low = Less (like, rank)
+        y = If (low) <
+            then_branch = a () => (float[6] u) { u = Reshape (x, flat) },
+            else_branch = b () => (float[2,3] v) { v = Identity (x) }
+        >
+    }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    x = R.normal(size=(2, 3)).astype("f4")
+    (found,) = torchlette.InferenceSession(tmp_path / "m.onnx", device="cpu").run(None, {"x": x})
+    np.testing.assert_array_equal(found, x.reshape(-1))

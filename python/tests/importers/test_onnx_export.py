@@ -337,7 +337,6 @@ def test_names_and_pytorch_s_arguments(tmp_path):
         (lambda x: x.clone().i0_(), "i0"),
         (lambda x: x.add_(1), "in place to an input"),
         (lambda x: x.mT.contiguous().mT.as_strided((2, 2), (1, 2)), "not the result of contiguous"),
-        (lambda x: x.long().scatter_reduce(0, x.long() - 1, x.long(), "mean"), "reduce='mean'"),
     ],
 )
 def test_what_onnx_has_no_form_for_is_named(function, text, tmp_path):

@@ -109,6 +109,13 @@ def test_experts_of_half_precision_and_batches(tmp_path):
         torch.testing.assert_close(torch.from_numpy(found.float().numpy()), want.float(), rtol=2e-2, atol=5e-2)
 
 
+def _in_parts(self, x, weight, target):
+    parts = nn.LinearCrossEntropyOptions(batch_chunk_size=4)
+    return F.linear_cross_entropy(x, weight, target, options=parts, label_smoothing=0.1), F.linear_cross_entropy(
+        x, weight, target, options=parts, reduction="none"
+    )
+
+
 Q = torch.randn(2, 4, 5, 8)
 RARE = {
     "math": (lambda s, q, k: aten._scaled_dot_product_attention_math(q, k, k, enable_gqa=True), (Q, Q[:, :2])),
@@ -120,6 +127,18 @@ RARE = {
     "gradient": (lambda s, x: torch.gradient(x, spacing=0.5, dim=(0, 1), edge_order=2), (ROWS,)),
     "norm_except_dim": (lambda s, x: torch.norm_except_dim(x, 2, 1), (Q,)),
     "nuclear_norm": (lambda s, x: aten.nuclear_norm(x) + aten.nuclear_norm.dim(x, [0, 1], True), (ROWS[:3, :2],)),
+    "cdist": (
+        lambda s, x: torch.cdist(x, x[:2], 2.5, "donot_use_mm_for_euclid_dist") + torch.cdist(x, x[2:4]),
+        (ROWS,),
+    ),
+    "complex number": (lambda s, x: torch.view_as_real(torch.view_as_complex(x) * (2 - 1j) + 3j), (ROWS[:, :2],)),
+    "complex fill": (lambda s, x: torch.view_as_real(torch.full((2,), 1 + 2j) * x[0, 0]), (ROWS,)),
+    "ranges": (lambda s, x: (torch.linspace(x[0, 0], 3, 4), torch.logspace(-1, x[0, 1], 3, 2.0)), (ROWS,)),
+    "linspace": (lambda s, x: torch.linspace(1, x[0, 0], 5, dtype=torch.float64), (ROWS,)),
+    "lu": (lambda s, x: torch.lu(x), (ROWS[:4],)),
+    "channels": (lambda s, x: (F.dropout3d(x[None], 1.0), aten.feature_dropout(x[0, 0], 1.0, True)), (Q,)),
+    "bins": (lambda s, x: torch.histogramdd(x.detach()[:, :2], [2, 3], [-1.0, 1.0, -2.0, 2.0])[0], (ROWS,)),
+    "losses in parts": (_in_parts, (ROWS, ROWS[:3], torch.tensor([0, 2, 1] * 3 + [-100, 1]))),
     "conj_physical": (lambda s, x: torch.view_as_real(aten._conj_physical(torch.view_as_complex(x))), (ROWS[:, :2],)),
 }
 

@@ -18,6 +18,7 @@ from torchlette._import import aten_layers as layers
 from torchlette._import.aten_attention import ATTENTION, EXPERTS
 from torchlette._import.aten_linalg import LINALG
 from torchlette._import.aten_quantized import DECOMPOSED, FAKE
+from torchlette._import.aten_ranges import RANGES
 from torchlette._import.read_numbers import best, chosen, item, to_float, to_int, to_root
 from torchlette._import.recording import compared, negated
 from torchlette._import.recurrent import aten_layers
@@ -25,6 +26,7 @@ from torchlette._import.vision import VISION
 from torchlette._ops import polynomials
 from torchlette.nn import functional as F
 from torchlette.nn.functional.activation import _stored
+from torchlette.nn.functional.dropouts import _channel_dropout
 from torchlette.nn.utils.rnn import pad_sequence
 
 __all__ = ["find", "supported"]
@@ -52,8 +54,8 @@ _FUNCTIONAL = frozenset(
 )
 #: Methods of tensors with ATen's arguments.
 _METHODS = frozenset(
-    "as_strided_ fill_diagonal_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_ is_contiguous stride "
-    "size storage_offset".split()
+    "as_strided_ fill_diagonal_ resize_ resize_as_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_ is_contiguous "
+    "stride size storage_offset".split()
 )
 #: Beginnings of names whose functions are in a module of that name.
 _NAMESPACES = ("fft_", "special_")
@@ -160,7 +162,7 @@ def _copy(x: Tensor, src: Tensor, *args: Any) -> Tensor:
     return src.to(x.dtype).expand(x.shape).clone()
 
 
-def _cdist(x: Tensor, y: Tensor, p: float, mode: int | None = None) -> Tensor:
+def _cdist(x: Tensor, y: Tensor, p: float = 2.0, mode: int | None = None) -> Tensor:
     return _C.cdist(x, y, p)
 
 
@@ -173,6 +175,8 @@ def _full(size: Sequence[int], value: Any, **kwargs: Any) -> Tensor:
 def _number_dtype(value: Any) -> _C.dtype:
     if isinstance(value, bool):
         return _C.bool
+    if isinstance(value, complex):
+        return _C.complex128 if torchlette.get_default_dtype() is _C.float64 else _C.complex64
     return _C.int64 if isinstance(value, int) else torchlette.get_default_dtype()
 
 
@@ -205,6 +209,7 @@ SPECIAL: dict[str, Call] = {
     **LINALG,
     **ATTENTION,
     **FAKE,
+    **RANGES,
     **{name: _filled(f"{name}_") for name in "cauchy exponential geometric log_normal random".split()},
     "_conj": lambda x: x.conj(),
     "_conj_physical": lambda x: x.conj_physical(),
@@ -267,7 +272,7 @@ SPECIAL: dict[str, Call] = {
     "_native_batch_norm_legit": layers.norm_legit,
     "dropout": _dropout,
     "dropout_": lambda x, p, train: x.copy_(F.dropout(x, p, train)),
-    "feature_dropout": lambda x, p, train: F.dropout2d(x, p, train) if x.dim() == 4 else F.dropout1d(x, p, train),
+    "feature_dropout": lambda x, p, train: _channel_dropout(x, p, train, False, 1),
     "native_dropout": layers.native_dropout,
     "native_dropout_backward": lambda grad, mask, scale: grad * mask * scale,
     "_softmax_backward_data": layers.softmax_backward,
@@ -338,7 +343,7 @@ SPECIAL: dict[str, Call] = {
     "scalar_tensor": _scalar_tensor,
     "full": _full,
     "copy": _copy,
-    "_cdist_forward": _cdist,
+    **dict.fromkeys(("cdist", "_cdist_forward"), _cdist),
     "_pdist_forward": lambda x, p=2.0: F.pdist(x, p),
     "scatter_reduce": _scatter_reduce,
     "glu": F.glu,
@@ -457,6 +462,8 @@ def find(target: str) -> Call | None:
         return DECOMPOSED.get(f"{parts[3]}.{parts[4]}")
     if len(parts) == 5 and parts[:3] == ["torch", "ops", "torchvision"]:
         return VISION.get(f"{parts[3]}.{parts[4]}")
+    if len(parts) == 5 and parts[:3] == ["torch", "ops", "torch_nn"]:
+        return layers.CHUNKED.get(f"{parts[3]}.{parts[4]}")
     if len(parts) == 5 and parts[:3] == ["torch", "ops", "transformers"]:
         return EXPERTS.get(f"{parts[3]}.{parts[4]}")
     return None

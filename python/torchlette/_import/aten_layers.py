@@ -432,3 +432,35 @@ def embedding_bag(
             out = out / sizes.clamp(min=1).unsqueeze(1)
     empty = indices.new_empty(0)
     return out, empty, empty, empty
+
+
+def _chunked(
+    x: Tensor,
+    linear: Tensor,
+    target: Tensor,
+    bias: Tensor | None,
+    weight: Tensor | None,
+    reduction: str,
+    ignore: int,
+    smoothing: float,
+    *rest: Any,
+) -> tuple[Tensor, ...]:
+    """The loss, and gradients that the operator computes ahead: autograd has them here."""
+    classes = {"weight": weight, "reduction": reduction, "ignore_index": ignore, "label_smoothing": smoothing}
+    if target.dtype.is_floating_point:
+        del classes["ignore_index"]
+    loss = F.linear_cross_entropy(x, linear, target, linear_bias=bias, **classes)
+    return (loss, *(x.new_empty(0) for _ in range(3)))
+
+
+def _chunked_none(
+    x: Tensor, linear: Tensor, target: Tensor, bias: Tensor | None, weight: Tensor | None, ignore: int, *rest: Any
+) -> Tensor:
+    return _chunked(x, linear, target, bias, weight, "none", ignore, 0.0)[0]
+
+
+#: Of linear layers with their cross entropy, which PyTorch computes in parts of a batch.
+CHUNKED: dict[str, Callable[..., Any]] = {
+    "_linear_cross_entropy_batch_chunked.default": _chunked,
+    "_linear_cross_entropy_batch_chunked_no_reduction.default": _chunked_none,
+}

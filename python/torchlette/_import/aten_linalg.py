@@ -37,6 +37,10 @@ def _svd(
     return a.new_empty(0), _C.linalg_svdvals(a), a.new_empty(0)
 
 
+def _lu_with_info(a: Tensor, pivot: bool = True, check_errors: bool = True) -> tuple[Tensor, ...]:
+    return tuple(_C.linalg_lu_factor_ex(a, pivot=pivot, check_errors=check_errors))
+
+
 #: By ATen's name.
 LINALG: dict[str, Callable[..., Any]] = {
     "_linalg_det": lambda a: (_C.linalg_det(a), *_factors(a)),
@@ -44,5 +48,6 @@ LINALG: dict[str, Callable[..., Any]] = {
     "_linalg_solve_ex": _solve,
     "_linalg_eigh": _eigh,
     "_linalg_svd": _svd,
+    "_lu_with_info": _lu_with_info,
     "_linalg_check_errors": lambda *args, **kwargs: None,
 }

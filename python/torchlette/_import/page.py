@@ -18,7 +18,7 @@ UNWRITTEN = {
     "rand randn bernoulli multinomial": "draws, whose numbers would be others",
     "i0 special_i1 igamma special_zeta special_bessel_j0": "no formula of ONNX's operators",
     "func.grad autograd.grad": "a file has no gradients",
-    "mode nanmedian gcd": "ONNX has no such reduction",
+    "mode gcd lcm": "ONNX has no such reduction",
 }
 _WIDTH = 120
 

@@ -138,6 +138,8 @@ class Nodes:
             return float(value) if kind == "as_float" else value
         if kind in ("as_ints", "as_floats", "as_bools", "as_strings", "as_int_lists", "as_float_lists"):
             return list(value)
+        if kind == "as_complex":
+            return complex(float(value["real"]), float(value["imag"]))
         if kind == "as_graph":
             return self.subgraph(value["graph"], depth + 1)
         if kind == "as_operator":

@@ -21,12 +21,15 @@ COMPLEX: dict[str, Callable[[Exporter, Step], Any]] = {}
 #: Operators that apply to the real parts and to the imaginary parts separately.
 PARTWISE = frozenset(
     """
-    _T _index _index_put _index_tensor _mT _setitem_ _to_dtype alias as_strided broadcast_tensors cat chunk clone
-    concat constant_pad_nd contiguous copy_ cumsum detach diag diagonal empty empty_like expand expand_as fill_
-    flatten flip full full_like gather index_copy index_fill index_select masked_fill mean meshgrid movedim narrow
-    neg new_empty new_full new_zeros permute repeat repeat_interleave reshape reshape_as roll rot90 select slice
-    split split_with_sizes squeeze stack sum swapaxes t take_along_dim tensor_split tile trace transpose tril triu
-    unbind unflatten unfold unsqueeze view view_as where zero_ zeros zeros_like
+    _T _block_diag _index _index_put _index_tensor _mT _setitem_ _to_dtype alias as_strided atleast_1d atleast_2d
+    atleast_3d broadcast_tensors broadcast_to byte cartesian_prod cat cdouble cfloat char chunk clone column_stack
+    concat constant_pad_nd contiguous copy_ cumsum detach diag diag_embed diagflat diagonal diagonal_scatter diff
+    double dsplit dstack empty empty_like expand expand_as fill fill_ flatten flip fliplr flipud float full full_like
+    gather half hsplit hstack index_copy index_fill index_select int linalg_diagonal long masked_fill
+    masked_scatter mean meshgrid movedim narrow neg new_empty new_full new_zeros permute ravel repeat
+    repeat_interleave reshape reshape_as roll rot90 scatter_add select select_scatter short slice slice_scatter split
+    split_with_sizes squeeze stack sum swapaxes swapdims t take take_along_dim tensor_split tile trace transpose tril
+    triu unbind unflatten unfold unsqueeze view view_as vsplit vstack where zero_ zeros zeros_like
     """.split()
 )
 
@@ -79,7 +82,7 @@ def _partwise(x: Exporter, step: Step) -> Any:
     step.out = [(PARTS.get(dtype, dtype), shape) for dtype, shape in out]
     try:
         for x.part in (0, 1):
-            names = write(x, step)
+            names = x.apply(write, step)
             found.append([names] if isinstance(names, str) else list(names))
     finally:
         x.part, step.out = None, out
@@ -225,6 +228,48 @@ def _pow(x: Exporter, s: Step) -> Pair:
     return where(zero, 0.0, found[0]), where(zero, 0.0, found[1])
 
 
+@complex_rule("bool", "logical_not")
+def _nonzero(x: Exporter, s: Step) -> str:
+    a, b = pair(x, s.operand, _kind(x, s))
+    zero = (a == 0.0) & (b == 0.0)
+    return (zero if s.op == "logical_not" else ~zero).name
+
+
+@complex_rule("sinh", "cosh", "tanh", "tan")
+def _hyperbolic(x: Exporter, s: Step) -> Pair:
+    a, b = pair(x, s.operand, _kind(x, s))
+    if s.op == "tan":  # tan(z) is -i tanh(i z)
+        a, b = -b, a
+    if s.op in ("tanh", "tan"):
+        # tanh(a) and the tangent of b: no exponential overflows.
+        t, u = a.call("Tanh"), b.call("Tan")
+        below = t * t * u * u + 1.0
+        real, imaginary = t * (u * u + 1.0) / below, u * (1.0 - t * t) / below
+        return (imaginary, -real) if s.op == "tan" else (real, imaginary)
+    high, low = a.call("Cosh"), a.call("Sinh")
+    c, d = b.call("Cos"), b.call("Sin")
+    return (low * c, high * d) if s.op == "sinh" else (high * c, low * d)
+
+
+@complex_rule("addmm", "baddbmm", "addmv", "addcmul", "addcdiv")
+def _sums_of_products(x: Exporter, s: Step) -> Pair:
+    dtype, base = _kind(x, s), s.op.partition(".")[0]
+    names = ("tensor1", "tensor2") if base.startswith("addc") else ("mat1", "mat2")
+    names = {"baddbmm": ("batch1", "batch2"), "addmv": ("mat", "vec")}.get(base, names)
+    c, a, b = (pair(x, s[n], dtype) for n in ("self", *names))
+    if base.startswith("addc"):
+        a = _scaled(x, a, s.get("value", 1), dtype)
+        found = _product(a, b) if base == "addcmul" else _quotient(a, b)
+    else:
+        found = a[0] @ b[0] - a[1] @ b[1], a[0] @ b[1] + a[1] @ b[0]
+        found, c = _scaled(x, found, s.get("alpha", 1), dtype), _scaled(x, c, s.get("beta", 1), dtype)
+    return c[0] + found[0], c[1] + found[1]
+
+
+def _scaled(x: Exporter, v: Pair, factor: Any, dtype: _C.dtype) -> Pair:
+    return v if factor == 1 else _product(v, pair(x, factor, dtype))
+
+
 @complex_rule("exp", "log", "sqrt", "neg", "sgn", "sin", "cos")
 def _functions(x: Exporter, s: Step) -> Pair:
     v, base = pair(x, s.operand, _kind(x, s)), s.op.partition(".")[0]
@@ -351,4 +396,6 @@ def _tests(x: Exporter, s: Step) -> str:
 @complex_rule("ones", "ones_like", "new_ones")
 def _ones(x: Exporter, s: Step) -> Any:
     sizes = x.sizes(s.shape)
+    if s.dtype not in PARTS:
+        return x.node("Expand", [x.as_type(1, s.dtype), sizes])
     return tuple(x.node("Expand", [x.constant(v, PARTS[s.dtype]), sizes]) for v in (1.0, 0.0))

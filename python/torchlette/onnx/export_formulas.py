@@ -130,6 +130,8 @@ def _typed(x: Exporter, s: Step) -> str:
 
 @rule("tanhshrink", "special_entr", "sinc", "rad2deg", "deg2rad", "logit", "isposinf", "isneginf")
 def _functions(x: Exporter, s: Step) -> str:
+    if s.dtype is BOOL and not x.type_of(s.operand).is_floating_point:
+        return x.node("Expand", [x.constant(False, BOOL), x.sizes(s.shape)])
     v = Term.of(x, s.operand, s.dtype if s.dtype is not BOOL else x.type_of(s.operand))
     match s.op:
         case "tanhshrink":
@@ -143,7 +145,8 @@ def _functions(x: Exporter, s: Step) -> str:
             return (v * (180 / math.pi if s.op == "rad2deg" else math.pi / 180)).name
         case "logit":
             eps = s.get("eps")
-            v = v if eps is None else v.call("Max", float(eps)).call("Min", 1.0 - float(eps))
+            if eps is not None:  # with bounds in this order where the first is the larger one
+                v = where(v < float(eps), float(eps), v.call("Min", 1.0 - float(eps)))
             return (v / (1.0 - v)).call("Log").name
     return (v == (math.inf if s.op == "isposinf" else -math.inf)).name
 
@@ -186,7 +189,9 @@ def _reduced(x: Exporter, s: Step, kind: str, v: Term, axes: list[int]) -> Term:
 @rule("nansum", "nanmean")
 def _nansum(x: Exporter, s: Step) -> str:
     v, axes = Term.of(x, s.operand, s.dtype), _axes(x, s)
-    bad = v.call("IsNaN", dtype=BOOL) if s.dtype.is_floating_point else v != v
+    if not s.dtype.is_floating_point:
+        return _reduced(x, s, "ReduceSum", v, axes).name
+    bad = v.call("IsNaN", dtype=BOOL)
     total = _reduced(x, s, "ReduceSum", where(bad, 0, v), axes)
     if s.op.startswith("nansum"):
         return total.name
@@ -200,10 +205,26 @@ def _count_nonzero(x: Exporter, s: Step) -> str:
     return _reduced(x, s, "ReduceSum", there.to(I64), _axes(x, s)).name
 
 
+def _is_matrix_sum(s: Step, order: Any, axes: list[int]) -> bool:
+    of_matrix = s.op.startswith("linalg_matrix") or s.op.startswith("linalg_norm") and len(axes) == 2
+    return of_matrix and not isinstance(order, str | None) and abs(order) in (1, math.inf)
+
+
+def _matrix_sum(x: Exporter, s: Step, order: float, axes: list[int]) -> str:
+    """Return the largest or least sum of the absolute values of a column or row."""
+    summed, compared = axes if abs(order) == 1 else axes[::-1]
+    v = abs(Term.of(x, s.operand, s.dtype)).ints("ReduceSum", [summed], keepdims=1)
+    v = v.ints("ReduceMax" if order > 0 else "ReduceMin", [compared], keepdims=1)
+    return str(x.node("Reshape", [v.name, x.sizes(s.shape)]))
+
+
 @rule("linalg_vector_norm", "norm", "linalg_norm", "linalg_matrix_norm", "dist")
 def _norm(x: Exporter, s: Step) -> str:
     order, axes = s.get("ord", s.get("p", None)), _axes(x, s)
-    order = 2 if order in (None, "fro") else float(order) if isinstance(order, str) and order != "nuc" else order
+    order = float(order) if isinstance(order, str) and order not in ("nuc", "fro") else order
+    if _is_matrix_sum(s, order, axes):
+        return _matrix_sum(x, s, order, axes)
+    order = 2 if order in (None, "fro") else order
     of_matrix = s.op.startswith("linalg_matrix") or s.op.startswith("linalg_norm") and len(axes) == 2
     if order == "nuc" or of_matrix and s.get("ord") not in (None, "fro"):
         raise NotSupportedError(f"onnx.export: {s.op} of order {order}")
@@ -222,6 +243,15 @@ def _norm(x: Exporter, s: Step) -> str:
     return (_reduced(x, s, "ReduceSum", abs(v) ** float(order), axes) ** (1 / order)).name
 
 
+def _neighbours(v: Term, dim: int) -> tuple[Term, Term]:
+    """Return all elements along a dim but the first, and all but the last."""
+    at = v.x.constant([dim], I64)
+    ends = (v.x.constant([n], I64) for n in (1, 1 << 62, 0, -1))
+    first, last, begin, end = ends
+    later, before = (v.x.node("Slice", [v.name, a, b, at]) for a, b in ((first, last), (begin, end)))
+    return Term(v.x, later, v.dtype), Term(v.x, before, v.dtype)
+
+
 @rule("diff")
 def _diff(x: Exporter, s: Step) -> str:
     dim = s.get("dim", -1) % x.rank(s.operand)
@@ -229,12 +259,10 @@ def _diff(x: Exporter, s: Step) -> str:
     around = [Term.of(x, s[n], v.dtype) if s.get(n) is not None else None for n in ("prepend", "append")]
     parts = [t.name for t in (around[0], v, around[1]) if t is not None]
     v = v if len(parts) == 1 else Term(x, x.node("Concat", parts, axis=dim), v.dtype)
-    at = x.constant([dim], I64)
+    if s.get("n", 1) == 0:
+        return x.value(s.operand)
     for _ in range(s.get("n", 1)):
-        later, before = (
-            Term(x, x.node("Slice", [v.name, x.constant([a], I64), x.constant([b], I64), at]), v.dtype)
-            for a, b in ((1, 1 << 62), (0, -1))
-        )
+        later, before = _neighbours(v, dim)
         v = later.call("Xor", before) if v.dtype is BOOL else later - before
     return v.name
 
@@ -279,15 +307,18 @@ def _cummax(x: Exporter, s: Step) -> list[str]:
 
 @rule("trapezoid.dx", "trapezoid", "cumulative_trapezoid.dx", "cumulative_trapezoid")
 def _trapezoid(x: Exporter, s: Step) -> str:
-    if s.get("x") is not None:
-        raise NotSupportedError(f"onnx.export: {s.op} with places of the values")
     y, dim = Term.of(x, s["y"], s.dtype), s.get("dim", -1) % x.rank(s["y"])
     at = x.constant([dim], I64)
-    later, before = (
-        Term(x, x.node("Slice", [y.name, x.constant([a], I64), x.constant([b], I64), at]), s.dtype)
-        for a, b in ((1, 1 << 62), (0, -1))
-    )
-    areas = (later + before) * Term.of(x, s.get("dx", 1), s.dtype) * 0.5
+    later, before = _neighbours(y, dim)
+    if s.get("x") is None:
+        width = Term.of(x, s.get("dx", 1), s.dtype)
+    else:
+        places, rank = Term.of(x, s["x"], s.dtype), x.rank(s["x"])
+        if rank == 1:
+            places = places.ints("Reshape", [-1] + [1] * (x.rank(s["y"]) - 1 - dim))
+        high, low = _neighbours(places, dim - x.rank(s["y"]))
+        width = high - low
+    areas = (later + before) * width * 0.5
     if s.op.startswith("cumulative"):
         return x.node("CumSum", [areas.name, x.constant(dim, I64)])
     return x.node("ReduceSum", [areas.name, at], keepdims=0)

@@ -96,14 +96,26 @@ def _log_gamma(v: Term) -> Term:
 
 @rule("lgamma")
 def _lgamma(x: Exporter, s: Step) -> str:
-    v = wide(x, s)
+    return _log_of_gamma(wide(x, s)).to(s.dtype).name
+
+
+@rule("mvlgamma")
+def _mvlgamma(x: Exporter, s: Step) -> str:
+    v, p = wide(x, s), s["p"]
+    found = v * 0.0 + p * (p - 1) / 4 * math.log(math.pi)
+    for k in range(p):
+        found = found + _log_of_gamma(v - k / 2)
+    return found.to(s.dtype).name
+
+
+def _log_of_gamma(v: Term) -> Term:
     low = v < 0.5
     found = _log_gamma(where(low, 1.0 - v, v))
     # Reflected: log(pi / |sin(pi v)|) less the logarithm at 1 - v. The sine is of the part behind the point.
     sine = abs(((v - v.call("Floor")) * math.pi).call("Sin"))
     sine = where(v == v.call("Floor"), 0.0, sine)
     found = where(low, (math.pi / sine).call("Log") - found, found)
-    return where(v.call("IsInf", dtype=BOOL), math.inf, found).to(s.dtype).name
+    return where(v.call("IsInf", dtype=BOOL), math.inf, found)
 
 
 # Chebyshev's coefficients of log(erfc(z) / t) + z * z, of 2 t - 1 with t = 2 / (2 + z), for z from 0 up.
@@ -223,6 +235,8 @@ def scanned(
         dim: The dim.
         shape: Of the results without the dim.
     """
+    if 0 in shape:  # onnxruntime divides by the number of elements
+        return v
     before, element = (Term(x, x.fresh(), v.dtype) for _ in range(2))
     with x.nested(BODY):
         y = combine(before, element).name

@@ -16,8 +16,10 @@ from torchlette.onnx import (  # noqa: F401
     export_linalg,
     export_loops,
     export_places,
+    export_ranks,
     export_shapes,
 )
+from torchlette.onnx.export_losses import reduced
 from torchlette.onnx.exporter import Exporter, Step, rule
 
 I64 = _C.int64
@@ -55,27 +57,61 @@ def _each(values: Sequence[int] | None, dims: int, usual: int) -> list[int]:
     return [usual] * dims if not values else values * dims if len(values) == 1 else values
 
 
+def batched(
+    x: Exporter, s: Step, dims: int, kind: str, rest: Sequence[str | None] = (), outputs: int = 1, **options: Any
+) -> Any:
+    """Add a node whose operand has a batch, which PyTorch's may lack, and whose elements are floats.
+
+    Args:
+        x: Gets the nodes.
+        s: Has the operand.
+        dims: The number of dims besides batch and channels.
+        kind: ONNX's operator.
+        rest: The inputs after the operand.
+        outputs: The number of results.
+        options: The attributes.
+
+    Returns:
+        The names of the results, with a batch where the operand has one.
+
+    Raises:
+        NotImplementedError: The elements are integers.
+    """
+    if not s.dtype.is_floating_point:
+        raise NotSupportedError(f"onnx.export: {s.op} of {s.dtype}: ONNX has it of floats")
+    v, lead = x.value(s.operand), x.constant([0], I64)
+    if x.rank(s.operand) == dims + 2:
+        return x.node(kind, [v, *rest], outputs, **options)
+    found = x.node(kind, [x.node("Unsqueeze", [v, lead]), *rest], outputs, **options)
+    if outputs == 1:
+        return x.node("Squeeze", [found, lead])
+    return [x.node("Squeeze", [name, lead]) for name in found]
+
+
 @rule("conv1d", "conv2d", "conv3d")
 def _conv(x: Exporter, s: Step) -> str:
     dims = x.rank(s["weight"]) - 2
     bias = s.get("bias")
-    inputs = [x.value(s.operand), x.value(s["weight"]), *([x.value(bias)] if bias is not None else [])]
+    rest = [x.value(s["weight"]), *([x.value(bias)] if bias is not None else [])]
     options: dict[str, Any] = {"strides": _each(s["stride"], dims, 1), "dilations": _each(s["dilation"], dims, 1)}
     if isinstance(s["padding"], str):
         options["auto_pad"] = {"same": "SAME_UPPER", "valid": "VALID"}[s["padding"]]
     else:
         options["pads"] = _each(s["padding"], dims, 0) * 2
-    return x.node("Conv", inputs, group=s["groups"], **options)
+    return str(batched(x, s, dims, "Conv", rest, group=s["groups"], **options))
 
 
 @rule("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 def _conv_transpose(x: Exporter, s: Step) -> str:
     dims = x.rank(s["weight"]) - 2
     bias = s.get("bias")
-    inputs = [x.value(s.operand), x.value(s["weight"]), *([x.value(bias)] if bias is not None else [])]
-    return x.node(
+    rest = [x.value(s["weight"]), *([x.value(bias)] if bias is not None else [])]
+    return batched(
+        x,
+        s,
+        dims,
         "ConvTranspose",
-        inputs,
+        rest,
         strides=_each(s["stride"], dims, 1),
         dilations=_each(s["dilation"], dims, 1),
         pads=_each(s["padding"], dims, 0) * 2,
@@ -96,12 +132,15 @@ def _pool(x: Exporter, s: Step) -> str:
         kind = "AveragePool"
         options["count_include_pad"] = int(bool(s.get("count_include_pad", True)))
         if s.get("divisor_override") is not None:
-            raise NotSupportedError("onnx.export: avg_pool with divisor_override")
+            options["count_include_pad"] = 1
+            if options["ceil_mode"]:
+                raise NotSupportedError("onnx.export: avg_pool with divisor_override and ceil_mode")
     strides = _each(s["stride"], dims, 1) if s["stride"] else kernel
-    v, batched = x.value(s.operand), x.rank(s.operand) == dims + 2
-    v = v if batched else x.node("Unsqueeze", [v, x.constant([0], I64)])
-    y = x.node(kind, [v], kernel_shape=kernel, strides=strides, pads=_each(s["padding"], dims, 0) * 2, **options)
-    return y if batched else x.node("Squeeze", [y, x.constant([0], I64)])
+    options["pads"] = _each(s["padding"], dims, 0) * 2
+    found = batched(x, s, dims, kind, kernel_shape=kernel, strides=strides, **options)
+    if s.get("divisor_override") is None:
+        return str(found)
+    return x.node("Mul", [found, x.constant(math.prod(kernel) / s["divisor_override"], s.dtype)])
 
 
 @rule("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")
@@ -113,7 +152,7 @@ def _adaptive(x: Exporter, s: Step) -> str:
     have = x.static(sizes, "a pooled size")
     if not any(n % m for n, m in zip(have, out, strict=True)):
         kernel = [n // m for n, m in zip(have, out, strict=True)]
-        return x.node("AveragePool", [x.value(s.operand)], kernel_shape=kernel, strides=kernel)
+        return batched(x, s, dims, "AveragePool", kernel_shape=kernel, strides=kernel)
     # Windows of unequal sizes: products with matrices of what each element counts, one for each dim, which comes last.
     v, rank = x.value(s.operand), x.rank(s.operand)
     turn = [*range(rank - dims), rank - 1, *range(rank - dims, rank - 1)]
@@ -131,6 +170,8 @@ def _windows(x: Exporter, have: int, want: int, dtype: _C.dtype) -> str:
 
 @rule("batch_norm")
 def _batch_norm(x: Exporter, s: Step) -> str:
+    if s.get("running_mean") is None:
+        return _batch_norm_stats(x, s)[0]
     if s["training"]:
         raise NotSupportedError("onnx.export: batch_norm in training mode: export the module in evaluation mode")
     mean, var = x.value(s["running_mean"]), x.value(s["running_var"])
@@ -189,7 +230,7 @@ def _rms_norm(x: Exporter, s: Step) -> str:
 def _group_norm(x: Exporter, s: Step) -> str:
     """Instances of groups are normalized, then channels are scaled."""
     v, groups, rank = x.value(s.operand), s["num_groups"], x.rank(s.operand)
-    folded = x.node("Reshape", [v, x.constant([0, groups, -1], I64)])
+    folded = x.node("Reshape", [v, x.constant([0, groups, -1], I64)], allowzero=None)
     ones, zeros = (x.constant([value] * groups, s.dtype) for value in (1.0, 0.0))
     y = x.node("InstanceNormalization", [folded, ones, zeros], epsilon=float(s["eps"]))
     y = x.node("Reshape", [y, x.sizes(s.shape)])
@@ -273,17 +314,7 @@ def _recurrence(x: Exporter, s: Step) -> Any:
     return [y, *(x.node("Squeeze", [t, first]) for t in outputs[2:])][: len(s.out)]
 
 
-@rule("cross_entropy")
-def _cross_entropy(x: Exporter, s: Step) -> str:
-    if s.get("label_smoothing", 0) != 0 or x.type_of(s["target"]).is_floating_point or s.get("weight") is not None:
-        raise NotSupportedError("onnx.export: cross_entropy with label_smoothing, weights or probabilities")
-    inputs = [x.value(s["input"]), x.value(s["target"])]
-    return x.node("SoftmaxCrossEntropyLoss", inputs, ignore_index=s["ignore_index"], reduction=s["reduction"])
-
-
 @rule("mse_loss", "l1_loss")
 def _difference(x: Exporter, s: Step) -> str:
     d = x.node("Sub", [x.value(s["input"]), x.value(s["target"])])
-    y = x.node("Mul", [d, d]) if s.op == "mse_loss" else x.node("Abs", [d])
-    kind = {"none": None, "mean": "ReduceMean", "sum": "ReduceSum"}[s["reduction"]]
-    return y if kind is None else x.node(kind, [y, None], keepdims=0)
+    return reduced(x, s, x.node("Mul", [d, d]) if s.op == "mse_loss" else x.node("Abs", [d]))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from torchlette import _C
-from torchlette._runtime.errors import NotSupportedError
 from torchlette.onnx.exporter import Exporter, Step, rule
-from torchlette.onnx.terms import Term, where
+from torchlette.onnx.terms import Term
 
 I64, BOOL = _C.int64, _C.bool
 
@@ -163,21 +161,20 @@ def _scalar(x: Exporter, s: Step) -> str:
 
 @rule("max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices")
 def _max_pool(x: Exporter, s: Step) -> list[str]:
+    from torchlette.onnx.export_layers import batched
+
     dims = int(s.op[8])
     each = {
         n: list(s.get(n) or [u]) * (dims if len(s.get(n) or [u]) == 1 else 1)
         for n, u in (("kernel_size", 1), ("dilation", 1), ("padding", 0))
     }
     strides = s.get("stride") or each["kernel_size"]
-    v, batched = x.value(s.operand), x.rank(s.operand) == dims + 2
-    v = v if batched else x.node("Unsqueeze", [v, x.constant([0], I64)])
     options: dict[str, Any] = {"kernel_shape": each["kernel_size"], "dilations": each["dilation"]}
     options |= {"strides": list(strides) * (dims if len(strides) == 1 else 1), "pads": each["padding"] * 2}
-    found = x.node("MaxPool", [v], 2, ceil_mode=int(bool(s.get("ceil_mode"))), **options)
+    values, places = batched(x, s, dims, "MaxPool", outputs=2, ceil_mode=int(bool(s.get("ceil_mode"))), **options)
     # ONNX counts places from the first element of all, ours from the first of the channel.
     inner = x.node("ReduceProd", [x.sizes(x.shape_of(s.operand)[-dims:]), None], keepdims=0)
-    found[1] = x.node("Mod", [found[1], inner])
-    return found if batched else [x.node("Squeeze", [t, x.constant([0], I64)]) for t in found]
+    return [values, x.node("Mod", [places, inner])]
 
 
 @rule("_max_unpool")
@@ -190,27 +187,3 @@ def _unpool(x: Exporter, s: Step) -> str:
     sizes = x.node("Concat", [x.sizes(outer), size], axis=0) if outer else size
     zeros = x.node("Expand", [x.as_type(0, s.dtype), sizes])
     return x.node("Reshape", [x.node("ScatterElements", [zeros, *flat], axis=-1), x.sizes(s.shape)])
-
-
-@rule("quantile")
-def _quantile(x: Exporter, s: Step) -> str:
-    q, dim, mode = s["q"], s.get("dim"), s.get("interpolation", "linear")
-    if x.number_of(q) is not None or mode != "linear":
-        raise NotSupportedError("onnx.export: quantile of a tensor of ranks, or with another interpolation than linear")
-    v = Term.of(x, s.operand, s.dtype)
-    if dim is None:
-        v, size, dim = v.ints("Reshape", [-1]), math.prod(x.static(x.shape_of(s.operand), "quantile")), 0
-    else:
-        (size,) = x.static(x.shape_of(s.operand)[dim], "the size of a dim with a quantile")
-    ordered = x.node("TopK", [v.name, x.constant([size], I64)], 2, axis=dim, largest=0, sorted=1)[0]
-    place = q * (size - 1)
-    below = math.floor(place)
-    keep = bool(s.get("keepdim"))
-    a, b = (
-        Term(x, x.node("Gather", [ordered, x.constant([k] if keep else k, I64)], axis=dim), s.dtype)
-        for k in (below, min(below + 1, size - 1))
-    )
-    found = a + (b - a) * (place - below)
-    nan = v.call("IsNaN", dtype=BOOL).to(I64).ints("ReduceMax", [dim], keepdims=int(keep))
-    found = where(nan > 0, math.nan, found)
-    return x.node("Reshape", [found.name, x.sizes(s.shape)]) if keep else found.name

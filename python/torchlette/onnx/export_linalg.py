@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from torchlette import _C
-from torchlette._runtime.errors import NotSupportedError
 from torchlette.onnx.export_functions import BODY
 from torchlette.onnx.exporter import Exporter, Step, graph_of, rule
 from torchlette.onnx.terms import Term, where
@@ -100,10 +100,15 @@ def _batched(x: Exporter, v: Term, shape: list[Any], batch: list[Any]) -> Term:
     return Term(x, x.node("Expand", [v.name, x.sizes([*batch, *shape[-2:]])]), v.dtype)
 
 
+def _unit(x: Exporter, size: Any) -> Term:
+    """Return the unit matrix."""
+    return (_rows(x, size).ints("Unsqueeze", [-1]) == _rows(x, size)).to(F64)
+
+
 @rule("linalg_inv", "inverse")
 def _inv(x: Exporter, s: Step) -> str:
     size = s.shape[-1]
-    unit = (_rows(x, size).ints("Unsqueeze", [-1]) == _rows(x, size)).to(F64)
+    unit = _unit(x, size)
     b = _batched(x, unit, [size, size], s.shape[:-2]) if len(s.shape) > 2 else unit
     return _solved(x, _real(x, s.get("A", s.operand)), b, s.shape).to(s.dtype).name
 
@@ -160,8 +165,7 @@ def _cholesky_solve(x: Exporter, s: Step) -> str:
     if s.op == "cholesky_solve":
         b = _batched(x, _real(x, s["self"]), x.shape_of(s["self"]), s.shape[:-2])
     else:
-        unit = (_rows(x, s.shape[-1]).ints("Unsqueeze", [-1]) == _rows(x, s.shape[-1])).to(F64)
-        b = _batched(x, unit, s.shape[-2:], s.shape[:-2])
+        b = _batched(x, _unit(x, s.shape[-1]), s.shape[-2:], s.shape[:-2])
     return _solved(x, product, b, s.shape).to(s.dtype).name
 
 
@@ -215,9 +219,12 @@ def _slogdet(x: Exporter, s: Step) -> Any:
 @rule("linalg_matrix_power", "matrix_power")
 def _matrix_power(x: Exporter, s: Step) -> str:
     n = s["n"]
-    if n <= 0:
-        raise NotSupportedError(f"onnx.export: matrix_power with n={n}: take the power of the inverse")
     v = Term.of(x, s.operand, s.dtype)
+    if n == 0:
+        unit = _unit(x, s.shape[-1])
+        return x.node("Expand", [unit.to(s.dtype).name, x.sizes(s.shape)])
+    if n < 0:
+        v, n = Term(x, _inv(x, s), s.dtype), -n
     found: Term | None = None
     while n:
         if n % 2:
@@ -234,3 +241,35 @@ def _multi_dot(x: Exporter, s: Step) -> str:
     for t in rest:
         found = found @ t
     return found.name
+
+
+@rule("linalg_inv_ex", "linalg_solve_ex", "linalg_cholesky_ex")
+def _checked(x: Exporter, s: Step) -> list[str]:
+    """The result, and that there was no error: a matrix that has none gives infinities or NaN."""
+    write = {"linalg_inv_ex": _inv, "linalg_solve_ex": _solve, "linalg_cholesky_ex": _cholesky}[s.op]
+    return [write(x, s), x.node("Expand", [x.as_type(0, s.out[1][0]), x.sizes(s.out[1][1])])]
+
+
+@rule("linalg_tensorinv", "linalg_tensorsolve")
+def _tensorinv(x: Exporter, s: Step) -> str:
+    """The tensor as a matrix, the dims of the result beside the others."""
+    shape = x.static(x.shape_of(s["self"]), s.op)
+    v = _real(x, s["self"])
+    if s.op == "linalg_tensorinv":
+        size = math.prod(shape[: s["ind"]])
+        found = _solved(x, v.ints("Reshape", [size, size]), _unit(x, size), [size, size])
+    else:
+        last = [d % len(shape) for d in s.get("dims", [])]
+        v = v.call("Transpose", perm=[*(d for d in range(len(shape)) if d not in last), *last])
+        size = math.prod(x.static(x.shape_of(s["other"]), s.op))
+        b = _real(x, s["other"]).ints("Reshape", [size, 1])
+        found = _solved(x, v.ints("Reshape", [size, size]), b, [size, 1])
+    return str(x.node("Reshape", [found.to(s.dtype).name, x.sizes(s.shape)]))
+
+
+@rule("linalg_vander")
+def _vander(x: Exporter, s: Step) -> str:
+    v = Term.of(x, s.get("x", s.operand), s.dtype).ints("Unsqueeze", [-1])
+    powers = x.node("Range", [x.constant(0, I64), x.size(s.shape[-1]), x.constant(1, I64)])
+    found = v ** Term(x, powers, I64).to(s.dtype)
+    return str(x.node("Reshape", [found.name, x.sizes(s.shape)]))

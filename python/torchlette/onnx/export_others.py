@@ -8,7 +8,10 @@ from typing import Any
 
 from torchlette import _C, finfo
 from torchlette._runtime.errors import NotSupportedError
+from torchlette.onnx.export_layers import batched
+from torchlette.onnx.export_losses import reduced
 from torchlette.onnx.exporter import Exporter, Step, rule
+from torchlette.onnx.terms import Term, where
 
 F32, I64, BOOL = _C.float32, _C.int64, _C.bool
 
@@ -33,7 +36,7 @@ def _glu(x: Exporter, s: Step) -> str:
     return x.node("Mul", [a, x.node("Sigmoid", [b])])
 
 
-@rule("_T", "_mT")
+@rule("_T", "_mT", "_H")
 def _turned(x: Exporter, s: Step) -> str:
     rank = x.rank(s.operand)
     order = list(range(rank))[::-1] if s.op == "_T" else [*range(rank - 2), rank - 1, rank - 2]
@@ -118,14 +121,30 @@ def _nll_loss(x: Exporter, s: Step) -> str:
     return x.node("NegativeLogLikelihoodLoss", inputs, **options)
 
 
+def _length(x: Exporter, s: Step, d: Term, keepdim: bool = False) -> str:
+    """Return the norm of order ``p`` along the last dim."""
+    p, keep = float(s.get("p", 2)), int(keepdim)
+    if p in (1, 2):
+        return d.ints(f"ReduceL{int(p)}", [-1], keepdims=keep).name
+    if p == 0:
+        return (~(d == 0.0)).to(d.dtype).ints("ReduceSum", [-1], keepdims=keep).name
+    if math.isinf(p):
+        return abs(d).ints("ReduceMax" if p > 0 else "ReduceMin", [-1], keepdims=keep).name
+    return ((abs(d) ** p).ints("ReduceSum", [-1], keepdims=keep) ** (1 / p)).name
+
+
 @rule("cdist")
 def _cdist(x: Exporter, s: Step) -> str:
-    p = s.get("p", 2)
-    if p not in (1, 2):
-        raise NotSupportedError(f"onnx.export: cdist with p={p}")
-    a = x.node("Unsqueeze", [x.value(s["x1"]), x.constant([-2], I64)])
-    b = x.node("Unsqueeze", [x.value(s["x2"]), x.constant([-3], I64)])
-    return x.node(f"ReduceL{int(p)}", [x.node("Sub", [a, b]), x.constant([-1], I64)], keepdims=0)
+    a, b = (Term.of(x, s[n], s.dtype).ints("Unsqueeze", [d]) for n, d in (("x1", -2), ("x2", -3)))
+    return _length(x, s, a - b)
+
+
+@rule("pdist")
+def _pdist(x: Exporter, s: Step) -> str:
+    (count,) = x.static(x.shape_of(s.operand)[0], "the number of rows of pdist")
+    pairs = list(itertools.combinations(range(count), 2))
+    rows = [x.node("Gather", [x.value(s.operand), x.constant([pair[k] for pair in pairs], I64)]) for k in (0, 1)]
+    return _length(x, s, Term(x, rows[0], s.dtype) - Term(x, rows[1], s.dtype))
 
 
 @rule("grid_sample")
@@ -144,7 +163,7 @@ def _adaptive_max(x: Exporter, s: Step) -> list[str]:
     if any(n % m for n, m in zip(have, want, strict=True)):
         return _unequal_max(x, s, have, want)
     kernel = [n // m for n, m in zip(have, want, strict=True)]
-    found: list[str] = x.node("MaxPool", [x.value(s.operand)], 2, kernel_shape=kernel, strides=kernel)
+    found: list[str] = batched(x, s, dims, "MaxPool", outputs=2, kernel_shape=kernel, strides=kernel)
     # ONNX counts places from the first element of all, ours from the first of the channel.
     inner = x.constant(math.prod(have), I64)
     return [found[0], x.node("Mod", [found[1], inner])]
@@ -188,6 +207,8 @@ def _threshold(x: Exporter, s: Step) -> str:
 @rule("isfinite")
 def _isfinite(x: Exporter, s: Step) -> str:
     v = x.value(s.operand)
+    if not x.type_of(s.operand).is_floating_point:
+        return x.node("Expand", [x.constant(True, BOOL), x.sizes(s.shape)])
     return x.node("Not", [x.node("Or", [x.node("IsNaN", [v]), x.node("IsInf", [v])])])
 
 
@@ -226,11 +247,6 @@ def _affine_grid(x: Exporter, s: Step) -> str:
     return x.node("AffineGrid", [x.value(s["theta"]), x.sizes(s["size"])], align_corners=int(s["align_corners"]))
 
 
-def _reduced(x: Exporter, s: Step, y: str) -> str:
-    kind = {"none": None, "mean": "ReduceMean", "sum": "ReduceSum"}[s.get("reduction", "mean")]
-    return y if kind is None else str(x.node(kind, [y, None], keepdims=0))
-
-
 @rule("smooth_l1_loss", "huber_loss")
 def _huber(x: Exporter, s: Step) -> str:
     width = float(s.get("beta", s.get("delta", 1.0)))
@@ -240,28 +256,17 @@ def _huber(x: Exporter, s: Step) -> str:
     y = x.node("Mul", [inner, x.node("Sub", [d, x.node("Mul", [inner, x.constant(0.5, s.dtype)])])])
     if s.op == "smooth_l1_loss":
         y = d if width == 0 else x.node("Div", [y, x.constant(width, s.dtype)])
-    return _reduced(x, s, y)
-
-
-@rule("binary_cross_entropy_with_logits")
-def _logits(x: Exporter, s: Step) -> str:
-    if s.get("weight") is not None or s.get("pos_weight") is not None:
-        raise NotSupportedError("onnx.export: binary_cross_entropy_with_logits with weights")
-    v, target = x.value(s["input"]), x.value(s["target"])
-    # softplus(v) - v target, where softplus has no overflow.
-    rest = x.node("Softplus", [x.node("Neg", [x.node("Abs", [v])])])
-    plus = x.node("Add", [x.node("Relu", [v]), rest])
-    return _reduced(x, s, x.node("Sub", [plus, x.node("Mul", [v, target])]))
+    return reduced(x, s, y)
 
 
 @rule("kl_div")
 def _kl_div(x: Exporter, s: Step) -> str:
     v, target = x.value(s["input"]), x.value(s["target"])
     if s.get("log_target"):
-        return _reduced(x, s, x.node("Mul", [x.node("Exp", [target]), x.node("Sub", [target, v])]))
+        return reduced(x, s, x.node("Mul", [x.node("Exp", [target]), x.node("Sub", [target, v])]))
     y = x.node("Mul", [target, x.node("Sub", [x.node("Log", [target]), v])])
     zero = x.constant(0.0, s.dtype)
-    return _reduced(x, s, x.node("Where", [x.node("Equal", [target, zero]), zero, y]))
+    return reduced(x, s, x.node("Where", [x.node("Equal", [target, zero]), zero, y]))
 
 
 @rule("cosine_similarity")
@@ -274,8 +279,57 @@ def _cosine(x: Exporter, s: Step) -> str:
 
 @rule("pairwise_distance")
 def _pairwise(x: Exporter, s: Step) -> str:
-    p = s.get("p", 2)
-    if p not in (1, 2):
-        raise NotSupportedError(f"onnx.export: pairwise_distance with p={p}")
-    d = x.node("Add", [x.node("Sub", [x.value(s["x1"]), x.value(s["x2"])]), x.constant(float(s["eps"]), s.dtype)])
-    return x.node(f"ReduceL{int(p)}", [d, x.constant([-1], I64)], keepdims=int(bool(s.get("keepdim", False))))
+    a, b = (Term.of(x, s[n], s.dtype) for n in ("x1", "x2"))
+    return _length(x, s, a - b + float(s["eps"]), bool(s.get("keepdim", False)))
+
+
+@rule("_repeat_interleave")
+def _repeat_rows(x: Exporter, s: Step) -> str:
+    """Row number n of the result is the row whose copies end behind it."""
+    dim = s["dim"] % x.rank(s.operand)
+    ends = x.node("CumSum", [x.as_type(s["repeats"], I64), x.constant(0, I64)])
+    places = Term(x, x.node("Range", [x.constant(0, I64), x.size(s.shape[dim]), x.constant(1, I64)]), I64)
+    passed = (Term(x, ends, I64) <= places.ints("Unsqueeze", [-1])).to(I64).ints("ReduceSum", [-1], keepdims=0)
+    return str(x.node("Gather", [x.value(s.operand), passed.name], axis=dim))
+
+
+@rule("_block_diag")
+def _block_diag(x: Exporter, s: Step) -> str:
+    """Zeros stand to the left and to the right of each matrix."""
+    rows, left = [], 0
+    for t in s["tensors"]:
+        shape = x.static(x.shape_of(t), "a block of a matrix")
+        height, width = [1] * (2 - len(shape)) + shape
+        v = x.node("Reshape", [x.as_type(t, s.dtype), x.constant([height, width], I64)])
+        pads = x.constant([0, left, 0, s.shape[1] - left - width], I64)
+        rows.append(x.node("Pad", [v, pads, x.as_type(0, s.dtype)]))
+        left += width
+    return str(x.node("Concat", rows, axis=0))
+
+
+@rule("isreal")
+def _isreal(x: Exporter, s: Step) -> str:
+    return str(x.node("Expand", [x.constant(True, BOOL), x.sizes(s.shape)]))
+
+
+@rule("logspace")
+def _logspace(x: Exporter, s: Step) -> str:
+    (count,) = x.static(s.shape, "logspace")
+    low, high, base = float(s["start"]), float(s["end"]), float(s.get("base", 10.0))
+    step = (high - low) / max(count - 1, 1)
+    places = [low + k * step if k < (count + 1) // 2 else high - (count - 1 - k) * step for k in range(count)]
+    return str(x.cast(x.constant([math.pow(base, p) for p in places], _C.float64), _C.float64, s.dtype))
+
+
+@rule("renorm")
+def _renorm(x: Exporter, s: Step) -> str:
+    rank, most, p = x.rank(s.operand), float(s["maxnorm"]), float(s["p"])
+    v = Term.of(x, s.operand, s.dtype)
+    axes = [d for d in range(rank) if d != s["dim"] % rank]
+    if p in (1, 2):
+        size = v.ints(f"ReduceL{int(p)}", axes, keepdims=1)
+    elif math.isinf(p):
+        size = abs(v).ints("ReduceMax", axes, keepdims=1)
+    else:
+        size = (abs(v) ** p).ints("ReduceSum", axes, keepdims=1) ** (1 / p)
+    return (v * where(size > most, most / (size + 1e-7), 1.0)).name

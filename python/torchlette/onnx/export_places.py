@@ -63,12 +63,12 @@ def _reduced_at(x: Exporter, s: Step, index: str, values: str, dim: int, reducti
         reduction: PyTorch's name.
     """
     operand, alone = x.value(s.operand), not s.get("include_self", True)
-    mean = reduction == "mean"
-    if mean and not s.dtype.is_floating_point or s.dtype is BOOL:
+    averaged = reduction == "mean"
+    if s.dtype is BOOL:
         raise NotSupportedError(f"onnx.export: {s.op} with reduce={reduction!r} of {s.dtype}")
     count = Term(x, operand, s.dtype)
-    if mean or alone:
-        none = x.node("Expand", [x.constant(0, I64), x.sizes(s.shape)])
+    if averaged or alone:
+        none = x.node("Expand", [x.constant(0, I64), x.node("Shape", [operand])])
         ones = x.node("Expand", [x.constant(1, I64), x.node("Shape", [index])])
         count = Term(x, x.node("ScatterElements", [none, index, ones], axis=dim, reduction="add"), I64)
     if alone:
@@ -76,12 +76,15 @@ def _reduced_at(x: Exporter, s: Step, index: str, values: str, dim: int, reducti
         low, high = (-math.inf, math.inf) if s.dtype.is_floating_point else (info.min, info.max)
         start = {"sum": 0, "mean": 0, "prod": 1, "amax": low, "amin": high}[reduction]
         operand = where(count > 0, Term(x, x.as_type(start, s.dtype), s.dtype), Term(x, operand, s.dtype)).name
-    kind = "add" if mean else REDUCTIONS[reduction]
+    kind = "add" if averaged else REDUCTIONS[reduction]
     found = x.node("ScatterElements", [operand, index, values], axis=dim, reduction=kind)
-    if not mean:
+    if not averaged:
         return found
     total = count.call("Max", 1) if alone else count + 1
-    return (Term(x, found, s.dtype) / total.to(s.dtype)).name
+    mean, total = Term(x, found, s.dtype), total.to(s.dtype)
+    if not s.dtype.is_floating_point:  # rounded down
+        mean = mean - mean.call("Mod", total)
+    return (mean / total).name
 
 
 @rule("index_reduce")
@@ -201,10 +204,12 @@ def diagonal(x: Exporter, ref: Any, offset: int, a: int, b: int) -> str:
     return x.node("Gather", [v, x.constant(places, I64)], axis=rank - 2)
 
 
-@rule("diagonal", "trace")
+@rule("diagonal", "trace", "linalg_diagonal")
 def _diagonal(x: Exporter, s: Step) -> str:
-    rank = x.rank(s.operand)
-    found = diagonal(x, s.operand, s.get("offset", 0), s.get("dim1", 0) % rank, s.get("dim2", 1) % rank)
+    ref, usual = s.get("A", s.operand), (-2, -1) if s.op == "linalg_diagonal" else (0, 1)
+    rank = x.rank(ref)
+    a, b = (s.get(name, d) % rank for name, d in zip(("dim1", "dim2"), usual, strict=True))
+    found = diagonal(x, ref, s.get("offset", 0), a, b)
     if s.op == "trace":
         found = x.node("ReduceSum", [x.cast(found, x.type_of(s.operand), s.dtype), x.constant([0], I64)], keepdims=0)
     return found

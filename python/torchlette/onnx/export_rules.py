@@ -50,11 +50,16 @@ def _unary(x: Exporter, s: Step) -> str:
     kind = _UNARY[s.op.partition(".")[0].removesuffix("_")]
     if kind == "BitwiseNot" and s.dtype is BOOL:
         kind = "Not"
-    return x.node(kind, [x.as_type(s.operand, s.dtype)])
+    v = x.as_type(s.operand, s.dtype)
+    if s.dtype.is_floating_point or kind not in ("Ceil", "Floor", "Round", "Relu"):
+        return x.node(kind, [v])
+    return x.node("Max", [v, x.constant(0, s.dtype)]) if kind == "Relu" else v
 
 
 @rule("isnan", "isinf", "logical_not")
 def _tests(x: Exporter, s: Step) -> str:
+    if s.op != "logical_not" and not x.type_of(s.operand).is_floating_point:
+        return x.node("Expand", [x.constant(False, BOOL), x.sizes(s.shape)])
     kind = {"isnan": "IsNaN", "isinf": "IsInf", "logical_not": "Not"}[s.op]
     return x.node(kind, [x.as_type(s.operand, BOOL if kind == "Not" else x.type_of(s.operand))])
 
@@ -123,8 +128,8 @@ def _softplus(x: Exporter, s: Step) -> str:
 @rule("prelu")
 def _prelu(x: Exporter, s: Step) -> str:
     slope, rank = x.value(s["weight"]), x.rank(s.operand)
-    if rank > 2:
-        slope = x.node("Reshape", [slope, x.constant([-1] + [1] * (rank - 2), I64)])
+    if rank != 2:
+        slope = x.node("Reshape", [slope, x.constant([-1] * min(rank, 1) + [1] * (rank - 2), I64)])
     return x.node("PRelu", [x.value(s.operand), slope])
 
 
@@ -247,7 +252,7 @@ def _same(x: Exporter, s: Step) -> str:
     return x.value(s.operand)
 
 
-@rule("_to_dtype", "float", "bool", "long", "int", "half", "double", "bfloat16")
+@rule("_to_dtype", "float", "bool", "long", "int", "half", "double", "bfloat16", "cfloat", "cdouble")
 def _to_dtype(x: Exporter, s: Step) -> str:
     return x.as_type(s.operand, s.dtype)
 
@@ -350,17 +355,31 @@ def _softmax(x: Exporter, s: Step) -> str:
 
 
 @rule(
-    "promoted_zeros", "zeros", "ones", "full", "empty", "new_zeros", "new_ones", "new_full", "new_empty", "zeros_like"
+    "promoted_zeros",
+    "zeros",
+    "ones",
+    "full",
+    "fill",
+    "empty",
+    "new_zeros",
+    "new_ones",
+    "new_full",
+    "new_empty",
+    "zeros_like",
 )
 @rule("ones_like", "full_like", "empty_like")
 def _full(x: Exporter, s: Step) -> str:
     base = s.op.partition(".")[0]
-    fill = 1 if "ones" in base else s.get("fill_value", 0)
+    fill = 1 if "ones" in base else s.get("fill_value", s.get("value", 0))
     return x.node("Expand", [x.as_type(fill, s.dtype), x.sizes(s.shape)])
 
 
 @rule("arange")
 def _arange(x: Exporter, s: Step) -> str:
-    work = s.dtype if s.dtype in (I64, F32, _C.float64) else F32 if s.dtype.is_floating_point else I64
-    parts = [x.as_type(s.get("start", 0), work), x.as_type(s["end"], work), x.as_type(s.get("step", 1), work)]
-    return x.cast(x.node("Range", parts), work, s.dtype)
+    """Write start + step * (0, 1, ...): ONNX's own count of a range is rounded otherwise."""
+    work = s.dtype if s.dtype in (F32, _C.float64) else F32 if s.dtype.is_floating_point else I64
+    start, step = s.get("start", 0), s.get("step", 1)
+    v = x.cast(x.node("Range", [x.constant(0, I64), x.size(s.shape[0]), x.constant(1, I64)]), I64, work)
+    v = v if step == 1 else x.node("Mul", [v, x.as_type(step, work)])
+    v = v if start == 0 else x.node("Add", [v, x.as_type(start, work)])
+    return x.cast(v, work, s.dtype)

@@ -13,7 +13,7 @@ I64 = _C.int64
 
 @rule("reshape", "view", "flatten", "unflatten", "unsqueeze", "squeeze", "view_as", "reshape_as")
 def _reshape(x: Exporter, s: Step) -> str:
-    return x.node("Reshape", [x.value(s.operand), x.sizes(s.shape)], allowzero=1 if 0 in s.shape else None)
+    return x.node("Reshape", [x.value(s.operand), x.sizes(s.shape)])
 
 
 @rule("expand", "expand_as")
@@ -144,7 +144,12 @@ def _embedding(x: Exporter, s: Step) -> str:
 
 @rule("gather")
 def _gather(x: Exporter, s: Step) -> str:
-    return x.node("GatherElements", [x.value(s.operand), x.value(s["index"])], axis=s["dim"])
+    if 0 in s.shape:  # the index may have any shape, and any dtype
+        return x.node("Expand", [x.as_type(0, s.dtype), x.sizes(s.shape)])
+    index = x.as_type(s["index"], I64)
+    if x.rank(s["index"]) or not x.rank(s.operand):
+        return x.node("GatherElements", [x.value(s.operand), index], axis=s["dim"])
+    return x.node("Gather", [x.value(s.operand), index], axis=0)
 
 
 def flipped(x: Exporter, value: str, dims: list[int]) -> str:

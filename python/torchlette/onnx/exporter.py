@@ -113,6 +113,8 @@ class Exporter:
         #: Complex values whose parts are real values for now.
         self.split: frozenset[int] = frozenset()
         self._made: dict[int, str] = {}
+        #: Whether a result of the step has no elements: a size of 0 is none that is copied.
+        self.empty = False
         #: The first value that may be written in place.
         self._own = len(inputs)
         taken = {v["name"] for v in self.function["inputs"]}
@@ -195,6 +197,8 @@ class Exporter:
         for key, value in attributes.items():
             if value is not None:
                 w.add_message(5, attribute(key, value))
+        if kind == "Reshape" and self.empty and "allowzero" not in attributes:
+            w.add_message(5, attribute("allowzero", 1))
         self.nodes.append(w)
 
     def constant(self, values: Sequence[Any] | Any, dtype: _C.dtype) -> str:
@@ -389,13 +393,42 @@ class Exporter:
                 continue
             if write is None:
                 raise NotSupportedError(f"onnx.export: step {k}: the operator {step.op} has no form in ONNX here")
-            found = write(self, step)
+            found = self.apply(write, step)
             operand = self.number_of(step.operand)
             for i, name in enumerate([found] if isinstance(found, str) else found):
                 self.names[first + i] = name
                 if base in VIEWS and operand is not None:
                     self.views[first + i] = operand, step, i
             first += len(step.out)
+
+    def apply(self, write: Callable[[Exporter, Step], Any], step: Step) -> Any:
+        """Return what a rule writes for a step. A number along a dim is a vector of one element, as ONNX wants it."""
+        self.empty = any(0 in shape for _, shape in step.out)
+        values = [step.args[name] for name in ("self", "input", "x1", "A") if name in step.args]
+        operand = self.number_of(values[0]) if values else None
+        if operand is None or self.types[operand][1] or not _along_a_dim(step):
+            return write(self, step)
+        numbers = {i for i in map(self.number_of, step.args.values()) if i is not None and not self.types[i][1]}
+        kept = self.names, self.types, self.known_parts
+        self.names, self.types, self.known_parts = (dict(table) for table in kept)
+        one = self.constant([1], _C.int64)
+        for i in numbers:
+            self._used.add(i)
+            dtype = self.types[i][0]
+            if dtype in PARTS:
+                self.known_parts[i] = [self.node("Reshape", [part, one]) for part in self.parts(f"%{i}")]
+            else:
+                self.names[i] = self.node("Reshape", [self.names[i], one])
+            self.types[i] = dtype, [1]
+        out, step.out = step.out, [(dtype, shape or [1]) for dtype, shape in step.out]
+        try:
+            found = write(self, step)
+        finally:
+            step.out = out
+            self.names, self.types, self.known_parts = kept
+        made = [found] if isinstance(found, str) else found
+        shaped = [self.node("Reshape", [v, self.sizes(shape)]) for v, (_, shape) in zip(made, step.out, strict=True)]
+        return shaped[0] if isinstance(found, str) else shaped
 
     def write_in_place(self, step: Step, base: str) -> None:
         """Write through a value: what it is a view of gets new elements, and all views of that are taken anew."""
@@ -413,7 +446,7 @@ class Exporter:
                 f"{step.at}"
             )
         step.out = [self.types[target]]
-        value = write(self, step)
+        value = self.apply(write, step)
         if len(chain) > 1:
             value = self._written(chain, value)
         self.names[root] = value
@@ -458,6 +491,20 @@ VIEWS = frozenset(
     "_index alias as_strided chunk detach diagonal expand flatten movedim narrow permute reshape select slice split "
     "squeeze split_with_sizes swapaxes t transpose unbind unflatten unfold unsqueeze view".split()
 )
+
+
+def _along_a_dim(step: Step) -> bool:
+    """Return whether a step of a number goes along a dim, which a number has in PyTorch."""
+    base = step.op.partition(".")[0]
+    if base in ("unsqueeze", "stack", "squeeze"):
+        return False
+    return step.get("dim", step.get("dimension")) not in (None, []) or base in (
+        "var",
+        "std",
+        "var_mean",
+        "std_mean",
+        "flip",
+    )
 
 
 def _plain(value: Any, dtype: _C.dtype) -> Any:

@@ -149,7 +149,15 @@ def _where(condition: Host, a: Host, b: Host) -> Host:
 
 @_host("Cast")
 def _cast(x: Host, *, to: int, saturate: int = 1, round_mode: str = "up") -> Host:
-    dtype = dtype_of(to)
+    return _in_dtype(x, dtype_of(to))
+
+
+@_host("CastLike")
+def _cast_like(x: Host, like: Host, *, saturate: int = 1, round_mode: str = "up") -> Host:
+    return _in_dtype(x, like.dtype)
+
+
+def _in_dtype(x: Host, dtype: _C.dtype) -> Host:
     if dtype is _C.bool:
         return _made([v != 0 for v in x.values], x.shape, dtype, x)
     if dtype.is_floating_point:
