@@ -137,7 +137,7 @@ static int take(tl_session_value *v, Py_buffer *view, PyObject *o, bool writable
         return set_error(TL_VALUE, "session: \"%s\": got %d dims, want at most %d", v->name, view->ndim, TL_MAX_RANK);
     }
     uint8_t dtype = buffer_dtype(view);
-    if (dtype == 0 && v->dtype == TL_BFLOAT16 && view->itemsize == 2) {
+    if (v->dtype == TL_BFLOAT16 && (dtype == 0 || dtype == TL_UINT16) && view->itemsize == 2) {
         dtype = TL_BFLOAT16; /* which NumPy has not: its bits */
     }
     if (dtype == 0) {

@@ -365,3 +365,19 @@ def test_a_call_takes_tensors_of_each_kind() -> None:
         assert session(other).tolist() == want.tolist()
     one = tl.tensor(2.0, device="cpu")
     assert tl.InferenceSession(export.export(lambda x: x * 2, (one,)))(one).tolist() == 4.0
+
+
+def test_inputs_and_outputs_of_bfloat16_are_bits(tmp_path: Path) -> None:
+    """NumPy has no bfloat16: arrays have uint16 elements. Tensors have the dtype."""
+    net = nn.Linear(8, 3, device="cpu").to(tl.bfloat16).eval()
+    x = tl.randn(4, 8, device="cpu").to(tl.bfloat16)
+    want = net(x).detach()
+    session = tl.InferenceSession(export.export(net, (x,)))
+    bits = (x.float().numpy().view(np.uint32) >> 16).astype(np.uint16)
+    (got,) = session.run(None, {session.get_inputs()[0].name: bits})
+    assert got.dtype == np.uint16
+    np.testing.assert_array_equal((got.astype(np.uint32) << 16).view(np.float32), want.float().numpy())
+    assert session(x).dtype == tl.bfloat16
+    assert session(x).tolist() == want.tolist()
+    with pytest.raises(ValueError, match="want bfloat16"):
+        session.run(None, {session.get_inputs()[0].name: x.float().numpy()})
