@@ -8,23 +8,20 @@
 // greatest. A row that is quantized (dynamic) has one plane: its terms are factor a, where factor is the greatest
 // magnitude over 127. start has what makes weights of dot products, which have no sign, numbers with one. A block has a
 // group's terms, or PLANES_BLOCK.
-enum { PLANES = 3, PLANES_BLOCK = 64, PLANES_PANELS = 4 };
+enum { PLANES = 3, PLANES_BYTES = 4, PLANES_BLOCK = 64, PLANES_PANELS = 4 }; // bytes of a term: the most
 typedef struct { float factor; int32_t start[PLANES]; } tl_plane_block;
 
-// split: false where three planes cannot hold a block: a term is not finite, or all are too small. Planes lie pitch
-// bytes apart, which has room for 16 more bytes than there are terms. panels: one or PLANES_PANELS panels; c is that of
-// tl_isa_table.panel.
+// split: false where planes cannot hold a block of floats: a term is not finite, or all are too small. Planes lie pitch
+// elements apart, 16 more than there are terms. panels: one or PLANES_PANELS panels; c is that of tl_isa_table.panel.
 typedef struct {
 	int (*split)(const tl_quantized *, int64_t K, const float *x, int8_t *to, int64_t pitch, tl_plane_block *);
 	void (*panels)(const tl_quantized *, int panels, int64_t K, const int8_t *x, int64_t pitch, const tl_plane_block *,
 		const float *sums, const uint32_t *w, const void *scale, const uint16_t *offset, float *c);
 } tl_planes;
-const tl_planes *tl_planes_of(int isa, int bits); // NULL: there are none
-extern const tl_planes tl_planes_avx2;            // of weights of four bits
+const tl_planes *tl_planes_of(int isa); // NULL: there are none
+extern const tl_planes tl_planes_avx2;
 
 // What all splits and products share.
-
-static inline int planes_count(const tl_quantized *q) { return q->dynamic ? 1 : PLANES; }
 
 // The mantissa of 2^-22 (256^2 + 256 + 1) 127, the greatest number that three digits of -128 to 127 have, less 1.
 enum { PLANES_MOST_MANTISSA = 0x7efefe };

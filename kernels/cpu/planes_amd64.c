@@ -143,8 +143,8 @@ WIDE static void panels(const tl_quantized *q, int count, int64_t K, const int8_
 	else TILE(PLANES, 4, PLANES_PANELS);
 }
 
-const tl_planes *tl_planes_of(int isa, int bits) {
+const tl_planes *tl_planes_of(int isa) {
 	static const tl_planes vnni = {split, panels};
 	if (isa >= TLK_ISA_AVX512_VNNI) return &vnni;
-	return bits == 4 && (isa == TLK_ISA_AVX2 || isa == TLK_ISA_AVX2_VNNI) ? &tl_planes_avx2 : NULL;
+	return isa >= TLK_ISA_AVX2 ? &tl_planes_avx2 : NULL;
 }

@@ -1,5 +1,7 @@
-// Products of planes of int8 and panels of weights of four bits by AVX2. A multiplication adds up pairs of products in
-// 16 bits: 15 * 128 * 2 is 3,840, so those of four words of eight terms fit.
+// Products of planes and panels of quantized weights by AVX2. With weights of four bits planes are of int8, and a
+// multiplication adds up pairs of products in 16 bits: 15 * 128 * 2 is 3,840, so those of four words of eight terms
+// fit. With weights of eight bits they would not. There two planes of 12 bits, in 16, take the place of three, and sums
+// have 32 bits.
 #include <stdint.h>
 #include <immintrin.h>
 #include "planes.h"
@@ -71,7 +73,26 @@ WIDE INLINE int split_into(const int planes, const tl_quantized *q, int64_t K, c
 	return 1;
 }
 
+// Terms of a block are factor (4096 a + b).
+WIDE static int split_halves(int64_t K, const float *x, int16_t *to, int64_t pitch, tl_plane_block *b) {
+	for (int64_t k = 0; k < K; k += PLANES_BLOCK, b++) {
+		const int64_t n = planes_least(PLANES_BLOCK, K - k);
+		float scale;
+		if (!planes_scale(greatest(n, x + k), &b->factor, &scale)) return 0;
+		for (int64_t i = 0; i < n; i += 8) {
+			const __m256i r = _mm256_cvtps_epi32(_mm256_mul_ps(first(x + k + i, n - i), _mm256_set1_ps(scale)));
+			const __m256i low = _mm256_srai_epi32(_mm256_slli_epi32(r, 20), 20);
+			const __m256i high = _mm256_srai_epi32(_mm256_sub_epi32(r, low), 12);
+			const __m256i both = _mm256_permute4x64_epi64(_mm256_packs_epi32(high, low), 0xd8);
+			_mm_storeu_si128((__m128i *)(to + k + i), _mm256_castsi256_si128(both));
+			_mm_storeu_si128((__m128i *)(to + pitch + k + i), _mm256_extracti128_si256(both, 1));
+		}
+	}
+	return 1;
+}
+
 WIDE static int split(const tl_quantized *q, int64_t K, const float *x, int8_t *to, int64_t pitch, tl_plane_block *b) {
+	if (q->bits == 8) return split_halves(K, x, (int16_t *)to, pitch, b);
 	return q->dynamic ? split_into(1, q, K, x, to, pitch, b) : split_into(PLANES, q, K, x, to, pitch, b);
 }
 
@@ -153,9 +174,53 @@ WIDE INLINE void panels_of(const int planes, const tl_quantized *q, int count, i
 	}
 }
 
+// One block of terms and a panel of weights of eight bits: a sum is in two lanes.
+WIDE INLINE void byte_dots(int64_t rows, const int16_t *x, const int64_t pitch, float factor, const uint32_t *w,
+	const int64_t ahead, __m256 total[TLK_PANEL / 4]) {
+	__m256i high[TLK_PANEL / 4], low[TLK_PANEL / 4];
+	UNROLL for (int v = 0; v < TLK_PANEL / 4; v++) high[v] = low[v] = _mm256_setzero_si256();
+	ROLLED for (int64_t r = 0; r < rows; r++, w += TLK_PANEL, x += 4) {
+		int64_t four[2];
+		memcpy(four, x, 8);
+		memcpy(four + 1, x + pitch, 8);
+		const __m256i a = _mm256_set1_epi64x(four[0]), b = _mm256_set1_epi64x(four[1]);
+		_mm_prefetch((const char *)(w + ahead), _MM_HINT_T0);
+		UNROLL for (int v = 0; v < TLK_PANEL / 4; v++) {
+			const __m256i words = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(w + 4 * v)));
+			high[v] = _mm256_add_epi32(high[v], _mm256_madd_epi16(words, a));
+			low[v] = _mm256_add_epi32(low[v], _mm256_madd_epi16(words, b));
+		}
+	}
+	UNROLL for (int v = 0; v < TLK_PANEL / 4; v++) {
+		const __m256 sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(high[v]), _mm256_set1_ps(4096), _mm256_cvtepi32_ps(low[v]));
+		total[v] = _mm256_fmadd_ps(sum, _mm256_set1_ps(factor), total[v]);
+	}
+}
+
+WIDE static void byte_panels(int count, int64_t K, const int16_t *x, int64_t pitch, const tl_plane_block *b,
+	const uint32_t *w, const float *scale, float *c) {
+	const int64_t words = (K + TLK_TERMS - 1) / TLK_TERMS * TLK_TERMS / 4;
+	__m256 total[PLANES_PANELS][TLK_PANEL / 4];
+	for (int p = 0; p < count; p++)
+		UNROLL for (int v = 0; v < TLK_PANEL / 4; v++) total[p][v] = _mm256_setzero_ps();
+	for (int64_t k = 0; k < K; k += PLANES_BLOCK, b++) {
+		const int64_t rows = (planes_least(PLANES_BLOCK, K - k) + 3) / 4, ahead = planes_ahead(k / 4, rows, words, count);
+		for (int p = 0; p < count; p++)
+			byte_dots(rows, x + k, pitch, b->factor, w + (p * words + k / 4) * TLK_PANEL, ahead, total[p]);
+	}
+	for (int p = 0; p < count; p++)
+		UNROLL for (int v = 0; v < TLK_PANEL / 4; v += 2) {
+			const __m256d sums = _mm256_castps_pd(_mm256_hadd_ps(total[p][v], total[p][v + 1]));
+			const __m256 in_order = _mm256_castpd_ps(_mm256_permute4x64_pd(sums, 0xd8));
+			const int64_t at = p * TLK_PANEL + 4 * v;
+			_mm256_storeu_ps(c + at, _mm256_mul_ps(in_order, _mm256_loadu_ps(scale + at)));
+		}
+}
+
 WIDE static void panels(const tl_quantized *q, int count, int64_t K, const int8_t *x, int64_t pitch,
 	const tl_plane_block *b, const float *sums, const uint32_t *w, const void *scale, const uint16_t *offset, float *c) {
-	if (q->dynamic) panels_of(1, q, count, K, x, pitch, b, sums, w, scale, offset, c);
+	if (q->bits == 8) byte_panels(count, K, (const int16_t *)x, pitch, b, w, scale, c);
+	else if (q->dynamic) panels_of(1, q, count, K, x, pitch, b, sums, w, scale, offset, c);
 	else panels_of(PLANES, q, count, K, x, pitch, b, sums, w, scale, offset, c);
 }
 

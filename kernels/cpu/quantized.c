@@ -28,7 +28,7 @@ typedef struct {
 	int8_t *rows;
 	const tl_planes *planes; // of rows that do not fill a low tile, NULL: they are multiplied as floats
 	tl_plane_block *blocks;  // of one row after the other, each in planes at rows, pitch bytes apart
-	int64_t row_blocks, depth; // blocks and planes of a row
+	int64_t row_blocks;
 	int *whole; // which rows are in planes
 } work;
 
@@ -170,8 +170,8 @@ static void block(const work *p, int64_t panel, int64_t from, int64_t to) {
 // tile of a row that is in planes.
 static void plane_tile(const work *p, int64_t panel, int panels, int64_t row, float *c) {
 	const int64_t table = panel * p->groups * TLK_PANEL;
-	p->planes->panels(p->q, panels, p->K, p->rows + row * p->depth * p->pitch, p->pitch, p->blocks + row * p->row_blocks,
-		p->sums ? p->sums + row * p->groups : NULL, p->w + panel * p->words * TLK_PANEL,
+	p->planes->panels(p->q, panels, p->K, p->rows + row * PLANES_BYTES * p->pitch, p->pitch,
+		p->blocks + row * p->row_blocks, p->sums ? p->sums + row * p->groups : NULL, p->w + panel * p->words * TLK_PANEL,
 		p->scale + table * (p->q->bits == 8 ? 4 : 2), p->offset ? p->offset + table : NULL, c);
 }
 
@@ -180,7 +180,7 @@ static void split_rows(void *arg, int worker, int64_t begin, int64_t end) {
 	const work *p = arg;
 	for (int64_t i = begin; i < end; i++) {
 		tl_plane_block *b = p->blocks + i * p->row_blocks;
-		p->whole[i] = p->planes->split(p->q, p->K, p->x + i * p->xm, p->rows + i * p->depth * p->pitch, p->pitch, b);
+		p->whole[i] = p->planes->split(p->q, p->K, p->x + i * p->xm, p->rows + i * PLANES_BYTES * p->pitch, p->pitch, b);
 		if (p->q->dynamic && p->sums) // start is -8 times the sum of a block
 			for (int64_t g = 0; g < p->groups; g++)
 				p->sums[i * p->groups + g] = (float)(b[g].start[0] / -8) * b[g].factor;
@@ -252,15 +252,12 @@ static int64_t prepare(work *p, tl_pool *pool) {
 	if (p->planes) {
 		p->pitch += TLK_TERMS; // split stores whole vectors
 		p->row_blocks = q->bits == 8 ? (p->K + PLANES_BLOCK - 1) / PLANES_BLOCK : p->groups;
-		p->depth = planes_count(q);
-	} else {
-		p->depth = 1;
 	}
 	const int64_t sums = room(&size, q->offset ? p->M * p->groups * 4 : 0);
 	const int64_t scales = room(&size, int8 ? p->M * 8 : 0);
 	const int64_t blocks = room(&size, p->planes ? p->M * p->row_blocks * (int64_t)sizeof(tl_plane_block) : 0);
 	const int64_t whole = room(&size, p->planes ? p->M * 4 : 0);
-	const int64_t rows = room(&size, p->planes || int8 ? p->M * p->depth * p->pitch : 0);
+	const int64_t rows = room(&size, p->planes ? p->M * PLANES_BYTES * p->pitch : int8 ? p->M * p->pitch : 0);
 	const int64_t floats = room(&size, rounded ? p->M * p->K * 4 : 0);
 	char *mem = size ? tl_scratch(pool, -1, size) : NULL;
 	if (size && !mem) return size;
@@ -296,7 +293,7 @@ int64_t tl_run_quantized(const tl_quantized *q, tl_pool *pool, int isa, char **b
 	p.pitch = (p.K + TLK_TERMS - 1) / TLK_TERMS * TLK_TERMS;
 	p.words = q->bits == 8 ? p.pitch / 4 : (p.K + 7) / 8;
 #if defined(__x86_64__)
-	if (alone(&p) && p.t->row_panels == PLANES_PANELS) p.planes = tl_planes_of(isa, q->bits);
+	if (alone(&p) && p.t->row_panels == PLANES_PANELS) p.planes = tl_planes_of(isa);
 #endif
 	const int64_t missing = prepare(&p, pool);
 	if (missing) return missing;

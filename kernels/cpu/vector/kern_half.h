@@ -43,7 +43,7 @@ TLK_INLINE tl_v32 half_lanes(const int type, const uint16_t *p) {
 #elif defined(__x86_64__) && TLK_VL == 8
 	return (tl_v32)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 #else
-	tl_v32 v;
+	tl_v32 v = {0};
 	for (int l = 0; l < TLK_VL; l++) v[l] = tl_half_to_float(p[l]);
 	return v;
 #endif
