@@ -33,14 +33,19 @@ def compare(program, data: np.ndarray, device: str) -> collections.Counter[str]:
     return kernels(x.grad)
 
 
+def cats(ran: collections.Counter[str]) -> int:
+    """Count the kernels that lay parts beside each other, perhaps as they compute them."""
+    return sum(n for name, n in ran.items() if "cat" in name.split("+"))
+
+
 def test_parts_of_a_split_are_laid_beside_each_other(device: str) -> None:
     ran = compare(split_in_three, np.random.default_rng(0).standard_normal((4, 9)).astype("float32"), device)
-    assert ran["cat"] == 1 and ran["strided_scatter"] + ran["strided_scatter_add"] == 0, ran
+    assert cats(ran) == 1 and ran["strided_scatter"] + ran["strided_scatter_add"] == 0, ran
     assert ran["fill"] <= 1 and ran["add"] <= 1, ran  # the ones that backward starts with; the forward's own sum
 
 
 @pytest.mark.parametrize(
-    ("split", "cats"),
+    ("split", "count"),
     [
         (lambda y: y.unbind(0), 1),
         (lambda y: y.unbind(1), 1),
@@ -49,10 +54,10 @@ def test_parts_of_a_split_are_laid_beside_each_other(device: str) -> None:
         (lambda y: [y[:, i] for i in (0, 2, 1, 5, 3, 4)], 1),
     ],
 )
-def test_items_and_pieces_of_any_size_and_order_are_laid_beside_each_other(device: str, split, cats: int) -> None:
+def test_items_and_pieces_of_any_size_and_order_are_laid_beside_each_other(device: str, split, count: int) -> None:
     data = np.random.default_rng(4).standard_normal((3, 6)).astype("float32")
     ran = compare(lambda lib, x: sum((p.sin() * (i + 1)).sum() for i, p in enumerate(split(x * 1))), data, device)
-    assert ran["cat"] == cats, ran
+    assert cats(ran) == count, ran
     assert ran["strided_scatter"] + ran["strided_scatter_add"] == 0, ran
 
 
