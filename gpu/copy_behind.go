@@ -2,7 +2,7 @@ package gpu
 
 import "github.com/torchlette/torchlette/kernels/device"
 
-// joinedCopy has the records of a run and, behind them, those of the HostCopy of its binding.
+// joinedCopy has the records of a run. The records of its binding's HostCopy follow them.
 type joinedCopy struct {
 	d       *Device
 	records []Record

@@ -245,7 +245,7 @@ func (b *Builder) outsideOperand(g *group, m, j int, e program.Edge) int {
 }
 
 // outsideView appends an operand to the group's, if they lack it, and returns its index there. edge is the program's.
-// fixed: its offset is that of all runs.
+// fixed: all runs read it at the same offset.
 func (b *Builder) outsideView(in lower.Operand, edge int, fixed bool) int {
 	w := &b.lowering
 	for at, q := range w.node.In {

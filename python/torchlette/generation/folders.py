@@ -88,7 +88,7 @@ class _Checkpoint:
 
 
 def _names(name: str, prefix: str) -> Iterator[str]:
-    """Give the names of a tensor in checkpoints. Those of the first BERT call a norm's weight gamma, its bias beta."""
+    """Give the names of a tensor in checkpoints. The first BERT called a norm's weight gamma and its bias beta."""
     for found in (name, name.removeprefix(prefix)):
         yield found
         yield found.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
