@@ -196,7 +196,7 @@ def _reduced_by_offsets(
 
 
 def _largest_by_bag(rows: Tensor, present: Tensor | None, bag: Tensor, zeros: Tensor) -> Tensor:
-    """Return the largest element of each bag and feature, 0 for empty bags; the first of equal ones has the gradient."""
+    """Return the largest element of each bag and feature, 0 for empty bags; the first of equal ones has a gradient."""
     seen = rows.detach() if present is None else rows.detach().masked_fill(~present.unsqueeze(-1), float("-inf"))
     into = bag.unsqueeze(-1).expand(rows.shape)
     most = _C.full_like(zeros, float("-inf")).scatter_reduce(0, into, seen, "amax")
