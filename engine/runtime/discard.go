@@ -1,8 +1,6 @@
 package runtime
 
 import (
-	"unsafe"
-
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
 )
@@ -19,29 +17,6 @@ func (x *Executor) Discard(id uint32) {
 	*s = DeviceStorage{}
 	x.LiveStorages--
 	x.free = append(x.free, id)
-}
-
-// Evict frees the buffer of a storage with a source, until Restore.
-func (x *Executor) Evict(id uint32) {
-	if s := &x.storages[id]; s.Buf != nil {
-		x.Devices[s.Dev].Pool.Discard(s.Buf, s.Bytes)
-		s.Buf = nil
-	}
-}
-
-// Restore gives an evicted storage a buffer with its elements.
-func (x *Executor) Restore(id uint32) error {
-	s := &x.storages[id]
-	if s.Buf != nil {
-		return nil
-	}
-	pl := x.Devices[s.Dev]
-	b, err := pl.Pool.Acquire(s.Bytes)
-	if err != nil {
-		return x.wrap(pl, s.Bytes, err)
-	}
-	s.Buf = b
-	return pl.Dev.Upload(b, ir.U8, 0, unsafe.Slice((*byte)(s.Source), s.Bytes))
 }
 
 // Packed is the memory of the packs of a device that works in host memory.
