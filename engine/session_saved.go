@@ -103,6 +103,13 @@ func (x *savedSession) hold(e *Engine, constants []uint64) *ir.Error {
 			e.runtime.Unload(n.Store, false)
 		}
 	}
+	if x.device == ir.CPU {
+		return nil
+	}
+	if err := e.runtime.Wait(); err != nil {
+		return asError(err)
+	}
+	e.runtime.ReturnUnused() // the memory of uploads
 	return nil
 }
 

@@ -22,11 +22,12 @@ func (x *Executor) Discard(id uint32) {
 // Packed is the memory of the packs of a device that works in host memory.
 func (x *Executor) Packed(dev ir.DeviceID) int64 { return x.Devices[dev].Dev.(device.Host).Packed() }
 
-// ReturnUnused gives the system the unused memory of devices that work in host memory.
+// ReturnUnused gives the system unused host memory: of other devices what they keep for uploads.
 func (x *Executor) ReturnUnused() {
 	for _, pl := range x.Devices {
-		if h, ok := pl.Dev.(device.Host); ok && pl.Pool.Trim() == nil {
-			h.ReturnUnused()
+		_, host := pl.Dev.(device.Host)
+		if r, ok := pl.Dev.(device.Returner); ok && (!host || pl.Pool.Trim() == nil) {
+			r.ReturnUnused()
 		}
 	}
 }
