@@ -45,10 +45,9 @@ def one(side: str, path: str, feed: np.ndarray[Any, Any]) -> dict[str, int]:
         before, _ = resident()
         session = torchlette.InferenceSession(path, threads=2)
     for _ in range(2):
-        results = session.run(None, {session.get_inputs()[0].name: feed})
+        made = sum(result.nbytes for result in session.run(None, {session.get_inputs()[0].name: feed}))
     now, peak = resident()
     plan = session.memory_plan()["peak_bytes"] if side == "torchlette" else 0
-    made = sum(r.nbytes for r in results)
     return {"resident": now - before, "peak": peak - before, "plan": plan, "results": made}
 
 

@@ -22,12 +22,15 @@ func (x *Executor) Discard(id uint32) {
 // Packed is the memory of the packs of a device that works in host memory.
 func (x *Executor) Packed(dev ir.DeviceID) int64 { return x.Devices[dev].Dev.(device.Host).Packed() }
 
-// ReturnUnused gives the system unused host memory: of other devices what they keep for uploads.
+// ReturnUnused gives the system unused host memory: of other devices what they keep for uploads. Devices that work in
+// host memory come last, since they also return what the others gave the allocator.
 func (x *Executor) ReturnUnused() {
-	for _, pl := range x.Devices {
-		_, host := pl.Dev.(device.Host)
-		if r, ok := pl.Dev.(device.Returner); ok && (!host || pl.Pool.Trim() == nil) {
-			r.ReturnUnused()
+	for _, hosts := range []bool{false, true} {
+		for _, pl := range x.Devices {
+			_, host := pl.Dev.(device.Host)
+			if r, ok := pl.Dev.(device.Returner); ok && host == hosts && (!host || pl.Pool.Trim() == nil) {
+				r.ReturnUnused()
+			}
 		}
 	}
 }
