@@ -203,8 +203,8 @@ func TestUnalignedIntegersHaveARange(t *testing.T) {
 	assert.Equal(t, []any{int64(0), int64(40), true}, []any{lo, hi, ok})
 }
 
-// A session on another device moves weights there from the file: the host has no copy of them, aligned or not, and their
-// pages leave its memory.
+// A session on another device moves weights there from the file: the host has no copy of them, aligned or not, and
+// their pages leave its memory.
 func TestWeightsOfAnotherDeviceLeaveTheHost(t *testing.T) {
 	for _, aligned := range []bool{false, true} {
 		r := newSessionRig(t, true)

@@ -74,8 +74,8 @@ func (e *Engine) OpenSessionOf(program uint64, constants []uint64, o SessionOpti
 	return e.sessions.add(s), nil
 }
 
-// hold makes tensors of the constants' values on the session's device. It moves one after the other, so that host memory
-// holds few pages of a file.
+// hold makes tensors of the constants' values on the session's device. It moves one after the other, so that few pages
+// of a file are in host memory.
 func (x *savedSession) hold(e *Engine, constants []uint64) *ir.Error {
 	vals, err := e.resolveAll(constants)
 	if err != nil {

@@ -102,7 +102,7 @@ func (s *staging) makeRoom(d *Device) error {
 	})
 }
 
-// ReturnUnused implements device.Returner: it frees the upload memory that no submission reads.
+// ReturnUnused frees the upload memory that no submission reads.
 func (d *Device) ReturnUnused() {
 	s := &d.stages
 	if d.ctx == nil || d.until(d.opts.WaitTimeout, nil, func() (bool, error) {

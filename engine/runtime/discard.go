@@ -28,7 +28,7 @@ func (x *Executor) ReturnUnused() {
 	for _, hosts := range []bool{false, true} {
 		for _, pl := range x.Devices {
 			_, host := pl.Dev.(device.Host)
-			if r, ok := pl.Dev.(device.Returner); ok && host == hosts && (!host || pl.Pool.Trim() == nil) {
+			if r, ok := pl.Dev.(interface{ ReturnUnused() }); ok && host == hosts && (!host || pl.Pool.Trim() == nil) {
 				r.ReturnUnused()
 			}
 		}

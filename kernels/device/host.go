@@ -20,11 +20,6 @@ type Host interface {
 	Pack(p Program, bind *Binding, constants Constants) error
 	// Packed is the memory of all packs.
 	Packed() int64
-	Returner
-}
-
-// Returner is a device that keeps host memory for later use.
-type Returner interface {
 	// ReturnUnused gives the system memory that nothing uses.
 	ReturnUnused()
 }
