@@ -102,17 +102,6 @@ func (x *Executor) NewStorage(buf device.Buffer, dev ir.DeviceID, bytes int64) u
 	return uint32(len(x.storages) - 1)
 }
 
-// Mapped returns the host address of a storage, nil if the host cannot read it.
-func (x *Executor) Mapped(id uint32) unsafe.Pointer {
-	if x.Restore(id) != nil {
-		return nil
-	}
-	if b, ok := x.storages[id].Buf.(device.Mapped); ok {
-		return b.Pointer()
-	}
-	return nil
-}
-
 // Caps describes an open device.
 func (x *Executor) Caps(id ir.DeviceID) *device.Caps { return x.Devices[id].Dev.Caps() }
 

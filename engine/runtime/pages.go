@@ -31,6 +31,17 @@ func (x *Executor) NewAbsent(dev ir.DeviceID, source unsafe.Pointer, bytes int64
 	return id
 }
 
+// Mapped returns the host address of a storage, nil if the host cannot read it.
+func (x *Executor) Mapped(id uint32) unsafe.Pointer {
+	if x.Restore(id) != nil {
+		return nil
+	}
+	if b, ok := x.storages[id].Buf.(device.Mapped); ok {
+		return b.Pointer()
+	}
+	return nil
+}
+
 // Evict frees the buffer of a storage with a source, until Restore.
 func (x *Executor) Evict(id uint32) {
 	if s := &x.storages[id]; s.Buf != nil {
