@@ -85,7 +85,7 @@ def files(folder: Path) -> list[tuple[str, Path, np.ndarray[Any, Any], int]]:
 
 def main() -> None:
     """Print the table."""
-    print(f"{'MB':52} {'weights':>8} {'plan':>8} {'results':>8} {'resident':>9} {'peak':>8}")
+    print(f"{'MB':56} {'weights':>8} {'plan':>8} {'results':>8} {'resident':>9} {'peak':>8}")
     with tempfile.TemporaryDirectory() as made:
         for name, path, feed, weights in files(Path(made)):
             np.save(Path(made, "feed.npy"), feed)
@@ -95,7 +95,7 @@ def main() -> None:
                 plan = f"{got['plan'] / MB:8.0f}" if got["plan"] else " " * 8
                 measured = f"{got['results'] / MB:8.0f} {got['resident'] / MB:9.0f} {got['peak'] / MB:8.0f}"
                 row = f"{weights / MB:8.0f} {plan} {measured}"
-                print(f"{name + ', ' + side:52}"[:52], row)
+                print(f"{name + ', ' + side:56}", row)
 
 
 if __name__ == "__main__":
