@@ -2,7 +2,8 @@
 
 ``python benchmarks/sessions.py memory`` runs this. Each session is in a process of its own, which opens one file of a
 model and runs it twice. A row has what this adds to the memory of the process after it has imported its library, in MB:
-the peak, and what stays resident. The plan is the session's ``peak_bytes``.
+the peak, and what stays resident. The plan is the session's ``peak_bytes``. Results are those of a run, which are in
+memory besides.
 """
 
 from __future__ import annotations
@@ -44,14 +45,15 @@ def one(side: str, path: str, feed: np.ndarray[Any, Any]) -> dict[str, int]:
         before, _ = resident()
         session = torchlette.InferenceSession(path, threads=2)
     for _ in range(2):
-        session.run(None, {session.get_inputs()[0].name: feed})
+        made = sum(result.nbytes for result in session.run(None, {session.get_inputs()[0].name: feed}))
     now, peak = resident()
     plan = session.memory_plan()["peak_bytes"] if side == "torchlette" else 0
-    return {"resident": now - before, "peak": peak - before, "plan": plan}
+    return {"resident": now - before, "peak": peak - before, "plan": plan, "results": made}
 
 
 def files(folder: Path) -> list[tuple[str, Path, np.ndarray[Any, Any], int]]:
     """Write the models: name, file, input, bytes of weights."""
+    import onnx
     import torch
     from nets import gpt2
 
@@ -69,22 +71,21 @@ def files(folder: Path) -> list[tuple[str, Path, np.ndarray[Any, Any], int]]:
         path = folder / f"{len(listed)}.onnx"
         path.write_bytes(made.getvalue())
         listed.append((f"{name}, .onnx", path, feed, weights))
+        beside = folder / f"{len(listed)}.onnx"
+        onnx.save_model(onnx.load(path), beside, save_as_external_data=True, location=f"{len(listed)}.data")
+        listed.append((f"{name}, .onnx beside data", beside, feed, weights))
+        pt2 = folder / f"{len(listed)}.pt2"
+        torch.export.save(torch.export.export(model, (x,)), pt2)
+        listed.append((f"{name}, .pt2", pt2, feed, weights))
         program = folder / f"{len(listed)}.tlp"
-        export.save(export.load(_pt2(model, x, folder)), program)
+        export.save(export.load(pt2), program)
         listed.append((f"{name}, saved program", program, feed, weights))
     return listed
 
 
-def _pt2(model: Any, x: Any, folder: Path) -> Path:
-    import torch
-
-    torch.export.save(torch.export.export(model, (x,)), folder / "model.pt2")
-    return folder / "model.pt2"
-
-
 def main() -> None:
     """Print the table."""
-    print(f"{'MB':52} {'weights':>8} {'plan':>8} {'resident':>9} {'peak':>8}")
+    print(f"{'MB':56} {'weights':>8} {'plan':>8} {'results':>8} {'resident':>9} {'peak':>8}")
     with tempfile.TemporaryDirectory() as made:
         for name, path, feed, weights in files(Path(made)):
             np.save(Path(made, "feed.npy"), feed)
@@ -92,8 +93,9 @@ def main() -> None:
                 command = [sys.executable, __file__, side, str(path), str(Path(made, "feed.npy"))]
                 got = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
                 plan = f"{got['plan'] / MB:8.0f}" if got["plan"] else " " * 8
-                row = f"{weights / MB:8.0f} {plan} {got['resident'] / MB:9.0f} {got['peak'] / MB:8.0f}"
-                print(f"{name + ', ' + side:52}"[:52], row)
+                measured = f"{got['results'] / MB:8.0f} {got['resident'] / MB:9.0f} {got['peak'] / MB:8.0f}"
+                row = f"{weights / MB:8.0f} {plan} {measured}"
+                print(f"{name + ', ' + side:56}", row)
 
 
 if __name__ == "__main__":

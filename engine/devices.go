@@ -76,6 +76,9 @@ func (k *devices) SharesStorage(store uint32) bool { return k.runtime.Storage(st
 
 // CopyStorage implements lazy.Devices.
 func (k *devices) CopyStorage(store uint32, d ir.DType, first, n int64) (uint32, *ir.Error) {
+	if err := k.runtime.Restore(store); err != nil {
+		return 0, asError(err)
+	}
 	size := int64(d.Size())
 	to, err := k.runtime.Allocate(ir.CPU, max(n*size, 1))
 	if err != nil {

@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/runtime"
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
 )
@@ -42,6 +44,9 @@ func (e *Engine) ExportBuffer(h uint64, pin bool) (p unsafe.Pointer, export uint
 	}
 	hv, _ = e.session.Handle(h)
 	store := e.graph.Node(e.session.Newest(hv.Base)).Store
+	if err := e.runtime.Restore(store); err != nil {
+		return nil, 0, asError(err)
+	}
 	if _, ok := e.runtime.Storage(store).Buf.(device.Mapped); !ok {
 		return nil, 0, ir.Errorf(ir.ErrRuntime, "the tensor is not in host memory: move it with .cpu() first")
 	}
@@ -88,33 +93,35 @@ func (e *Engine) FromMemory(m *Memory, sourceLoc uint32, out *Out) (export uint6
 	return e.fromMemory(m, sourceLoc, out)
 }
 
-// copied makes a tensor of pages that are not aligned to its elements. Its storage keeps them.
-func (e *Engine) copied(m *Memory, sourceLoc uint32, out *Out) *ir.Error {
-	data := unsafe.Slice((*byte)(m.P), ir.Numel(m.Shape)*int64(m.DType.Size()))
-	if err := e.fromData(m.DType, ir.CPU, m.Shape, data, false, sourceLoc, out); err != nil {
-		return err
+// unaligned makes a tensor of pages that are not aligned to its elements. Its storage keeps them; the elements are
+// copied when they are used.
+func (e *Engine) unaligned(m *Memory, sourceLoc uint32, out *Out) *ir.Error {
+	e.devices.caps(ir.CPU)
+	shape := m.Shape
+	if m.DType.IsComplex() {
+		shape = append(slices.Clone(shape), 2)
 	}
-	v, err := e.session.Resolve(out.Handle)
-	if err != nil {
-		return err
+	av := ir.InternAval(m.DType.Real(), ir.CPU, ir.DenseLayout(shape))
+	st := e.runtime.NewAbsent(ir.CPU, m.P, av.Bytes(), m.Owner, m.free)
+	if u := newUpload(av, unsafe.Slice((*byte)(m.P), av.Bytes()), m.P); u != nil {
+		e.devices.uploads[st] = u
+		runtime.DropPages(m.P, av.Bytes())
 	}
-	s := e.runtime.Storage(e.graph.Node(v.Value).Store)
-	s.Pages, s.Source, s.Owner, s.Free = true, m.P, m.Owner, m.free
-	dropPages(m.P, int64(len(data)))
+	e.describe(e.wrapStorage(av, st, m.DType.IsComplex(), sourceLoc), out)
 	return nil
 }
 
 // fromMemory is FromMemory within the engine's lock.
 func (e *Engine) fromMemory(m *Memory, sourceLoc uint32, out *Out) (export uint64, err *ir.Error) {
-	if m.Pages && uintptr(m.P)%uintptr(max(m.DType.Real().Size(), 1)) != 0 {
-		return 0, e.copied(m, sourceLoc, out)
-	}
 	if err := e.failures.poisoned(); err != nil {
 		return 0, err
 	}
 	if m.DType == ir.InvalidDType || m.DType >= ir.NumDTypes || len(m.Shape) > MaxRank {
 		return 0, ir.Errorf(ir.ErrType, "memory: got dtype number %d and %d dims, want dtypes to %d and at most %d dims",
 			m.DType, len(m.Shape), ir.NumDTypes-1, MaxRank)
+	}
+	if m.Pages && uintptr(m.P)%uintptr(m.DType.Real().Size()) != 0 {
+		return 0, e.unaligned(m, sourceLoc, out)
 	}
 	e.devices.caps(ir.CPU)
 	l, d := ir.InternLayout(m.Shape, m.Stride), m.DType.Real()

@@ -76,13 +76,7 @@ func (e *Engine) fromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byt
 			return err
 		}
 	}
-	v := e.graph.AddLeaf(av.ID, st, sourceLoc)
-	x := op.Val{Kind: op.Tensor, Value: v, Aval: av.ID, Layout: av.Layout.ID}
-	if d.IsComplex() {
-		x = e.session.Complex(x)
-	}
-	hd := e.session.Wrap(&x, nil)
-	e.graph.Release(v)
+	hd := e.wrapStorage(av, st, d.IsComplex(), sourceLoc)
 	if requiresGrad {
 		if err := e.session.SetRequiresGrad(hd, true); err != nil {
 			e.session.Release(hd)
@@ -91,6 +85,17 @@ func (e *Engine) fromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byt
 	}
 	e.describe(hd, out)
 	return nil
+}
+
+// wrapStorage makes a tensor of a new storage.
+func (e *Engine) wrapStorage(av *ir.Aval, st uint32, pairs bool, sourceLoc uint32) uint64 {
+	v := e.graph.AddLeaf(av.ID, st, sourceLoc)
+	defer e.graph.Release(v)
+	x := op.Val{Kind: op.Tensor, Value: v, Aval: av.ID, Layout: av.Layout.ID}
+	if pairs {
+		x = e.session.Complex(x)
+	}
+	return e.session.Wrap(&x, nil)
 }
 
 // upload makes a storage with a value's elements.

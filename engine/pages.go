@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"os"
 	"slices"
 	"sync/atomic"
 	"unsafe"
@@ -45,15 +44,6 @@ func (m *pages) release() {
 	if m.uses.Add(-1) == 0 {
 		unmap(m.data)
 		m.data = nil
-	}
-}
-
-// dropPages takes bytes of a private mapping out of memory, which are as they are in the file: a read loads them again.
-func dropPages(first unsafe.Pointer, bytes int64) {
-	p, size := uintptr(first), uintptr(os.Getpagesize())
-	from, to := (p+size-1)/size*size, (p+uintptr(bytes))/size*size
-	if from < to {
-		dropMapped(unsafe.Slice((*byte)(unsafe.Add(first, from-p)), to-from))
 	}
 }
 

@@ -143,25 +143,14 @@ func (s *InferenceSession) unload(c *constant) {
 
 // unloadPages takes a tensor of the program out of memory, if it is as it is in a file.
 func (s *InferenceSession) unloadPages(store uint32) {
-	switch p := s.e.runtime.Storage(store); {
-	case !p.Pages || p.Version > 0:
-	case p.Source == nil:
-		dropPages(s.e.runtime.Mapped(store), p.Bytes)
-	case s.options.Sole && p.Refs == 1 && s.e.devices.uploads[store] == nil:
-		s.e.runtime.Evict(store)
-	}
+	s.e.runtime.Unload(store, s.options.Sole && s.e.runtime.Storage(store).Refs == 1)
 }
 
 // restore puts a tensor of the program in memory.
 func (s *InferenceSession) restore(store uint32) *ir.Error {
-	p := s.e.runtime.Storage(store)
-	if p.Buf != nil {
-		return nil
-	}
 	if err := s.e.runtime.Restore(store); err != nil {
 		return asError(err)
 	}
-	dropPages(p.Source, p.Bytes)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,6 +17,9 @@ import (
 	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/engine/saved"
 	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/cpu"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/reference"
 )
 
 // product is a program that multiplies rows of 64 elements by a constant of 64 rows and 256 columns.
@@ -121,43 +125,144 @@ func TestPagesOfPackedWeightsLeaveMemory(t *testing.T) {
 	}
 }
 
+// unalignedFile maps a file of the weights behind one byte, and returns the pages.
+func unalignedFile(t *testing.T) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "weights")
+	require.NoError(t, os.WriteFile(path, append([]byte{1}, bytesOf(weight())...), 0o600))
+	f, x := os.Open(path)
+	require.NoError(t, x)
+	m := mapFile(f)
+	require.NoError(t, f.Close())
+	if m == nil {
+		t.Skip("files are not mapped")
+	}
+	t.Cleanup(func() { unmap(m) })
+	return m
+}
+
+// over makes a tensor of the weights over pages of unalignedFile, and returns its storage. free is called when the
+// tensor is gone.
+func (r *rig) over(m []byte, free func()) (T, uint32) {
+	var out Out
+	_, err := r.e.fromMemory(&Memory{DType: ir.F32, Shape: []int64{64, 256}, Stride: []int64{256, 1}, Pages: true,
+		P: unsafe.Pointer(&m[1]), free: free}, 0, &out)
+	require.Nil(r.t, err)
+	v, err := r.e.session.Resolve(out.Handle)
+	require.Nil(r.t, err)
+	return T(out.Handle), r.e.graph.Node(v.Value).Store
+}
+
+// A tensor of elements that are not aligned in a file has no copy of them until an operator or code outside of the
+// engine uses them. A write is to the copy.
+func TestUnalignedPagesAreCopiedWhenTheyAreUsed(t *testing.T) {
+	for _, use := range []string{"read", "operator", "write", "address"} {
+		r, freed := newSessionRig(t, true), 0
+		w, store := r.over(unalignedFile(t), func() { freed++ })
+		live := func() int64 { return r.e.runtime.Devices[ir.CPU].Pool.Live }
+		require.Zero(t, live())
+		want := weight()
+		switch use {
+		case "operator":
+			r.drop(r.do("neg", w))
+			assert.Zero(t, live(), "nothing asked for the result")
+			y := r.do("neg", w)
+			assert.Equal(t, -want[999], r.read(y)[999])
+			r.drop(y)
+		case "write":
+			r.inplace("mul", w, 2)
+			for i := range want {
+				want[i] *= 2
+			}
+		case "address":
+			p, export, err := r.e.ExportBuffer(uint64(w), false)
+			require.Nil(t, err)
+			assert.Equal(t, want, unsafe.Slice((*float32)(p), len(want)))
+			r.e.ReleaseExport(export)
+		}
+		assert.Equal(t, want, r.read(w))
+		assert.Equal(t, use == "read", r.e.runtime.Storage(store).Buf == nil, use)
+		r.drop(w)
+		assert.Equal(t, 1, freed, "the pages go with the tensor")
+	}
+}
+
+// Integers of pages that are not aligned have the range that checks of indices ask for.
+func TestUnalignedIntegersHaveARange(t *testing.T) {
+	r, m := newSessionRig(t, true), make([]byte, 8*5+1)
+	for i := range 5 {
+		binary.NativeEndian.PutUint64(m[1+8*i:], uint64(10*i))
+	}
+	var out Out
+	_, err := r.e.fromMemory(&Memory{DType: ir.I64, Shape: []int64{5}, Stride: []int64{1}, Pages: true,
+		P: unsafe.Pointer(&m[1]), free: func() {}}, 0, &out)
+	require.Nil(t, err)
+	v, err := r.e.session.Resolve(out.Handle)
+	require.Nil(t, err)
+	lo, hi, ok := r.e.devices.IndexRange(&v, true)
+	assert.Equal(t, []any{int64(0), int64(40), true}, []any{lo, hi, ok})
+}
+
+// A session on another device moves weights there from the file: the host has no copy of them, aligned or not, and
+// their pages leave its memory.
+func TestWeightsOfAnotherDeviceLeaveTheHost(t *testing.T) {
+	for _, aligned := range []bool{false, true} {
+		r := newSessionRig(t, true)
+		r.e.cfg.Open = func(id ir.DeviceID) (device.Device, error) {
+			if id == ir.CPU {
+				return cpu.New(cpu.Options{Threads: 1})
+			}
+			return reference.New(), nil
+		}
+		path, gpu := productFile(t), ir.DeviceID(1)
+		id, err := r.e.OpenProgram(path)
+		require.Nil(t, err)
+		r.e.mapProgram(id)
+		var out Out
+		require.Nil(t, r.e.ProgramConstant(id, 0, &out))
+		v, err := r.e.session.Resolve(out.Handle)
+		require.Nil(t, err)
+		w, store := T(out.Handle), r.e.graph.Node(v.Value).Store
+		page := unsafe.Add(r.e.runtime.Mapped(store), 32<<10)
+		if !aligned {
+			m := unalignedFile(t)
+			w, store = r.over(m, func() {})
+			page = unsafe.Pointer(&m[32<<10])
+		}
+		opened, err := r.e.OpenSessionOf(id, []uint64{uint64(w)}, SessionOptions{Device: gpu})
+		require.Nil(t, err, "%v", err)
+		s, err := r.e.SessionOf(opened)
+		require.Nil(t, err)
+		assert.Zero(t, r.e.runtime.Devices[ir.CPU].Pool.Peak)
+		assert.Equal(t, aligned, r.e.runtime.Storage(store).Buf != nil)
+		assert.False(t, inMemory(t, page))
+		checkProduct(t, s, 8, 1)
+		plan, err := s.memoryPlan()
+		require.Nil(t, err)
+		assert.EqualValues(t, 64*256*4, plan["weight_bytes"])
+		require.Nil(t, r.e.CloseSession(opened))
+		assert.Equal(t, weight()[999], r.read(w)[999])
+	}
+}
+
 // A copy of elements that are not aligned in a file is freed when products have packs of it, and made again for those
 // that read it, if nothing but the session uses it.
 func TestCopiesOfPackedWeightsAreFreed(t *testing.T) {
 	for _, sole := range []bool{false, true} {
 		r := newSessionRig(t, true)
-		path := filepath.Join(t.TempDir(), "weights")
-		require.NoError(t, os.WriteFile(path, append([]byte{1}, bytesOf(weight())...), 0o600))
-		f, x := os.Open(path)
-		require.NoError(t, x)
-		m := mapFile(f)
-		require.NoError(t, f.Close())
-		if m == nil {
-			t.Skip("files are not mapped")
-		}
-		freed := false
-		var out Out
-		_, err := r.e.fromMemory(&Memory{DType: ir.F32, Shape: []int64{64, 256}, Stride: []int64{256, 1}, Pages: true,
-			P: unsafe.Pointer(&m[1]), free: func() { freed = true }}, 0, &out)
-		require.Nil(t, err)
+		w, store := r.over(unalignedFile(t), func() {})
 		id, err := r.e.ParseProgram([]byte(product))
 		require.Nil(t, err)
-		opened, err := r.e.OpenSessionOf(id, []uint64{out.Handle}, SessionOptions{Threads: 1, Sole: sole})
+		opened, err := r.e.OpenSessionOf(id, []uint64{uint64(w)}, SessionOptions{Threads: 1, Sole: sole})
 		require.Nil(t, err)
 		s, err := r.e.SessionOf(opened)
 		require.Nil(t, err)
 		checkProduct(t, s, 8, 1)
-		v, err := r.e.session.Resolve(out.Handle)
-		require.Nil(t, err)
-		store := r.e.graph.Node(v.Value).Store
 		assert.Equal(t, sole, r.e.runtime.Storage(store).Buf == nil)
 		checkProduct(t, s, 1, 1)
 		assert.NotNil(t, r.e.runtime.Storage(store).Buf)
 		checkProduct(t, s, 9, 1)
 		require.Nil(t, r.e.CloseSession(opened))
-		r.drop(T(out.Handle))
-		assert.True(t, freed, "the pages go with the tensor")
-		unmap(m)
 	}
 }
 

@@ -74,7 +74,8 @@ func (e *Engine) OpenSessionOf(program uint64, constants []uint64, o SessionOpti
 	return e.sessions.add(s), nil
 }
 
-// hold makes tensors of the constants' values on the session's device.
+// hold makes tensors of the constants' values on the session's device. It moves one after the other, so that few pages
+// of a file are in host memory.
 func (x *savedSession) hold(e *Engine, constants []uint64) *ir.Error {
 	vals, err := e.resolveAll(constants)
 	if err != nil {
@@ -83,23 +84,33 @@ func (x *savedSession) hold(e *Engine, constants []uint64) *ir.Error {
 	old := e.session.Taping(false)
 	defer e.session.Taping(old)
 	for _, v := range vals {
+		from := v.Value
 		if v.Tape, v.Base = 0, 0; v.Device() != x.device {
 			v = prim.ToDevice(e.session, v, x.device)
 		}
-		x.constants = append(x.constants, e.session.Wrap(&v, nil))
+		h := e.session.Wrap(&v, nil)
+		if x.constants = append(x.constants, h); x.device == ir.CPU {
+			continue
+		}
+		if v, err = e.session.Resolve(h); err != nil {
+			return err
+		}
+		// The original is not needed any more.
+		if err := e.force(pendingOf(e, []uint32{v.Value}), e.session.PendingEffects()); err != nil {
+			return err
+		}
+		if n := e.graph.Node(from); n.Op == ir.OpLeaf && n.Store != 0 && v.Value != from {
+			e.runtime.Unload(n.Store, false)
+		}
 	}
 	if x.device == ir.CPU {
 		return nil
 	}
-	var copies []uint32
-	for _, h := range x.constants {
-		v, err := e.session.Resolve(h)
-		if err != nil {
-			return err
-		}
-		copies = append(copies, v.Value)
+	if err := e.runtime.Wait(); err != nil {
+		return asError(err)
 	}
-	return e.force(pendingOf(e, copies), e.session.PendingEffects()) // the originals are not needed any more
+	e.runtime.ReturnUnused() // the memory of uploads
+	return nil
 }
 
 // ports implements sessionProgram.

@@ -425,6 +425,34 @@ func TestStaging(t *testing.T) {
 	assert.Equal(t, []byte{39, 39, 39, 39}, got)
 }
 
+// Uploads to a slow device wait for earlier ones, so that the host holds a bounded part of them. It then gives that
+// back.
+func TestUploadMemoryIsBounded(t *testing.T) {
+	const bytes = 16 << 20
+	d := fake.New()
+	d.Lag = 100
+	dev := open(t, d, gpu.Options{})
+	data := make([]byte, bytes)
+	var last device.Buffer
+	for i := range 24 {
+		b, err := dev.Alloc(bytes)
+		require.NoError(t, err)
+		data[0] = byte(i)
+		require.NoError(t, dev.Upload(b, ir.I32, 0, data))
+		assert.LessOrEqual(t, dev.Stats()["staging_bytes"], int64(144<<20))
+		last = b
+	}
+	require.NoError(t, dev.Wait(dev.Submitted(), time.Minute, nil))
+	dev.ReturnUnused()
+	assert.Zero(t, dev.Stats()["staging_bytes"])
+	got := make([]byte, 4)
+	require.NoError(t, dev.Read(last, ir.I32, 0, got))
+	assert.Equal(t, []byte{23, 0, 0, 0}, got)
+	require.NoError(t, dev.Upload(last, ir.I32, 0, []byte{1, 2, 3, 4}))
+	require.NoError(t, dev.Read(last, ir.I32, 0, got))
+	assert.Equal(t, []byte{1, 2, 3, 4}, got)
+}
+
 // TestFreeAfterUpload: a pending copy must not write to a freed buffer.
 func TestFreeAfterUpload(t *testing.T) {
 	d := fake.New()

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
@@ -10,7 +11,8 @@ import (
 const (
 	stageBytes    = 4 << 20   // size of an ordinary stage
 	maxStageBytes = 64 << 20  // size of the largest stage, and of the largest readback
-	maxPending    = 128 << 20 // upload memory that may wait for a submission before one is made
+	maxPending    = 32 << 20  // upload memory that may wait for a submission before one is made
+	maxStaged     = 64 << 20  // upload memory in use from which on an upload waits for earlier ones
 	maxIdle       = 128 << 20 // idle upload memory that is kept, and idle readback memory
 )
 
@@ -70,6 +72,50 @@ func (s *staging) opened(st *stage, n int64) *stage {
 	s.open = append(s.open, st)
 	s.pendingBytes += st.bytes
 	return st
+}
+
+// makeRoom submits pending copies, and waits for earlier ones, so that the host holds few elements of many tensors that
+// are uploaded beside the device's.
+func (s *staging) makeRoom(d *Device) error {
+	if s.pendingBytes > maxPending {
+		if err := d.submit(nil, nil); err != nil {
+			return err
+		}
+		if err := d.backpressure(unbound); err != nil {
+			return err
+		}
+	}
+	used := s.bytes
+	for _, st := range s.free {
+		used -= st.bytes
+	}
+	if used-s.pendingBytes <= maxStaged {
+		return nil
+	}
+	return d.until(d.opts.WaitTimeout, nil, func() (bool, error) {
+		err := s.recycle(d)
+		var busy int64
+		for _, st := range s.busy {
+			busy += st.bytes
+		}
+		return busy <= maxStaged, err
+	})
+}
+
+// ReturnUnused frees the upload memory that no submission reads.
+func (d *Device) ReturnUnused() {
+	s := &d.stages
+	if d.ctx == nil || d.until(d.opts.WaitTimeout, nil, func() (bool, error) {
+		err := s.recycle(d)
+		return !slices.ContainsFunc(s.busy, func(st *stage) bool { return st.serial <= d.completed }), err
+	}) != nil {
+		return
+	}
+	for _, st := range s.free {
+		d.ctx.DestroyBuffer(st.handle)
+		s.bytes -= st.bytes
+	}
+	s.free = nil
 }
 
 // recycle maps stages whose submission has completed.
@@ -203,13 +249,8 @@ func (d *Device) Upload(b device.Buffer, t ir.DType, off int64, data []byte) err
 func (d *Device) uploadPiece(buf *Buffer, t ir.DType, width, off int64, data []byte) error {
 	first, last := off*width, (off+int64(len(data)/t.Size()))*width
 	lo, hi := first&^3, (last+3)&^3
-	if d.stages.pendingBytes > maxPending {
-		if err := d.submit(nil, nil); err != nil {
-			return err
-		}
-		if err := d.backpressure(unbound); err != nil {
-			return err
-		}
+	if err := d.stages.makeRoom(d); err != nil {
+		return err
 	}
 	var edge [8]byte
 	if lo != first {

@@ -25,7 +25,8 @@ type DeviceStorage struct {
 	Owner   uint64 // of memory that no pool owns; it is released after the storage, see Executor.Orphans
 	Free    func() // instead of an owner: it returns such memory
 	Pages   bool   // such memory, or Source, is pages of a file, and nothing outside has written the elements
-	// Source has the elements, not aligned, if the buffer is a copy of pages. The owner keeps it.
+	// Source has the elements, not aligned, if the buffer is a copy of pages; without a buffer they are only there. The
+	// owner keeps it.
 	Source unsafe.Pointer
 }
 
@@ -99,14 +100,6 @@ func (x *Executor) NewStorage(buf device.Buffer, dev ir.DeviceID, bytes int64) u
 	}
 	x.storages = append(x.storages, s)
 	return uint32(len(x.storages) - 1)
-}
-
-// Mapped returns the host address of a storage, nil if the host cannot read it.
-func (x *Executor) Mapped(id uint32) unsafe.Pointer {
-	if b, ok := x.storages[id].Buf.(device.Mapped); ok {
-		return b.Pointer()
-	}
-	return nil
 }
 
 // Caps describes an open device.
@@ -308,7 +301,16 @@ func (x *Executor) Run(p *compile.Plan, ext []uint32, offsets []int64, scalars [
 	for i := range p.Slots {
 		switch s := &p.Slots[i]; s.Kind {
 		case compile.External:
-			b.Bufs = append(b.Bufs, x.storages[ext[s.Index]].Buf)
+			buf := x.storages[ext[s.Index]].Buf
+			if buf == nil {
+				var err error
+				if buf, err = x.absent(p, i, ext[s.Index]); err != nil {
+					x.giveBack(p, compile.Output)
+					x.giveBack(p, compile.Temp)
+					return nil, &ErrAdmission{err}
+				}
+			}
+			b.Bufs = append(b.Bufs, buf)
 		case compile.Output:
 			b.Bufs = append(b.Bufs, x.outs[s.Index])
 		default:

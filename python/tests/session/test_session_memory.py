@@ -71,7 +71,7 @@ def test_a_session_on_a_file_holds_weights_once(kind: str, tmp_path: Path) -> No
     weights = sum(p.nbytes for p in large.parameters())
     assert weights <= got["weights"] <= 1.01 * weights
     assert got["resident"] <= got["plan"] + 12 * MB  # 64 MB more if weights were there twice
-    assert got["peak"] <= got["plan"] + 16 * MB + (weights if kind == "onnx" else 16 * MB)
+    assert got["peak"] <= got["plan"] + 32 * MB  # a weight has 16 MB, and is there twice while it is packed
     want = large(torch.ones(1, 2048))[0, 0].item()
     assert got["first"] == pytest.approx([want] * 3, rel=1e-4, abs=1e-5)
 

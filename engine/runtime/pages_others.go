@@ -1,6 +1,6 @@
 //go:build !linux
 
-package engine
+package runtime
 
 // dropMapped leaves the pages to the system, which takes them out of memory when it needs it.
 func dropMapped([]byte) {}
