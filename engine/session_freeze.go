@@ -145,8 +145,11 @@ func pendingOf(e *Engine, values []uint32) (pending []uint32) {
 // capture records the program in a trace of its own, with the modes of a new thread without gradients.
 func (s *InferenceSession) capture(f *frozenShape) (*lazy.Captured, *ir.Error) {
 	e := s.e
-	if e.captures.tracing || e.backward.open > 0 {
-		return nil, ir.Errorf(ir.ErrRuntime, "a session cannot run a new shape while a function is captured, or in a hook")
+	if e.captures.tracing {
+		return nil, ir.Errorf(ir.ErrBusy, "a session cannot run a new shape while a function is captured")
+	}
+	if e.backward.open > 0 {
+		return nil, ir.Errorf(ir.ErrRuntime, "a session cannot run a new shape in a hook")
 	}
 	like := s.like(f)
 	modes := lazy.ThreadState{ThreadModes: lazy.ThreadModes{DefaultDev: s.options.Device, DeviceSet: true,

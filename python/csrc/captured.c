@@ -6,6 +6,7 @@
 #include "process.h"
 #include "source_loc.h"
 #include "tensor.h"
+#include "threads.h"
 #include "torchlette.h"
 
 enum { FEW = 16 };
@@ -30,8 +31,12 @@ static PyObject *placeholders(PyObject *tensors, int32_t (*begin)(const uint64_t
     PyObject *list = NULL;
     if (hs != NULL && outs == NULL) {
         PyErr_NoMemory();
-    } else if (hs != NULL && check_status(begin(hs, (int32_t)n, outs)) == 0) {
-        list = wrapped_list(outs, (int32_t)n, api);
+    } else if (hs != NULL && trace_enter() == 0) {
+        if (check_status(begin(hs, (int32_t)n, outs)) == 0) {
+            list = wrapped_list(outs, (int32_t)n, api);
+        } else {
+            trace_leave();
+        }
     }
     PyMem_Free(hs);
     PyMem_Free(outs);
@@ -61,6 +66,7 @@ static PyObject *py_trace_end(PyObject *self, PyObject *results) {
             queue_flush(); /* the trace must end, even if a call fails */
         }
         int32_t status = tl_trace_end(keep, hs, (int32_t)n, made, &flushes, &id);
+        trace_leave();
         process.epoch++; /* the tensors that the function made are gone */
         if (PyErr_Occurred() == NULL && check_status(status) == 0) {
             r = Py_BuildValue("(Ky#N)", (unsigned long long)id, (char *)made, n, PyBool_FromLong(flushes));
@@ -177,6 +183,7 @@ static PyObject *py_body_end(PyObject *self, PyObject *args) {
             queue_flush(); /* the trace must end, even if a call fails */
         }
         int32_t status = tl_body_end(keep, hs, (int32_t)n, fresh, &id);
+        trace_leave();
         process.epoch++; /* the tensors that the body made are gone */
         if (PyErr_Occurred() == NULL && check_status(status) == 0) {
             r = PyLong_FromUnsignedLongLong(id);

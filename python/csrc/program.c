@@ -6,6 +6,7 @@
 #include "process.h"
 #include "source_loc.h"
 #include "tensor.h"
+#include "threads.h"
 #include "torchlette.h"
 
 enum { MAX_CONSTANTS = 1 << 16 };
@@ -22,8 +23,12 @@ static PyObject *py_export_begin(PyObject *self, PyObject *args) {
     tl_out *outs = PyMem_Calloc((size_t)n + 1, sizeof *outs);
     if (known != NULL && outs == NULL) {
         PyErr_NoMemory();
-    } else if (known != NULL && check_status(tl_export_begin(hs, (int32_t)n, known, (int32_t)m, outs)) == 0) {
-        list = wrapped_list(outs, (int32_t)n, api_of(tensors));
+    } else if (known != NULL && trace_enter() == 0) {
+        if (check_status(tl_export_begin(hs, (int32_t)n, known, (int32_t)m, outs)) == 0) {
+            list = wrapped_list(outs, (int32_t)n, api_of(tensors));
+        } else {
+            trace_leave();
+        }
     }
     PyMem_Free(hs);
     PyMem_Free(known);
@@ -50,6 +55,7 @@ static PyObject *py_export_end(PyObject *self, PyObject *results) {
             queue_flush(); /* the recording must end, even if a call fails */
         }
         int32_t status = tl_export_end(keep, hs, (int32_t)n, &json, &bytes, outs, MAX_CONSTANTS, &count);
+        trace_leave();
         process.epoch++; /* the tensors that the function made are gone */
         if (PyErr_Occurred() == NULL && check_status(status) == 0) {
             PyObject *list = wrapped_list(outs, count, creation_api());

@@ -5,6 +5,7 @@
 #include "errors.h"
 #include "flush.h"
 #include "tensor.h"
+#include "threads.h"
 #include "torchlette.h"
 #include "wait.h"
 
@@ -65,11 +66,16 @@ static PyObject *py_session_of(PyObject *self, PyObject *args) {
         drop_flush() < 0 || (hs = handles_of(tensors, &n, false)) == NULL) {
         return NULL;
     }
+    if (trace_enter() < 0) { /* in another thread's trace the session's tensors would end with it */
+        PyMem_Free(hs);
+        return NULL;
+    }
     uint8_t low = strcmp(precision, "float16") == 0 ? TL_FLOAT16 : strcmp(precision, "bfloat16") == 0 ? TL_BFLOAT16 : 0;
     int32_t status, n_in = 0, n_out = 0;
     Py_BEGIN_ALLOW_THREADS;
     status = tl_session_of(program, hs, (int32_t)n, (uint8_t)device, threads, low, sole, &session);
     Py_END_ALLOW_THREADS;
+    trace_leave();
     PyMem_Free(hs);
     if (check_status(status) < 0) {
         return NULL;
@@ -193,19 +199,22 @@ static ports *bound(PyObject *capsule, PyObject *inputs, PyObject *outputs) {
 /* Runs a session on its bound values or, with prepare, describes the outputs. A signal handler that raises an exception
  * ends it early. When it returns, nothing uses the values any more. */
 static int run(ports *p, int32_t prepare) {
-    uint64_t pending = 0;
     int32_t status, stop = 0;
-    Py_BEGIN_ALLOW_THREADS;
-    status = tl_session_begin(
-        p->session, p->values, p->n_in, p->values + p->n_in, p->n_out, prepare, TL_SLICE_NS, &pending);
-    Py_END_ALLOW_THREADS;
-    while (status == TL_PENDING) {
-        stop = PyErr_CheckSignals() < 0;
+    int passed = 1;
+    do {
+        uint64_t pending = 0;
         Py_BEGIN_ALLOW_THREADS;
-        status = tl_session_wait(pending, stop, TL_SLICE_NS);
+        status = tl_session_begin(
+            p->session, p->values, p->n_in, p->values + p->n_in, p->n_out, prepare, TL_SLICE_NS, &pending);
         Py_END_ALLOW_THREADS;
-    }
-    return stop ? -1 : check_status(status);
+        while (status == TL_PENDING) {
+            stop = PyErr_CheckSignals() < 0;
+            Py_BEGIN_ALLOW_THREADS;
+            status = tl_session_wait(pending, stop, TL_SLICE_NS);
+            Py_END_ALLOW_THREADS;
+        }
+    } while (status == TL_BUSY && !stop && (passed = trace_passed()) > 0);
+    return stop || passed < 0 ? -1 : check_status(status);
 }
 
 /* _session_prepare(session, inputs): dtype and shape of each output for inputs like these. */

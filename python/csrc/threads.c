@@ -68,13 +68,73 @@ static modes *own_modes(void) {
     return failed == 0 ? m : NULL;
 }
 
+/* The trace in progress. What other threads record would become part of it, so they wait for its end. */
+static struct {
+    unsigned long owner; /* a thread, where depth is above 0 */
+    int depth;           /* the body of a loop is traced within the trace of a function */
+    PyThread_type_lock open;
+} trace;
+
+/* Slices for which a thread waits. Longer traces may wait for this thread themselves. */
+enum { TRACE_SLICES = 3000 };
+
+static bool trace_elsewhere(void) {
+    return trace.depth > 0 && trace.owner != PyThread_get_thread_ident() && !process.forked;
+}
+
+/* Waits until no other thread traces. With an exception set, signal handlers wait. */
+static int trace_wait(void) {
+    for (int slices = 0; trace_elsewhere(); slices++) {
+        if (slices == TRACE_SLICES) {
+            return set_error(TL_BUSY,
+                "another thread has been recording a function for a minute, and may wait for this one: the function "
+                "must not wait for threads that use the library");
+        }
+        Py_BEGIN_ALLOW_THREADS;
+        if (PyThread_acquire_lock_timed(trace.open, TL_SLICE_NS / 1000, 0) == PY_LOCK_ACQUIRED) {
+            PyThread_release_lock(trace.open);
+        }
+        Py_END_ALLOW_THREADS;
+        if (!PyErr_Occurred() && PyErr_CheckSignals() < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int trace_enter(void) {
+    if (check_status(thread_ready()) < 0) {
+        return -1;
+    }
+    if (trace.depth++ == 0) {
+        trace.owner = PyThread_get_thread_ident();
+        PyThread_acquire_lock(trace.open, WAIT_LOCK); /* who waits for it holds it for a moment */
+    }
+    return 0;
+}
+
+void trace_leave(void) {
+    if (trace.depth > 0 && --trace.depth == 0) {
+        PyThread_release_lock(trace.open);
+    }
+}
+
+int trace_passed(void) {
+    if (trace.depth > 0 && !trace_elsewhere()) {
+        return 0;
+    }
+    return trace_wait() < 0 || check_status(TL_TURN()) < 0 ? -1 : 1;
+}
+
 int thread_switch(void) {
     if (process.forked) {
         return 0;
     }
-    if (check_status(TL_TURN()) < 0) { /* other threads may run meanwhile, so current is read only after it */
-        return -1;
-    }
+    do { /* other threads may run meanwhile, so current is read only after it */
+        if (trace_wait() < 0 || check_status(TL_TURN()) < 0) {
+            return -1;
+        }
+    } while (trace_elsewhere());
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     modes *mine = own_modes();
@@ -112,5 +172,6 @@ int thread_switch(void) {
 
 int threads_init(void) {
     thread_key = PyUnicode_InternFromString("torchlette._C");
-    return thread_key != NULL ? 0 : -1;
+    trace.open = PyThread_allocate_lock();
+    return thread_key != NULL && trace.open != NULL ? 0 : -1;
 }

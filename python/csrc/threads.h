@@ -25,6 +25,14 @@ extern struct current_modes {
 int threads_init(void);
 int thread_switch(void);
 
+/* A trace begins, after those of other threads, and ends. */
+int trace_enter(void);
+void trace_leave(void);
+
+/* After an error of a session that cannot run while a function is traced: waits for another thread's trace. 1: the call
+ * may be repeated; 0: the trace is this thread's. */
+int trace_passed(void);
+
 /* Makes the modes those of the calling thread. Python code that runs later may bring in another one. */
 static inline int thread_here(void) { return PyThreadState_Get() == current.thread ? 0 : thread_switch(); }
 

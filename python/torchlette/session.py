@@ -35,6 +35,7 @@ _NUMPY = {
 }
 #: How many shapes of inputs a session remembers the shapes of the outputs of.
 _MAX_SHAPES = 64
+_MAX_THREADS = 1 << 16
 #: How many programs a session of an ONNX graph keeps that has one for each shape.
 _MAX_PROGRAMS = 16
 
@@ -233,8 +234,12 @@ class InferenceSession:
             ValueError: The file is damaged; ``threads`` or ``precision`` is wrong.
             RuntimeError: There is no such device.
         """
-        if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-            raise ValueError(f"InferenceSession: threads: got {threads!r}, want a positive int or None")
+        if threads is not None and (
+            isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= _MAX_THREADS
+        ):
+            raise ValueError(
+                f"InferenceSession: threads: got {threads!r}, want an int from 1 to {_MAX_THREADS}, or None"
+            )
         low = "" if precision is None else str(precision).rpartition(".")[2]
         if low not in ("", "float16", "bfloat16"):
             raise ValueError(f"InferenceSession: precision: got {precision!r}, want float16, bfloat16 or None")
@@ -273,12 +278,11 @@ class InferenceSession:
             ValueError: An input is missing, unknown, or of another dtype or shape; an output is unknown. The session
                 can be used on.
         """
+        wanted = [self._output(name) for name in output_names or ()]
         opened, inputs = self._for(self._arrays(input_feed))
         outputs = opened.new_outputs(inputs)
         _C._session_run(opened.session, inputs, outputs)
-        if not output_names:
-            return list(outputs)
-        return [outputs[self._output(name)] for name in output_names]
+        return [outputs[k] for k in wanted] if wanted else list(outputs)
 
     def _output(self, name: str) -> int:
         for k, a in enumerate(self._outputs):
@@ -343,7 +347,13 @@ class InferenceSession:
         return IOBinding(self)
 
     def run_with_iobinding(self, binding: IOBinding) -> None:
-        """Run the program on the bound arrays. On the CPU nothing is copied."""
+        """Run the program on the bound arrays. On the CPU nothing is copied.
+
+        Raises:
+            ValueError: The binding is another session's; an array is missing, or of another dtype or shape.
+        """
+        if binding._of is not self:
+            raise ValueError("session: the binding is of another session: make one with io_binding()")
         _C._session_run_bound(binding._ready())
 
     def reset(self) -> None:
@@ -386,6 +396,8 @@ class IOBinding:
         self._in: dict[str, Any] = {}
         self._out: dict[str, Any] = {}
         self._bound: Any = None
+        # The outputs of the bound arrays: those of the caller, and new ones for the others.
+        self._results: list[ndarray[Any, Any]] = []
 
     def bind_input(self, name: str, array: ndarray[Any, Any]) -> None:
         """Bind an array, which must be contiguous. Its contents may change between runs.
@@ -399,13 +411,22 @@ class IOBinding:
     bind_cpu_input = bind_input
 
     def bind_output(self, name: str, array: ndarray[Any, Any] | None = None) -> None:
-        """Bind a contiguous array of the output's dtype and shape; ``None``: a new one."""
+        """Bind a contiguous array of the output's dtype and shape; ``None``: a new one for each shape of the inputs."""
         self._of._output(name)
+        if array is not None and not hasattr(array, "dtype"):
+            raise TypeError(f"session: output {name!r}: got {type(array).__name__}, want an array")
         self._out[name], self._bound = array, None
 
     def get_outputs(self) -> list[ndarray[Any, Any]]:
-        """Return the arrays of the outputs, which the next run writes again."""
-        return [self._out[a.name] for a in self._of._outputs]
+        """Return the arrays of the outputs, which the next run writes again.
+
+        Raises:
+            RuntimeError: There was no run yet, which makes arrays for outputs that were bound to none.
+        """
+        found = [self._out.get(a.name) for a in self._of._outputs]
+        if not self._results and any(a is None for a in found):
+            raise RuntimeError("session: the binding has no outputs yet: run it first")
+        return [self._results[k] if a is None else a for k, a in enumerate(found)]
 
     def copy_outputs_to_cpu(self) -> list[ndarray[Any, Any]]:
         """Return copies of the outputs."""
@@ -420,10 +441,10 @@ class IOBinding:
             import numpy as np
 
             opened, taken = self._of._for(inputs)
+            results: list[ndarray[Any, Any]] = []
             for port, new in zip(self._of._outputs, opened.new_outputs(taken), strict=True):
                 given = self._out.get(port.name)
-                if given is None:
-                    self._out[port.name] = given = new
+                given = new if given is None else given
                 if given.dtype != new.dtype or given.shape != new.shape:
                     raise ValueError(
                         f"session: output {port.name!r}: got {given.dtype} of shape {given.shape}, "
@@ -431,5 +452,9 @@ class IOBinding:
                     )
                 if any(np.may_share_memory(given, x) for x in inputs):
                     raise ValueError(f"session: output {port.name!r} shares memory with an input")
-            self._bound = _C._session_bind(opened.session, taken, tuple(self.get_outputs()))
+                if any(np.may_share_memory(given, x) for x in results):
+                    raise ValueError(f"session: output {port.name!r} shares memory with another output")
+                results.append(given)
+            self._bound = _C._session_bind(opened.session, taken, tuple(results))
+            self._results = results
         return self._bound

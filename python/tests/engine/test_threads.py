@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy
 import pytest
 import torch as oracle
 
@@ -309,3 +310,84 @@ def test_a_tidy_scope_is_of_a_thread() -> None:
     kept = []
     torchlette.tidy(lambda: in_thread(lambda: kept.append(torch.ones(2))))
     assert kept[0].tolist() == [1.0, 1.0]
+
+
+def recordings() -> dict[str, Callable[[Callable[[], None]], Any]]:
+    """Ways to record a function that calls another one in between; each gives what the function makes of ones."""
+    ones = torchlette.ones(3, device="cpu")
+
+    def body(call: Callable[[], None]) -> Callable[[Any], Any]:
+        def f(x: Any) -> Any:
+            y = x + 1
+            call()
+            return y * 2
+
+        return f
+
+    def scanned(call: Callable[[], None]) -> Any:
+        f = body(call)
+        return torchlette.lax.scan(lambda carry, x: (f(carry), x), ones, torchlette.ones(1, 1, device="cpu"))[0]
+
+    return {
+        "export": lambda call: torchlette.export.export(body(call), (ones,)).module()(ones),
+        "jit": lambda call: torchlette.jit(body(call))(ones),
+        "body of a loop": scanned,
+    }
+
+
+@pytest.mark.parametrize("kind", recordings())
+def test_threads_record_nothing_in_the_trace_of_another(kind: str) -> None:
+    """Operators, recordings and sessions of a thread wait until another one has recorded its function."""
+    x = torchlette.ones(2, device="cpu")
+    program = torchlette.export.export(lambda a: a + 3, (x,), dynamic_shapes=({0: torchlette.export.Dim("n")},))
+    session = torchlette.InferenceSession(program)
+    (port,) = session.get_inputs()
+    tracing, jobs = threading.Event(), threading.Barrier(5)
+
+    def call() -> None:
+        if not tracing.is_set():
+            tracing.set()
+            jobs.wait()
+            time.sleep(0.1)  # the other threads get to what they do
+
+    def trace() -> Any:
+        return recordings()[kind](call).tolist()
+
+    def new_size() -> Any:
+        return session.run(None, {port.name: numpy.ones(5, "f")})[0].tolist()
+
+    def open_a_session() -> Any:
+        return torchlette.InferenceSession(program).run(None, {port.name: numpy.ones(2, "f")})[0].tolist()
+
+    def record_too() -> Any:
+        return torchlette.export.export(lambda a: a * 5, (x,)).module()(x).tolist()
+
+    works = [trace, lambda: (x + 1).tolist(), new_size, open_a_session, record_too]
+
+    def work(k: int) -> Any:
+        if k > 0:
+            tracing.wait()
+            jobs.wait()
+        return works[k]()
+
+    torchlette.set_busy_policy("wait")
+    try:
+        assert in_threads(5, work) == [[4.0] * 3, [2.0] * 2, [4.0] * 5, [4.0] * 2, [5.0] * 2]
+    finally:
+        torchlette.set_busy_policy("raise")
+
+
+def test_a_session_in_a_traced_function_is_refused_for_a_new_size() -> None:
+    """The thread that traces would wait for itself."""
+    session = torchlette.InferenceSession(
+        torchlette.export.export(lambda a: a + 3, (torchlette.ones(2, device="cpu"),))
+    )
+    (port,) = session.get_inputs()
+
+    def f(a: Any) -> Any:
+        session.run(None, {port.name: numpy.ones(2, "f")})
+        return a
+
+    with pytest.raises(torchlette.EngineBusyError, match="while a function is captured"):
+        torchlette.export.export(f, (torchlette.ones(2, device="cpu"),))
+    assert session.run(None, {port.name: numpy.ones(2, "f")})[0].tolist() == [4.0, 4.0]

@@ -255,6 +255,44 @@ def test_bound_arrays_are_read_and_written_in_place() -> None:
         s.run_with_iobinding(b)
 
 
+def test_outputs_that_are_bound_to_no_array_follow_the_inputs_shapes() -> None:
+    s, m, _ = opened("mlp")
+    b, name = s.io_binding(), s.get_inputs()[0].name
+    with pytest.raises(RuntimeError, match="run it first"):
+        b.get_outputs()
+    for count in (2, 5, 2):
+        x = np.full((count, 40), 0.5, "f")
+        b.bind_input(name, x)
+        if count == 5:
+            b.bind_output(s.get_outputs()[0].name)
+        s.run_with_iobinding(b)
+        assert_close(b.get_outputs()[0], eager(m, x))
+
+
+def test_bindings_that_cannot_be_run_are_refused() -> None:
+    x = np.ones((2, 40), "f")
+    s, _, _ = opened("mlp")
+    b = s.io_binding()
+    b.bind_input(s.get_inputs()[0].name, x)
+    with pytest.raises(ValueError, match="another session"):
+        opened("mlp")[0].run_with_iobinding(b)
+    with pytest.raises(TypeError, match="got list, want an array"):
+        b.bind_output(s.get_outputs()[0].name, [0.0])  # type: ignore[arg-type]
+    two = tl.InferenceSession(export.export(lambda a: (a + 1, a * 2), (tl.tensor(x, device="cpu"),)))
+    b, y = two.io_binding(), np.zeros((2, 40), "f")
+    b.bind_input(two.get_inputs()[0].name, x)
+    for port in two.get_outputs():
+        b.bind_output(port.name, y)
+    with pytest.raises(ValueError, match="shares memory with another output"):
+        two.run_with_iobinding(b)
+
+
+@pytest.mark.parametrize("threads", [0, 1 << 40, True, "2"])
+def test_numbers_of_threads_that_no_session_has_are_refused(threads: Any) -> None:
+    with pytest.raises(ValueError, match="threads: got"):
+        opened("mlp", threads=threads)
+
+
 def test_the_memory_plan_and_the_profile_tell_of_the_last_run() -> None:
     s, _, x = opened("block")
     small = s.memory_plan()

@@ -103,6 +103,8 @@ def test_a_run_that_fails_leaves_the_state(device):
     assert session.run(None, {"i": np.array([2])})[0].tolist() == [1.0]
     with pytest.raises((ValueError, IndexError, RuntimeError)):
         session.run(None, {"i": np.array([7])})
+    with pytest.raises(ValueError, match="unknown output"):
+        session.run(["nothing"], {"i": np.array([2])})
     assert session.run(None, {"i": np.array([2])})[0].tolist() == [2.0]
 
 

@@ -16,6 +16,7 @@ import torchlette
 from torchlette import _C
 from torchlette._import import aten_layers as layers
 from torchlette._import.aten_attention import ATTENTION, EXPERTS
+from torchlette._import.aten_gradients import gradients
 from torchlette._import.aten_linalg import LINALG
 from torchlette._import.aten_quantized import DECOMPOSED, FAKE
 from torchlette._import.aten_ranges import RANGES
@@ -323,7 +324,6 @@ SPECIAL: dict[str, Call] = {
     "margin_ranking_loss": layers.loss("margin_ranking_loss", 4),
     **{f"max_pool{n}d_with_indices": layers.max_pool_with_indices(n) for n in (1, 2, 3)},
     **{f"{kind}_pool{n}d": layers.pool(f"{kind}_pool{n}d") for kind in ("max", "avg") for n in (1, 2, 3)},
-    "max_pool2d_with_indices_backward": layers.max_pool_backward,
     **{f"adaptive_max_pool{n}d": layers.adaptive_max(n) for n in (1, 2, 3)},
     "_adaptive_avg_pool2d": F.adaptive_avg_pool2d,
     "_adaptive_avg_pool3d": F.adaptive_avg_pool3d,
@@ -467,6 +467,9 @@ def find(target: str) -> Call | None:
     if len(parts) == 5 and parts[:3] == ["torch", "ops", "transformers"]:
         return EXPERTS.get(f"{parts[3]}.{parts[4]}")
     return None
+
+
+SPECIAL.update(gradients(find_name))
 
 
 def supported() -> list[str]:

@@ -339,14 +339,6 @@ def max_pool_with_indices(dims: int) -> Call:
     return call
 
 
-def max_pool_backward(
-    grad: Tensor, x: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, indices: Tensor
-) -> Tensor:
-    """The cotangent of the input of a maximum pooling over two dims: each element's goes to the chosen place."""
-    flat = grad.new_zeros([*x.shape[:-2], x.shape[-2] * x.shape[-1]])
-    return flat.scatter_add(-1, indices.flatten(-2), grad.flatten(-2)).reshape(x.shape)
-
-
 def pool(name: str) -> Call:
     def call(x: Tensor, kernel: Any, stride: Any = (), *args: Any, **kwargs: Any) -> Any:
         return getattr(F, name)(x, kernel, stride or None, *args, **kwargs)
