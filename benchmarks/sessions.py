@@ -11,9 +11,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TORCHLETTE_NUM_THREADS", "2")
@@ -174,6 +172,7 @@ def rows(names: Iterable[str] = ()) -> Iterable[Row]:
     torch.set_num_threads(2)
     if "onnxruntime" in rivals:
         yield from quantized(names)
+        yield from dynamic(names)
     for name, model, x, calls in models():
         if names and not any(n in name for n in names):
             continue
@@ -197,19 +196,32 @@ def quantized(names: Iterable[str] = ()) -> Iterable[Row]:
         name = f"QDQ blocks {channels}x{size}x{size}"
         if names and not any(n in name for n in names):
             continue
-        model, x = qdq.blocks(channels, size), np.random.default_rng(0).normal(size=(1, channels, size, size))
-        feeds = {"x": x.astype("float32")}
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "model.onnx")
-            path.write_bytes(model)
-            mine = torchlette.InferenceSession(str(path), device="cpu", threads=2)
-            mine.run(None, feeds)
-        ort: Any = importlib.import_module("onnxruntime")
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = 2
-        theirs = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        runs = [lambda s=s, feeds=feeds: s.run(None, feeds) for s in (mine, theirs)]
-        yield Row(f"{name}, to onnxruntime", *race(*runs, rounds=15, before=rest))
+        x = np.random.default_rng(0).normal(size=(1, channels, size, size))
+        yield _raced(name, qdq.blocks(channels, size), x, 1)
+
+
+def dynamic(names: Iterable[str] = ()) -> Iterable[Row]:
+    """Race the layers between attentions of BERT, with weights of int8 and inputs that are quantized in each run."""
+    for rows in (1, 8, 128):
+        for narrow in (True, False):
+            name = f"dynamic int8 {rows}x768 by 3072, {'7' if narrow else '8'} bits"
+            if names and not any(n in name for n in names):
+                continue
+            x = np.random.default_rng(0).normal(size=(1, rows, 768))
+            yield _raced(name, qdq.layers(rows, 768, 3072, 64 if narrow else 127), x, max(1, 64 // rows))
+
+
+def _raced(name: str, model: bytes, x: np.ndarray[Any, Any], calls: int) -> Row:
+    """Race an ONNX model with onnxruntime."""
+    feeds = {"x": x.astype("float32")}
+    mine = torchlette.InferenceSession(model, device="cpu", threads=2)
+    ort: Any = importlib.import_module("onnxruntime")
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 2
+    theirs = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    runs = [_repeated(lambda s=s: s.run(None, feeds), calls) for s in (mine, theirs)]  # type: ignore[misc]
+    a, b = race(*runs, rounds=15, before=rest)
+    return Row(f"{name}, to onnxruntime", a / calls, b / calls)
 
 
 def _repeated(f: Callable[[], Any], calls: int) -> Callable[[], None]:

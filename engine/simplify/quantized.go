@@ -190,9 +190,23 @@ func (e *emitter) node(id op.PrimID, attr []int64, d ir.DType, shape []int64, in
 	return view{ref: program.NodeRef(len(e.c.to.Nodes) - 1), layout: l}
 }
 
+// filled has this number everywhere.
+func (e *emitter) filled(d ir.DType, shape []int64, number float64) view {
+	return e.node(prim.Known.Fill, append([]int64{int64(d), int64(e.dev)}, shape...), d, shape, nil, number)
+}
+
+// oneOr is v, one element, or this number in its place if v is absent.
+func (e *emitter) oneOr(v view, d ir.DType, number float64) view {
+	if v.ref == 0 {
+		return e.filled(d, []int64{1}, number)
+	}
+	v.layout = ir.DenseLayout([]int64{1})
+	return v
+}
+
 // within writes v among zeros of this shape, with these strides.
 func (e *emitter) within(v view, d ir.DType, shape, stride []int64) view {
-	zeros := e.node(prim.Known.Fill, append([]int64{int64(d), int64(e.dev)}, shape...), d, shape, nil, 0)
+	zeros := e.filled(d, shape, 0)
 	target := ir.InternLayout(v.layout.Shape, stride)
 	return e.node(prim.Known.StridedScatter, []int64{int64(target.ID)}, d, shape, []view{zeros, v}, 0)
 }

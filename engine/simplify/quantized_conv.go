@@ -14,6 +14,9 @@ import (
 // with one scale or one for each output. If QuantizeLinear follows, perhaps after a bias and limits such as a relu's,
 // the same launch rounds the result. Scales and zero points are numbers already ([Numbers]).
 //
+// So does it with MatMulInteger and ConvInteger whose weights are constant and whose sums become floats. The zero point
+// of the input may be a value, as DynamicQuantizeLinear makes it, and so may the factor of the sums (wholeSums).
+//
 // The sums are exact, so results differ from those of floats by rounding only: by one step if they are rounded to 8
 // bits.
 func QuantizedConvs(p *program.Program, args int, contents func(input int) []byte) *program.Program {
@@ -22,6 +25,11 @@ func QuantizedConvs(p *program.Program, args int, contents func(input int) []byt
 	for i := range p.Nodes {
 		if f := s.integers(i, contents); f != nil {
 			at[i] = f
+		} else if f := s.wholeSums(i, contents); f != nil {
+			at[i] = f
+		} else if f := s.wholeFactor(i, at); f != nil {
+			delete(at, f.product)
+			f.product, at[i] = i, f
 		}
 	}
 	if len(at) == 0 {
@@ -52,8 +60,13 @@ type integers struct {
 	step    float64 // the scale of x
 	numbers view    // [groups, outputs, high, wide, channels]
 	zero    int64   // of the numbers
-	scale   view    // [groups, outputs]
+	scale   view    // [groups, outputs]; ref 0: ones
 	bias    view    // [groups, outputs]; ref 0: none
+	// Of sums of whole numbers: the zero of x, ref 0 for ZeroX; what multiplies scales, ref 0 for 1; the zeros of the
+	// numbers [groups, outputs], read if Shifted; and whether f is such sums, with a factor, with a bias.
+	zeroX, stepX, shift   view
+	whole, scaled, biased bool
+	shape                 []int64 // of the result
 	// least and most are limits of the result before it is rounded by stepY.
 	least, most, stepY float64
 }
@@ -67,10 +80,10 @@ func (s *search) integers(i int, contents func(input int) []byte) *integers {
 	}
 	x, w := operand(p, i, 0), operand(p, i, 1)
 	if !x.ref.IsNode() || !w.ref.IsNode() || !s.fixed(w) || s.fixed(x) || w.layout.Numel == 0 ||
-		w.layout.Numel != p.Aval(w.ref).Layout.Numel {
+		w.layout.Numel != p.Aval(w.ref).Layout.Numel || !p.Whole(i, 0) && !conv || !p.Whole(i, 1) && conv {
 		return nil
 	}
-	f := &integers{product: i, least: math.Inf(-1), most: math.Inf(1)}
+	f := &integers{shape: ir.AvalOf(p.Nodes[i].Aval).Shape(), product: i, least: math.Inf(-1), most: math.Inf(1)}
 	q, scale, zero, ok := s.scaledNumbers(w.ref.Index(), contents)
 	if !ok || !f.elements(s, x) {
 		return nil
@@ -126,7 +139,7 @@ func (s *search) combinedWith(i int, primitive op.PrimID) (v float64, ok bool) {
 func (f *integers) convolution(p *program.Program, i int, w, q, scale view) bool {
 	win, rest := op.WindowsOf(p.Attrs(i))
 	l := scale.layout
-	if len(win.Kernel) != 2 || !p.Whole(i, 1) || win.Base[0] != 1 || win.Base[1] != 1 || l.Rank() != 4 {
+	if len(win.Kernel) != 2 || win.Base[0] != 1 || win.Base[1] != 1 || l.Rank() != 4 {
 		return false
 	}
 	for d := 1; d < 4; d++ {
@@ -154,7 +167,7 @@ func (f *integers) ofOutputs(v view, dim int) view {
 
 // rows notes the weights of product i of rows: windows have one element, and there is one group.
 func (f *integers) rows(p *program.Program, i int, w, q, scale view) bool {
-	if f.x.layout.Rank() != 2 || w.layout.Rank() != 2 || scale.layout.Rank() != 2 || !p.Whole(i, 0) {
+	if f.x.layout.Rank() != 2 || w.layout.Rank() != 2 || scale.layout.Rank() != 2 {
 		return false
 	}
 	d := outputsFirst(w, q, scale)
@@ -218,7 +231,7 @@ func (s *search) rounded(i int, products map[int]*integers) *integers {
 		bias, at = operand(p, at, j), conv
 	}
 	of := products[at]
-	if of == nil || of.DType != ir.F32 || s.uses[at] != 1 || bias.ref != 0 && of.bias.ref != 0 {
+	if of == nil || of.whole || of.DType != ir.F32 || s.uses[at] != 1 || bias.ref != 0 && of.bias.ref != 0 {
 		return nil
 	}
 	f.least, f.most = max(least, math.RoundToEven(f.least/step)+zero), min(most, math.RoundToEven(f.most/step)+zero)
@@ -275,20 +288,34 @@ func (c *copier) integers(i int, f *integers) {
 		shape[3] * channels, channels, 1})
 	ofOutputs := func(v view, d ir.DType) view { return e.within(v, d, outputs, []int64{group, 1}) }
 	each := shape[:2]
-	scale := e.node(prim.Known.Mul, nil, ir.F32, each, []view{known(f.scale)}, f.step)
+	scale := e.filled(ir.F32, each, f.step)
+	if f.scale.ref != 0 {
+		scale = e.node(prim.Known.Mul, nil, ir.F32, each, []view{known(f.scale)}, f.step)
+	}
 	if f.stepY != 0 {
 		scale = e.node(prim.Known.Div, nil, ir.F32, each, []view{scale}, f.stepY)
 	}
 	bias := known(f.bias)
 	switch {
 	case bias.ref == 0: // zeros that only constants decide
-		bias = e.node(prim.Known.Mul, nil, ir.F32, each, []view{known(f.scale)}, 0)
+		bias = e.filled(ir.F32, each, 0)
 	case f.stepY != 0:
 		bias = e.node(prim.Known.Div, nil, ir.F32, each, []view{bias}, f.stepY)
 	}
 	sums := e.node(prim.Known.Sum, []int64{2, 3, 4}, ir.I32, each, []view{numbers})
 	in := []view{known(f.x), e.words(rows, words[0], width), ofOutputs(scale, ir.F32), ofOutputs(bias, ir.F32),
 		ofOutputs(sums, ir.I32)}
-	e.node(prim.Known.QuantizedConv, f.Attr(), f.DType, ir.AvalOf(c.from.Nodes[i].Aval).Shape(), in)
+	if f.Dynamic {
+		in = append(in, e.oneOr(known(f.zeroX), c.from.Aval(f.x.ref).DType, float64(f.ZeroX)),
+			e.oneOr(known(f.stepX), ir.F32, 1))
+	}
+	if f.Shifted {
+		shift := e.node(prim.Known.Cast, []int64{int64(ir.I32)}, ir.I32, each, []view{known(f.shift)})
+		if f.zero != 0 {
+			shift = e.node(prim.Known.Sub, nil, ir.I32, each, []view{shift}, float64(f.zero))
+		}
+		in = append(in, ofOutputs(shift, ir.I32))
+	}
+	e.node(prim.Known.QuantizedConv, f.Attr(), f.DType, f.shape, in)
 	c.refs[program.NodeRef(i)] = program.NodeRef(len(c.to.Nodes) - 1)
 }

@@ -135,6 +135,14 @@ func TestSpellingsOfAttentionAreFound(t *testing.T) {
 			"%0 = matmul{0} $0[2,3,4,8](96,8,24,1)",
 			"%0 = copy $0[2,3,4,8](96,8,24,1) : f32[2,3,4,8]\n%1 = matmul{0} %0", "%0", "%1").Replace(written + after),
 			"", "", "attention{0,1,0} $0[2,3,4,8](96,8,24,1)", unread},
+		"queries and keys that are scaled": {strings.NewReplacer("%5", "%6", "%4", "%5", "%3", "%4", "%2", "%3",
+			"%1 = div %0 2.0 : f32[2,3,4,4]\n", "", "%0 = matmul{0} $0[2,3,4,8](96,8,24,1) $1[2,3,8,4](96,8,1,24)",
+			"%0 = mul $0[2,3,4,8](96,8,24,1) 0.5 : f32[2,3,4,8]\n%1 = mul $1[2,3,8,4](96,8,1,24) 2.0 : f32[2,3,8,4]\n"+
+				"%2 = matmul{0} %0 %1", "%1", "%2").Replace(written + after),
+			"", "", "attention{0,1,0} $0[2,3,4,8](96,8,24,1) $1[2,3,4,8](96,8,24,1)", unread},
+		"NaN are chosen away": {strings.NewReplacer("%5", "%7", "%4 = matmul{0} %3", "%4 = isnan %3 : bool[2,3,4,4]\n"+
+			"%5 = where %4 0.0 %3 : f32[2,3,4,4]\n%6 = matmul{0} %5", "%4", "%6").Replace(written + after),
+			"", "", "attention{0,1,0}", unread},
 	} {
 		text := strings.Replace(c.text, c.old, c.new, 1)
 		got := checked(t, Attention(parsed(t, text), 3, c.contents))
@@ -145,6 +153,10 @@ func TestSpellingsOfAttentionAreFound(t *testing.T) {
 		p := parsed(t, strings.Replace(choice, "add %1 $3[2,3,4,4](0,0,4,1)", "where $3[2,3,4,4](0,0,4,1) %1 -1e9", 1))
 		assert.Same(t, p, Attention(p, 3, contents), name)
 	}
+	guard := strings.NewReplacer("%5", "%7", "%4 = matmul{0} %3", "%4 = isnan %3 : bool[2,3,4,4]\n"+
+		"%5 = where %4 1.0 %3 : f32[2,3,4,4]\n%6 = matmul{0} %5", "%4", "%6").Replace(written + after)
+	other := parsed(t, guard)
+	assert.Same(t, other, Attention(other, 3, unread), "NaN become another number")
 	p := parsed(t, strings.Replace(choice, "add %1 $3[2,3,4,4](0,0,4,1)", "where $3[2,3,4,4](0,0,4,1) %1 -9.0", 1))
 	assert.Same(t, p, Attention(p, 3, causal), "the number hides no key")
 }

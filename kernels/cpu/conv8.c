@@ -9,7 +9,7 @@
 // Numbers of parameters.
 enum { BATCH, GROUPS, CHANNELS, OUTPUTS, HIGH, WIDE, OUT_HIGH, OUT_WIDE, TAPS_HIGH, TAPS_WIDE, STEP_HIGH, STEP_WIDE,
 	TOP, LEFT, GAP_HIGH, GAP_WIDE, ZERO_X, ZERO_Y, LEAST, MOST, STRIDE_X, STRIDE_Y = STRIDE_X + 4,
-	AT_X = STRIDE_Y + 4, AT_W, AT_SCALE, AT_BIAS, AT_SUMS };
+	AT_X = STRIDE_Y + 4, AT_W, AT_SCALE, AT_BIAS, AT_SUMS, AT_ZERO, AT_STEP, AT_SHIFTS };
 enum { BLOCK = 64, LINE = 16, GRAIN = 1 << 16 }; // positions of a block; bytes of a vector; multiplications of a claim
 
 // By Winograd's filtering: a convolution of fewer than FEWEST squares reads more bytes of factors than it saves. From
@@ -30,7 +30,8 @@ typedef struct {
 	int64_t groups, panels, words, blocks; // groups of panels, panels of a group, words of a panel, blocks of an image
 	const uint32_t *w;
 	const float *scale, *bias;
-	const int32_t *sums;
+	const int32_t *sums, *shifts; // NULL: no shifts
+	float step;                   // of all scales
 	uint8_t *y;
 	const tl_conv8_squares *squares; // of Winograd's filtering, or NULL
 	const int16_t *factors;
@@ -136,9 +137,12 @@ static void store(const work *o, int64_t image, int64_t output, int64_t n, int64
 	const int64_t base = image * s[0] + output * s[1];
 	const float *scale = o->scale + at, *bias = o->bias + at;
 	if (o->floats) {
+		float factor[TLK_PANEL];
+		for (int k = 0; k < TLK_PANEL; k++) factor[k] = scale[k] * o->step;
 		for (int64_t i = 0; i < count; i++, c += TLK_PANEL) {
 			float *y = (float *)o->y + base + (from + i) / wide * s[2] + (from + i) % wide * s[3];
-			for (int64_t k = 0; k < n; k++) y[k * s[1]] = (float)c[k] * scale[k] + bias[k];
+			if (s[1] == 1 && n == TLK_PANEL) for (int k = 0; k < TLK_PANEL; k++) y[k] = (float)c[k] * factor[k] + bias[k];
+			else for (int64_t k = 0; k < n; k++) y[k * s[1]] = (float)c[k] * factor[k] + bias[k];
 		}
 		return;
 	}
@@ -154,6 +158,32 @@ static void store(const work *o, int64_t image, int64_t output, int64_t n, int64
 		uint8_t *y = o->y + base + (from + i) / wide * s[2] + (from + i) % wide * s[3];
 		if (s[1] == 1) memcpy(y, bytes, (size_t)n);
 		else for (int64_t k = 0; k < n; k++) y[k * s[1]] = bytes[k];
+	}
+}
+
+// The sum of the differences from zero of what the taps at x have, for output n of those that stand alone.
+static int32_t differences(const work *o, const uint8_t *x, int64_t n) {
+	const int64_t bytes = o->alone ? 1 : o->par[CHANNELS];
+	int32_t sum = 0;
+	for (int64_t t = 0; t < o->q.taps; t++) {
+		const uint8_t *y = x + o->q.tap[t] + n * o->size;
+		int32_t part = 0;
+		if (o->size > 1) for (int64_t i = 0; i < bytes; i++) part += ((const uint16_t *)y)[i];
+		else for (int64_t i = 0; i < bytes; i++) part += y[i];
+		sum += part - (int32_t)bytes * o->zero;
+	}
+	return sum;
+}
+
+// Shifts weights: an output's shift times the sum of differences leaves each sum of its panel.
+static void shift(const work *o, const uint8_t *const *x, int64_t count, int panels, int64_t at, int32_t *c) {
+	for (int64_t i = 0; i < count; i++) {
+		int32_t sum = o->alone ? 0 : differences(o, x[i], 0);
+		for (int p = 0; p < panels; p++)
+			for (int n = 0; n < TLK_PANEL; n++) {
+				if (o->alone) sum = differences(o, x[i], n);
+				c[(p * BLOCK + i) * TLK_PANEL + n] -= o->shifts[at + p * TLK_PANEL + n] * sum;
+			}
 	}
 }
 
@@ -178,8 +208,10 @@ static void block(const work *o, int64_t image, int64_t from, int64_t group, int
 	const uint32_t *w = o->w + at * o->words;
 	for (int64_t i = 0; i < count; i += CONV8_ROWS) {
 		if (o->alone) o->k->alone(&o->q, x + i, w, init, c[0] + i * TLK_PANEL);
-		else o->k->tile(&o->q, panels, x + i, w, o->words * TLK_PANEL, init, c[0] + i * TLK_PANEL, BLOCK * TLK_PANEL);
+		else o->k->tile(&o->q, panels, (int)least(count - i, CONV8_ROWS), x + i, w, o->words * TLK_PANEL, init,
+			c[0] + i * TLK_PANEL, BLOCK * TLK_PANEL);
 	}
+	if (o->shifts) shift(o, x, count, panels, at, c[0]);
 	const int64_t outputs = o->alone ? p[GROUPS] : p[OUTPUTS];
 	for (int k = 0; k < panels; k++) {
 		const int64_t j = (panel + k) * TLK_PANEL;
@@ -338,11 +370,19 @@ int64_t tl_run_conv8(int form, tl_pool *pool, int isa, char **buf, const int64_t
 	work o = {.par = p, .sign = form & 1, .floats = form >> 1 & 1, .alone = p[CHANNELS] == 1 && p[OUTPUTS] == 1,
 		.x = (const uint8_t *)buf[0] + p[AT_X], .w = (const uint32_t *)buf[1] + p[AT_W],
 		.scale = (const float *)buf[2] + p[AT_SCALE], .bias = (const float *)buf[3] + p[AT_BIAS],
-		.sums = (const int32_t *)buf[4] + p[AT_SUMS], .y = (uint8_t *)buf[5], .pool = pool,
+		.sums = (const int32_t *)buf[4] + p[AT_SUMS], .step = 1, .pool = pool,
 		.squares = winograd ? tl_conv8_squares_of(isa) : NULL, .factors = (const int16_t *)winograd};
 	if (p[BATCH] == 0 || p[OUT_HIGH] == 0 || p[OUT_WIDE] == 0) return 0;
+	int64_t zero = p[ZERO_X], b = 5;
+	if (form & 4) {
+		zero = o.sign ? ((const int8_t *)buf[b])[p[AT_ZERO]] : ((const uint8_t *)buf[b])[p[AT_ZERO]];
+		o.step = ((const float *)buf[b + 1])[p[AT_STEP]];
+		b += 2;
+	}
+	if (form & 8) o.shifts = (const int32_t *)buf[b++] + p[AT_SHIFTS];
+	o.y = (uint8_t *)buf[b];
 #if defined(__x86_64__)
-	o.k = tl_conv8_vectors(isa);
+	o.k = tl_conv8_vectors(isa, form >> 4 & 1);
 #else
 	(void)isa;
 	o.k = &tl_conv8_plain;
@@ -350,7 +390,7 @@ int64_t tl_run_conv8(int form, tl_pool *pool, int isa, char **buf, const int64_t
 	const int64_t *s = p + STRIDE_X;
 	o.end = o.x + (p[BATCH] - 1) * s[0] + (p[GROUPS] * p[CHANNELS] - 1) * s[1] + (p[HIGH] - 1) * s[2] +
 		(p[WIDE] - 1) * s[3] + 1;
-	o.zero = (int32_t)(p[ZERO_X] + (o.sign ? 128 : 0));
+	o.zero = (int32_t)(zero + (o.sign ? 128 : 0));
 	const int copied = lay(&o);
 	const int64_t taps = p[TAPS_HIGH] * p[TAPS_WIDE], head = up((taps + 4) * 8, 64) * 64;
 	const int64_t bytes = head + (copied ? p[BATCH] * o.image * o.size : 0);

@@ -2,7 +2,8 @@
 #pragma once
 #include "vector/cpu.h"
 
-// The kind of a step is TLK_STEP_CONV8, plus 1 if elements of x have a sign, plus 2 if results are floats. par has the
+// The kind of a step is TLK_STEP_CONV8, plus 1 if elements of x have a sign, plus 2 if results are floats, plus 4 if x
+// has a zero and a step as operands, plus 8 if weights have shifts, plus 16 if weights are narrow. par has the
 // parameters of launch.QuantizedConv.
 enum { TLK_STEP_CONV8 = 64 };
 // winograd: weights of tl_conv8_pack, or NULL.
@@ -26,19 +27,19 @@ typedef struct {
 } tl_conv8;
 
 // tile: c[CONV8_ROWS][TLK_PANEL] = init[TLK_PANEL] + sums of products of unsigned bytes at x and int8 weights, for one
-// or two panels, which are wm words apart in w, TLK_PANEL in init, cm in c. alone: one panel, whose lane n reads byte n
-// of each tap; a word of weights has four taps. finish: bytes y of rows of sums. wide: tile reads bytes as elements of
-// 16 bits, and taps lie twice as far.
+// or two panels, which are wm words apart in w, TLK_PANEL in init, cm in c. It need not compute more than rows of them.
+// alone: one panel, whose lane n reads byte n of each tap; a word of weights has four taps. finish: bytes y of rows of
+// sums. wide: tile reads bytes as elements of 16 bits, and taps lie twice as far.
 typedef struct {
 	int wide;
-	void (*tile)(const tl_conv8 *, int panels, const uint8_t *const *x, const uint32_t *w, int64_t wm,
+	void (*tile)(const tl_conv8 *, int panels, int rows, const uint8_t *const *x, const uint32_t *w, int64_t wm,
 		const int32_t *init, int32_t *c, int64_t cm);
 	void (*alone)(const tl_conv8 *, const uint8_t *const *x, const uint32_t *w, const int32_t *init, int32_t *c);
 	void (*finish)(const tl_conv8 *, int64_t rows, const int32_t *c, const float *scale, const float *bias, uint8_t *y);
 } tl_conv8_kernel;
 
 extern const tl_conv8_kernel tl_conv8_plain;
-const tl_conv8_kernel *tl_conv8_vectors(int isa); // of x86-64
+const tl_conv8_kernel *tl_conv8_vectors(int isa, int narrow); // of x86-64, for weights that are narrow or not
 
 // Winograd's minimal filtering F(2x2, 3x3): conv8_winograd.c. A square is 4x4 elements of 8 bits, which become
 // CONV8_AREA factors of each channel. There are whole vectors of CONV8_LANES channels.

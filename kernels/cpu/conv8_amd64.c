@@ -25,31 +25,33 @@ INLINE int32_t four(const uint8_t *x) {
 	return y;
 }
 
-WIDE INLINE void wide(const tl_conv8 *q, const int panels, const uint8_t *const *x, const uint32_t *w, int64_t wm,
-	const int32_t *init, int32_t *c, int64_t cm) {
+WIDE INLINE void wide(const tl_conv8 *q, const int panels, const int rows, const uint8_t *const *x, const
+	uint32_t *w, int64_t wm, const int32_t *init, int32_t *c, int64_t cm) {
 	__m512i t[2][ROWS];
 	UNROLL for (int p = 0; p < panels; p++)
-		UNROLL for (int i = 0; i < ROWS; i++) t[p][i] = _mm512_loadu_si512(init + p * TLK_PANEL);
+		UNROLL for (int i = 0; i < rows; i++) t[p][i] = _mm512_loadu_si512(init + p * TLK_PANEL);
 	for (int64_t tap = 0; tap < q->taps; tap++) {
 		const uint8_t *row[ROWS];
-		UNROLL for (int i = 0; i < ROWS; i++) row[i] = x[i] + q->tap[tap];
+		UNROLL for (int i = 0; i < rows; i++) row[i] = x[i] + q->tap[tap];
 		for (int64_t k = 0; k < q->words; k++, w += TLK_PANEL) {
 			__m512i f[2];
 			UNROLL for (int p = 0; p < panels; p++) f[p] = _mm512_loadu_si512(w + p * wm);
-			UNROLL for (int i = 0; i < ROWS; i++) {
+			UNROLL for (int i = 0; i < rows; i++) {
 				const __m512i y = _mm512_set1_epi32(four(row[i] + 4 * k));
 				UNROLL for (int p = 0; p < panels; p++) t[p][i] = _mm512_dpbusd_epi32(t[p][i], y, f[p]);
 			}
 		}
 	}
 	UNROLL for (int p = 0; p < panels; p++)
-		UNROLL for (int i = 0; i < ROWS; i++) _mm512_storeu_si512(c + p * cm + i * TLK_PANEL, t[p][i]);
+		UNROLL for (int i = 0; i < rows; i++) _mm512_storeu_si512(c + p * cm + i * TLK_PANEL, t[p][i]);
 }
 
-WIDE static void wide_tile(const tl_conv8 *q, int panels, const uint8_t *const *x, const uint32_t *w, int64_t wm,
-	const int32_t *init, int32_t *c, int64_t cm) {
-	if (panels == 2) wide(q, 2, x, w, wm, init, c, cm);
-	else wide(q, 1, x, w, wm, init, c, cm);
+WIDE static void wide_tile(const tl_conv8 *q, int panels, int rows, const uint8_t *const *x, const uint32_t *w,
+	int64_t wm, const int32_t *init, int32_t *c, int64_t cm) {
+	if (panels == 2 && rows > 4) wide(q, 2, ROWS, x, w, wm, init, c, cm);
+	else if (panels == 2 && rows > 1) wide(q, 2, 4, x, w, wm, init, c, cm);
+	else if (panels == 2) wide(q, 2, 1, x, w, wm, init, c, cm);
+	else wide(q, 1, ROWS, x, w, wm, init, c, cm);
 }
 
 // Sixteen bytes of each of four taps become words of a lane's four taps.
@@ -74,32 +76,35 @@ WIDE static void wide_alone(const tl_conv8 *q, const uint8_t *const *x, const ui
 	UNROLL for (int i = 0; i < ROWS; i++) _mm512_storeu_si512(c + i * TLK_PANEL, t[i]);
 }
 
-NARROW INLINE void narrow(const tl_conv8 *q, const uint8_t *const *x, const uint32_t *w, const int32_t *init,
-	int32_t *c) {
+NARROW INLINE void narrow(const tl_conv8 *q, const int rows, const uint8_t *const *x, const uint32_t *w, const
+	int32_t *init, int32_t *c) {
 	__m256i t[4][2];
-	UNROLL for (int i = 0; i < 4; i++)
+	UNROLL for (int i = 0; i < rows; i++)
 		UNROLL for (int v = 0; v < 2; v++) t[i][v] = _mm256_loadu_si256((const __m256i *)(init + 8 * v));
 	for (int64_t tap = 0; tap < q->taps; tap++) {
 		const uint8_t *row[4];
-		UNROLL for (int i = 0; i < 4; i++) row[i] = x[i] + q->tap[tap];
+		UNROLL for (int i = 0; i < rows; i++) row[i] = x[i] + q->tap[tap];
 		for (int64_t k = 0; k < q->words; k++, w += TLK_PANEL) {
 			__m256i f[2];
 			UNROLL for (int v = 0; v < 2; v++) f[v] = _mm256_loadu_si256((const __m256i *)(w + 8 * v));
-			UNROLL for (int i = 0; i < 4; i++) {
+			UNROLL for (int i = 0; i < rows; i++) {
 				const __m256i y = _mm256_set1_epi32(four(row[i] + 4 * k));
 				UNROLL for (int v = 0; v < 2; v++) t[i][v] = _mm256_dpbusd_avx_epi32(t[i][v], y, f[v]);
 			}
 		}
 	}
-	UNROLL for (int i = 0; i < 4; i++)
+	UNROLL for (int i = 0; i < rows; i++)
 		UNROLL for (int v = 0; v < 2; v++)
 			_mm256_storeu_si256((__m256i *)(c + i * TLK_PANEL + 8 * v), t[i][v]);
 }
 
-NARROW static void narrow_tile(const tl_conv8 *q, int panels, const uint8_t *const *x, const uint32_t *w, int64_t wm,
-	const int32_t *init, int32_t *c, int64_t cm) {
+NARROW static void narrow_tile(const tl_conv8 *q, int panels, int rows, const uint8_t *const *x, const uint32_t
+	*w, int64_t wm, const int32_t *init, int32_t *c, int64_t cm) {
 	for (int p = 0; p < panels; p++, w += wm, init += TLK_PANEL, c += cm)
-		for (int i = 0; i < ROWS; i += 4) narrow(q, x + i, w, init, c + i * TLK_PANEL);
+		for (int i = 0; i < rows; i += 4) {
+			if (rows - i == 1) narrow(q, 1, x + i, w, init, c + i * TLK_PANEL);
+			else narrow(q, 4, x + i, w, init, c + i * TLK_PANEL);
+		}
 }
 
 INLINE int64_t four_wide(const uint8_t *x) {
@@ -110,18 +115,18 @@ INLINE int64_t four_wide(const uint8_t *x) {
 
 // Products of 16 bits, which AVX2 adds in pairs: a sum is in two lanes until the end. Four positions by half a panel,
 // as a load spreads the elements of a position, and a shuffle widens weights, which each serve four sums.
-MIDDLE INLINE void middle(const tl_conv8 *q, const uint8_t *const *x, const uint32_t *w, const int32_t *init,
-	int32_t *c) {
+MIDDLE INLINE void middle(const tl_conv8 *q, const int rows, const uint8_t *const *x, const uint32_t *w, const
+	int32_t *init, int32_t *c) {
 	__m256i t[4][2];
-	UNROLL for (int i = 0; i < 4; i++) UNROLL for (int v = 0; v < 2; v++) t[i][v] = _mm256_setzero_si256();
+	UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < 2; v++) t[i][v] = _mm256_setzero_si256();
 	for (int64_t tap = 0; tap < q->taps; tap++) {
 		const uint8_t *row[4];
-		UNROLL for (int i = 0; i < 4; i++) row[i] = x[i] + q->tap[tap];
+		UNROLL for (int i = 0; i < rows; i++) row[i] = x[i] + q->tap[tap];
 		for (int64_t k = 0; k < q->words; k++, w += TLK_PANEL) {
 			__m256i f[2];
 			UNROLL for (int v = 0; v < 2; v++)
 				f[v] = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(w + 4 * v)));
-			UNROLL for (int i = 0; i < 4; i++) {
+			UNROLL for (int i = 0; i < rows; i++) {
 				const __m256i y = _mm256_set1_epi64x(four_wide(row[i] + 8 * k));
 				UNROLL for (int v = 0; v < 2; v++)
 					t[i][v] = _mm256_add_epi32(t[i][v], _mm256_madd_epi16(f[v], y));
@@ -129,18 +134,55 @@ MIDDLE INLINE void middle(const tl_conv8 *q, const uint8_t *const *x, const uint
 		}
 	}
 	const __m256i first = _mm256_loadu_si256((const __m256i *)init);
-	UNROLL for (int i = 0; i < 4; i++) {
+	UNROLL for (int i = 0; i < rows; i++) {
 		const __m256i sum = _mm256_permute4x64_epi64(_mm256_hadd_epi32(t[i][0], t[i][1]), 0xd8);
 		_mm256_storeu_si256((__m256i *)(c + i * TLK_PANEL), _mm256_add_epi32(sum, first));
 	}
 }
 
-MIDDLE static void middle_tile(const tl_conv8 *q, int panels, const uint8_t *const *x, const uint32_t *w, int64_t wm,
-	const int32_t *init, int32_t *c, int64_t cm) {
+MIDDLE static void middle_tile(const tl_conv8 *q, int panels, int rows, const uint8_t *const *x, const uint32_t
+	*w, int64_t wm, const int32_t *init, int32_t *c, int64_t cm) {
 	for (int p = 0; p < panels; p++, w += wm, init += TLK_PANEL, c += cm)
-		for (int i = 0; i < ROWS; i += 4)
-			for (int half = 0; half < TLK_PANEL; half += 8)
-				middle(q, x + i, w + half, init + half, c + i * TLK_PANEL + half);
+		for (int i = 0; i < rows; i += 4)
+			for (int half = 0; half < TLK_PANEL; half += 8) {
+				int32_t *to = c + i * TLK_PANEL + half;
+				if (rows - i == 1) middle(q, 1, x + i, w + half, init + half, to);
+				else middle(q, 4, x + i, w + half, init + half, to);
+			}
+}
+
+// Weights that are narrow: sums of two products of bytes have 16 bits.
+MIDDLE INLINE void pairs(const tl_conv8 *q, const int rows, const uint8_t *const *x, const uint32_t *w, const
+	int32_t *init, int32_t *c) {
+	const __m256i ones = _mm256_set1_epi16(1);
+	__m256i t[4][2];
+	UNROLL for (int i = 0; i < rows; i++)
+		UNROLL for (int v = 0; v < 2; v++) t[i][v] = _mm256_loadu_si256((const __m256i *)(init + 8 * v));
+	for (int64_t tap = 0; tap < q->taps; tap++) {
+		const uint8_t *row[4];
+		UNROLL for (int i = 0; i < rows; i++) row[i] = x[i] + q->tap[tap];
+		for (int64_t k = 0; k < q->words; k++, w += TLK_PANEL) {
+			__m256i f[2];
+			UNROLL for (int v = 0; v < 2; v++) f[v] = _mm256_loadu_si256((const __m256i *)(w + 8 * v));
+			UNROLL for (int i = 0; i < rows; i++) {
+				const __m256i y = _mm256_set1_epi32(four(row[i] + 4 * k));
+				UNROLL for (int v = 0; v < 2; v++) t[i][v] = _mm256_add_epi32(t[i][v],
+					_mm256_madd_epi16(_mm256_maddubs_epi16(y, f[v]), ones));
+			}
+		}
+	}
+	UNROLL for (int i = 0; i < rows; i++)
+		UNROLL for (int v = 0; v < 2; v++)
+			_mm256_storeu_si256((__m256i *)(c + i * TLK_PANEL + 8 * v), t[i][v]);
+}
+
+MIDDLE static void pairs_tile(const tl_conv8 *q, int panels, int rows, const uint8_t *const *x, const uint32_t
+	*w, int64_t wm, const int32_t *init, int32_t *c, int64_t cm) {
+	for (int p = 0; p < panels; p++, w += wm, init += TLK_PANEL, c += cm)
+		for (int i = 0; i < rows; i += 4) {
+			if (rows - i == 1) pairs(q, 1, x + i, w, init, c + i * TLK_PANEL);
+			else pairs(q, 4, x + i, w, init, c + i * TLK_PANEL);
+		}
 }
 
 MIDDLE static void middle_alone(const tl_conv8 *q, const uint8_t *const *x, const uint32_t *w, const int32_t *init,
@@ -202,10 +244,12 @@ WIDE static void wide_finish(const tl_conv8 *q, int64_t rows, const int32_t *c, 
 	}
 }
 
-const tl_conv8_kernel *tl_conv8_vectors(int isa) {
+const tl_conv8_kernel *tl_conv8_vectors(int isa, int narrow) {
 	static const tl_conv8_kernel avx2 = {1, middle_tile, middle_alone, middle_finish},
+		avx2_pairs = {0, pairs_tile, middle_alone, middle_finish},
 		avx2_vnni = {0, narrow_tile, middle_alone, middle_finish}, avx512_vnni = {0, wide_tile, wide_alone, wide_finish};
 	if (isa >= TLK_ISA_AVX512_VNNI) return &avx512_vnni;
 	if (isa == TLK_ISA_AVX2_VNNI) return &avx2_vnni;
-	return isa >= TLK_ISA_AVX2 ? &avx2 : &tl_conv8_plain;
+	if (isa >= TLK_ISA_AVX2) return narrow ? &avx2_pairs : &avx2;
+	return &tl_conv8_plain;
 }

@@ -7,10 +7,10 @@
 #pragma GCC optimize("O3", "fp-contract=off")
 #endif
 
-static void tile(const tl_conv8 *q, int panels, const uint8_t *const *x, const uint32_t *w, int64_t wm,
+static void tile(const tl_conv8 *q, int panels, int rows, const uint8_t *const *x, const uint32_t *w, int64_t wm,
 	const int32_t *init, int32_t *c, int64_t cm) {
 	for (int p = 0; p < panels; p++, w += wm, init += TLK_PANEL, c += cm)
-		for (int i = 0; i < CONV8_ROWS; i++) {
+		for (int i = 0; i < rows; i++) {
 			const int8_t *f = (const int8_t *)w;
 			int32_t *t = c + i * TLK_PANEL;
 			memcpy(t, init, 4 * TLK_PANEL);

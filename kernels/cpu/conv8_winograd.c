@@ -90,7 +90,7 @@ AVX2 static void results(const int32_t *sums, int64_t sm, const int32_t *init, i
 
 static const tl_conv8_squares squares = {factors, multiply, results};
 
-const tl_conv8_squares *tl_conv8_squares_of(int isa) { return tl_conv8_vectors(isa)->wide ? &squares : NULL; }
+const tl_conv8_squares *tl_conv8_squares_of(int isa) { return tl_conv8_vectors(isa, 0)->wide ? &squares : NULL; }
 #else
 const tl_conv8_squares *tl_conv8_squares_of(int isa) {
 	(void)isa;

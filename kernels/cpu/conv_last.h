@@ -4,7 +4,7 @@
 
 // The kind of a step is TLK_STEP_CONV_LAST, plus 1 if channels stay alone, plus 2 if an operand is added. par has the
 // parameters of launch.ConvLast.
-enum { TLK_STEP_CONV_LAST = 80 };
+enum { TLK_STEP_CONV_LAST = 96 };
 
 // winograd: weights of tl_winograd_pack, or NULL.
 int64_t tl_run_conv_last(int form, tl_pool *pool, int isa, char **buf, const int64_t *par, const char *winograd);

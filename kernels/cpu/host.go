@@ -110,6 +110,9 @@ func (d *Device) packWinograd(s *C.tl_step, bind *device.Binding, source *packSo
 	par := parameters(s, bind)
 	offset := launch.LastOffsets + 1
 	if s.kind < C.TLK_STEP_CONV_LAST {
+		if (s.kind-C.TLK_STEP_CONV8)&conv8Shifted != 0 {
+			return false, nil
+		}
 		offset = launch.ConvOffsets + 1
 	}
 	pack := func(from, to unsafe.Pointer) int64 {

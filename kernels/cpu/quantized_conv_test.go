@@ -31,7 +31,12 @@ type convShape struct {
 // newConv returns a case of random numbers.
 func newConv(t *testing.T, r *rand.Rand, q launch.QuantizedConv, s convShape) *convCase {
 	byteOf := func() uint64 { return uint64(r.IntN(256)) }
-	c := newOperands(r, q, s, byteOf, byteOf)
+	weight := byteOf
+	if q.Narrow { // extremes, mostly
+		byteOf = func() uint64 { return uint64([]int{0, 255, 255, r.IntN(256)}[r.IntN(4)]) }
+		weight = func() uint64 { return uint64(uint8([]int{64, -64, 64, r.IntN(129) - 64}[r.IntN(4)])) }
+	}
+	c := newOperands(r, q, s, byteOf, weight)
 	_, err := c.q.Interpret(c.params, append(append([][]byte{}, c.bufs...), c.want))
 	require.NoError(t, err)
 	return c
@@ -98,6 +103,17 @@ func newOperands(r *rand.Rand, q launch.QuantizedConv, s convShape, element, wei
 		loopir.StoreBits(ir.I32, sums, at, uint64(uint32(total)))
 	}
 	c.bufs[4] = sums
+	if q.Dynamic {
+		put(q.X, 1, func(int64) uint64 { return 131 })
+		put(ir.F32, 1, func(int64) uint64 { return ir.EncodeFloat(ir.F32, 1.37) })
+	} else {
+		c.params = append(c.params, 0, 0)
+	}
+	if q.Shifted {
+		put(ir.I32, panels*16, func(i int64) uint64 { return uint64(uint32(i*37%511 - 255)) })
+	} else {
+		c.params = append(c.params, 0)
+	}
 	c.want = make([]byte, s.batch*s.groups*s.outputs*out*out*int64(q.Y.Size()))
 	return c
 }
@@ -117,9 +133,12 @@ func TestQuantizedConvolutionsAreThoseOfTheDefinition(t *testing.T) {
 		{1, 1, 16, 32, 9, 1, 1, 0, 1, false}, {2, 1, 3, 20, 11, 3, 2, 1, 1, false}, {1, 1, 33, 17, 6, 3, 1, 1, 2, false},
 		{1, 1, 8, 40, 17, 3, 1, 1, 1, false}, {1, 20, 1, 1, 18, 3, 1, 1, 1, false}, {2, 33, 1, 1, 7, 5, 2, 2, 1, false},
 		{1, 4, 5, 3, 6, 3, 1, 0, 1, false}, {1, 3, 1, 2, 5, 2, 1, 0, 1, false}, {1, 1, 64, 48, 5, 1, 2, 0, 1, false},
-		{1, 1, 12, 33, 8, 1, 1, 0, 1, true}, {2, 1, 7, 5, 4, 1, 1, 0, 1, true}, {1, 2, 8, 16, 6, 3, 1, 1, 1, true},
+		{1, 1, 12, 33, 8, 1, 1, 0, 1, true}, {2, 1, 7, 5, 4, 1, 1, 0, 1, true},
+		{1, 1, 70, 40, 1, 1, 1, 0, 1, true}, {1, 2, 8, 16, 6, 3, 1, 1, 1, true},
 	} {
-		for _, q := range []launch.QuantizedConv{{X: ir.U8, Y: ir.U8}, {X: ir.I8, Y: ir.I8}, {X: ir.U8, Y: ir.F32}} {
+		for _, q := range []launch.QuantizedConv{{X: ir.U8, Y: ir.U8}, {X: ir.I8, Y: ir.I8}, {X: ir.U8, Y: ir.F32},
+			{X: ir.I8, Y: ir.F32, Dynamic: true}, {X: ir.U8, Y: ir.F32, Dynamic: true, Shifted: true},
+			{X: ir.I8, Y: ir.U8, Shifted: true}, {X: ir.U8, Y: ir.F32, Dynamic: true, Narrow: true}} {
 			cases = append(cases, newConv(t, r, q, s))
 		}
 	}
@@ -177,6 +196,8 @@ func winogradCases() (cases, others []*convCase) {
 	} {
 		others = append(others, newOperands(r, launch.QuantizedConv{X: ir.U8, Y: ir.U8}, s, random, random))
 	}
+	like := convShape{1, 1, 16, 16, 12, 3, 1, 1, 1, false}
+	others = append(others, newOperands(r, launch.QuantizedConv{X: ir.U8, Y: ir.F32, Shifted: true}, like, random, random))
 	return cases, others
 }
 

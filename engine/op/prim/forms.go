@@ -58,8 +58,8 @@ var forms = map[string]string{
 	"fft": "x {variant, dim, n, bits of a factor} -> y (complex numbers are pairs along a last dim)",
 	"quantized_product": "x[m, k], w, scale, offset?, bias? {bits, group, n, has offset, has bias, dynamic} -> y[m, n] " +
 		"(weights in words, by panels of outputs)",
-	"quantized_conv": "x, w, scale, bias, sums {windows, groups, outputs of one, dtype, zero of x, zero of y, least, " +
-		"most, rows} -> y (weights in words, by panels of outputs)",
+	"quantized_conv": "x, w, scale, bias, sums, zero?, step?, shifts? {windows, groups, outputs of one, dtype, " +
+		"zero of x, zero of y, least, most, rows, dynamic, shifted, narrow} -> y (weights in words, by panels of outputs)",
 	"conv_last": "x[n, h, w, c], w, bias, add? {windows, outputs, alone, has add, bits of least, of most} -> " +
 		"y[n, h, w, o] (weights by panels of outputs)",
 	"scan":   "x {dim, operation} -> y",

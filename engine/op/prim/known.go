@@ -6,7 +6,7 @@ import "github.com/torchlette/torchlette/engine/op"
 // property that another primitive could have is a field of op.Prim.
 var Known struct {
 	Add, Attention, Bitwise, Cast, Cat, Clip, Compare, Conv, ConvLast,
-	Copy, Div, Fill, LayerNorm, LayerNormGrad, Loop, Matmul, Mul, Pow,
+	Copy, Div, Fill, IsNaN, LayerNorm, LayerNormGrad, Loop, Matmul, Mul, Pow,
 	QuantizedConv, QuantizedProduct, Relu, Rsqrt, Scatter, Softmax, Sqrt, Step, StridedScatter, StridedScatterAdd, Sub,
 	Sum, Var, Where, WindowMax, WindowSum op.PrimID
 }
@@ -16,7 +16,7 @@ func setKnown() {
 	k.Add, k.Conv, k.Fill, k.LayerNormGrad, k.Matmul, k.Scatter = pAdd, pConv, pFill, pLayerNormGrad, pMatmul, pScatter
 	k.Cast, k.Cat, k.Copy, k.LayerNorm, k.Loop, k.Relu = pCast, pCat, pCopy, pLayerNorm, pLoop, pRelu
 	k.Bitwise, k.QuantizedConv, k.QuantizedProduct = pBitwise, pQuantizedConv, pQuantizedProduct
-	k.Clip, k.ConvLast, k.Step = pClip, pConvLast, pStep
+	k.Clip, k.ConvLast, k.IsNaN, k.Step = pClip, pConvLast, pIsNaN, pStep
 	k.WindowMax, k.WindowSum = pWindowMax, pWindowSum
 	k.Pow, k.Rsqrt, k.Sqrt, k.Sub = pPow, pRsqrt, pSqrt, pSub
 	k.Attention, k.Compare, k.Div, k.Mul, k.Softmax, k.Where = pAttention, pCompare, pDiv, pMul, pSoftmax, pWhere

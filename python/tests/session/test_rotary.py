@@ -188,3 +188,68 @@ def test_layers_of_transformers_turn_queries_and_keys_in_a_step_each(name, decom
         rest = [step for step in steps if step["op"] != "cat" and "norm" not in step["kernel"]]
         rest = [step for step in rest if not step["kernel"].startswith("copy")]
         assert len(rest) <= 1, rest
+
+
+def written_attention(path):
+    """Write a layer as PyTorch's exporter (dynamo=True): queries and keys are scaled, and NaN are chosen away."""
+    n, node = WIDTH // 2, helper.make_node
+    nodes = []
+    for name in ("q", "k", "v"):
+        nodes += [node("Reshape", [name, "heads"], [f"{name}_h"])]
+        nodes += [node("Transpose", [f"{name}_h"], [f"{name}_t"], perm=[0, 2, 1, 3])]
+    for name in ("q", "k"):
+        t = f"{name}_t"
+        nodes += [node("Mul", [t, "cos"], [f"{name}_cos"]), node("Slice", [t, "zero", "half", "last"], [f"{name}_a"])]
+        nodes += [node("Slice", [t, "half", "end", "last"], [f"{name}_b"]), node("Neg", [f"{name}_b"], [f"{name}_n"])]
+        nodes += [node("Concat", [f"{name}_n", f"{name}_a"], [f"{name}_c"], axis=-1)]
+        nodes += [node("Mul", [f"{name}_c", "sin"], [f"{name}_sin"])]
+        nodes += [node("Add", [f"{name}_cos", f"{name}_sin"], [f"{name}_turned"])]
+    nodes += [node("Transpose", ["k_turned"], ["k_last"], perm=[0, 1, 3, 2])]
+    nodes += [node("Mul", ["q_turned", "root"], ["q_scaled"]), node("Mul", ["k_last", "root"], ["k_scaled"])]
+    nodes += [node("MatMul", ["q_scaled", "k_scaled"], ["scores"]), node("Add", ["scores", "mask"], ["masked"])]
+    nodes += [node("Softmax", ["masked"], ["p"], axis=-1), node("IsNaN", ["p"], ["bad"])]
+    nodes += [node("Where", ["bad", "none", "p"], ["weights"]), node("MatMul", ["weights", "v_t"], ["o"])]
+    nodes += [node("Transpose", ["o"], ["o_t"], perm=[0, 2, 1, 3]), node("Reshape", ["o_t", "flat"], ["y"])]
+    angles = np.arange(STEPS)[:, None] / 50.0 ** (np.arange(n) / n)
+    angles = np.concatenate([angles, angles], -1).astype("float32")
+    tensors = {"cos": np.cos(angles)[None, None], "sin": np.sin(angles)[None, None], "none": np.float32(0)}
+    tensors |= {"mask": np.triu(np.full((STEPS, STEPS), -np.inf, "float32"), 1)[None, None]}
+    tensors |= {"root": np.float32(WIDTH**-0.25), "heads": np.array([1, STEPS, HEADS, WIDTH])}
+    tensors |= {"flat": np.array([1, STEPS, HEADS * WIDTH]), "zero": np.array([0]), "half": np.array([n])}
+    tensors |= {"end": np.array([WIDTH]), "last": np.array([3])}
+    shape = [1, STEPS, HEADS * WIDTH]
+    values = [helper.make_tensor_value_info(k, TensorProto.FLOAT, shape) for k in ("q", "k", "v", "y")]
+    initial = [onnx.numpy_helper.from_array(v, k) for k, v in tensors.items()]
+    graph = helper.make_graph(nodes, "g", values[:3], values[3:], initial)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    return torch.from_numpy(tensors["cos"]), torch.from_numpy(tensors["sin"])
+
+
+def test_scaled_queries_and_keys_of_the_exporter_turn_in_a_step_each(tmp_path):
+    cos, sin = written_attention(tmp_path / "m.onnx")
+    r = np.random.default_rng(1)
+    feeds = {name: r.normal(size=(1, STEPS, HEADS * WIDTH)).astype("float32") for name in "qkv"}
+    q, k, v = (torch.from_numpy(x).reshape(1, STEPS, HEADS, WIDTH).transpose(1, 2) for x in feeds.values())
+    q, k = (halves(torch, x, cos, sin) for x in (q, k))
+    want = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    s = tl.InferenceSession(tmp_path / "m.onnx")
+    got = torch.from_numpy(s.run(None, feeds)[0])
+    torch.testing.assert_close(got, want.transpose(1, 2).reshape(1, STEPS, -1))
+    assert sorted(step["op"] for step in s.profile() if step["op"] != "copy") == ["attention", "cat", "cat"]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["Llama", "GPTNeoX"])
+def test_files_of_the_dynamo_exporter_turn_queries_and_keys_in_a_step_each(name, tmp_path):
+    pytest.importorskip("onnxscript", reason="torch.onnx.export(dynamo=True) needs onnxscript")
+    torch.manual_seed(0)
+    model, ids = Logits(MODELS[name]().eval()), torch.randint(0, 40, (1, 6))
+    torch.onnx.export(model, (ids,), dynamo=True, verbose=False).save(tmp_path / "m.onnx")
+    with torch.no_grad():
+        want = model(ids)
+    s = tl.InferenceSession(tmp_path / "m.onnx")
+    torch.testing.assert_close(run(s, [ids.numpy()]), want)
+    steps = [step["op"] for step in s.profile()]
+    assert steps.count("attention") == 2
+    assert 2 <= steps.count("cat") <= 4, steps
+    assert not set(steps) - {"attention", "cat", "matmul", "layer_norm", "index_select", "where", "mul", "copy"}, steps

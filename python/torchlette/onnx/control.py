@@ -20,6 +20,8 @@ WRITTEN_OUT = 128
 #: Iterations of a loop that is written out in a program, because no loop of the engine can run it; also iterations of a
 #: loop with a condition that all run, so that it has a gradient.
 UNROLLED = 256
+#: Iterations of a loop whose end Python's numbers tell.
+COUNTED = 4096
 #: Iterations of a loop that only Python can run.
 ITERATIONS = 100_000
 
@@ -87,9 +89,16 @@ def _loop(
 
     scans = len(body.results) - 1 - len(carry)
     endless = condition is None or first is not None and bool(first.values[0])
+    whole = [None if k is None or k.dtype.is_floating_point else k for k in known[2:]]
+    carry = tuple(_host(v, k) or v for v, k in zip(carry, whole, strict=False))
     counted = most is not None and endless and _always(body)
+    if not counted and endless and (trips is None or most is not None and not most.moving):
+        tried = COUNTED if most is None else min(COUNTED, max(0, most.values[0]))
+        found = body.trips(device, scope, carry, tried)
+        if found is not None and (found <= tried or most is not None and tried == max(0, most.values[0])):
+            most, counted = Host([min(found, tried)], [], _C.int64), True
     if is_recording():
-        return _recorded(run, most, counted, condition, carry, scans, device, len(body.steps))
+        return _recorded(run, most, counted, first or condition, carry, scans, device, len(body.steps))
     if counted and most.values[0] * max(1, len(body.steps)) > WRITTEN_OUT and not _has_lists(carry):
         try:
             return _counted(run, most.values[0], [_tensor(v, device) for v in carry], device)
@@ -204,9 +213,13 @@ def _recorded(
                     f"a program holds loops of more than {UNROLLED} iterations, or of a number that the file does not "
                     f"tell, only if all iterations have the same sizes: {exc}"
                 ) from exc
-    if not few:
-        raise unsupported(f"a program holds loops over sequences of at most {UNROLLED} iterations, known from the file")
+    if not few and most is not None:
+        raise _too_long()
     return _unrolled(run, most, counted, condition, carry, scans, device)
+
+
+def _too_long() -> Exception:
+    return unsupported(f"a program holds loops over sequences of at most {UNROLLED} iterations, known from the file")
 
 
 def _masked(run: Any, trips: Any, condition: Any, carry: list[Any], device: Any) -> list[Any]:
@@ -229,9 +242,11 @@ def _unrolled(run: Any, most: Any, counted: bool, condition: Any, carry: Any, sc
     """Write out a loop for a program. After the end that a condition on values sets, carried values stay."""
     state, rows = list(carry), [[] for _ in range(scans)]
     more = Host([True], [], _C.bool) if condition is None or counted else condition
-    for i in range(most.values[0]):
+    for i in range(UNROLLED + 1 if most is None else most.values[0]):
         if isinstance(more, Host) and not more.values[0]:
             break
+        if most is None and (i == UNROLLED or not isinstance(more, Host)):
+            raise _too_long()
         found = run(Host([i], [], _C.int64), more, state)
         for row, value in zip(rows, found[1 + len(state) :], strict=True):
             row.append(_tensor(value, device))

@@ -10,13 +10,14 @@ from typing import Any
 from torchlette import _C
 from torchlette._import.files import damaged, explained, unsupported
 from torchlette._import.module import Ref, Step, check_order, place, run_steps, with_last_uses
-from torchlette._import.recording import recording
+from torchlette._import.recording import is_recording, recording
 from torchlette.nn.modules.module import Module
 from torchlette.onnx import operators as _operators
 from torchlette.onnx.control import CONTROL
 from torchlette.onnx.host import HOST, TooLarge
 from torchlette.onnx.model import Attribute, Function, Graph, Model, Node, TensorData
 from torchlette.onnx.registry import OPERATORS, Operator, check_call
+from torchlette.onnx.spans import SPANS, Span
 from torchlette.onnx.tensors import Files, Host, dtype_of, host_or_tensor
 
 __all__ = ["Body", "OnnxModule", "as_tensor"]
@@ -221,6 +222,47 @@ class Body:
 
         return Step(name, node.op, call, (DEVICE, self._env(), *inputs), {}, results)
 
+    def trips(self, device: Any, outer: dict[str, Any], carry: Sequence[Any], most: int) -> int | None:
+        """Return how often the body of a loop runs, if Python's numbers decide it: most + 1 if more often than most.
+
+        Only the steps that the condition needs run, from the given numbers of what is carried.
+
+        Args:
+            device: On which tensors are made.
+            outer: Values of the graphs around this one, and the module's tensors.
+            carry: First values of what is carried.
+            most: Iterations that are tried.
+        """
+        needed, steps = {self.results[0]}, list[Step]()
+        places = {name: i for i, name in enumerate(self.inputs)}
+        count = -1
+        while count < len(needed):
+            count = len(needed)
+            steps = []
+            for step in reversed(self.steps):
+                if needed & set(_results(step)):
+                    steps.insert(0, step._replace(dead=()))
+                    needed.update(_reads(step))
+            needed.update(self.results[i - 1] for name, i in places.items() if name in needed and i > 1)
+        given: list[Any] = [None, Host([True], [], _C.bool), *carry]
+        if any(name in needed and i > 1 and not isinstance(given[i], Host) for name, i in places.items()):
+            return None
+        for n in range(most):
+            given[0] = Host([n], [], _C.int64)
+            env = self._env_of(device, outer, given)
+            for step in steps:
+                run_steps([step], env)
+                if any(not isinstance(env[name], Host) for name in _results(step)):
+                    return None
+            more = env[self.results[0]]
+            more = more if isinstance(more, Host) else self.known.get(self.results[0])
+            if more is None or is_recording() and more.moving:
+                return None
+            given[1:] = [more, *(env.get(name) for name in self.results[1 : len(given) - 1])]
+            if not more.values[0]:
+                return n + 1
+        return most + 1
+
     def run(self, device: Any, outer: dict[str, Any], values: Sequence[Any]) -> list[Any]:
         """Return the results of the graph.
 
@@ -231,16 +273,21 @@ class Body:
         """
         if len(values) != len(self.inputs):
             raise ValueError(f"a graph takes {len(self.inputs)} values, got {len(values)}")
+        env = self._env_of(device, outer, values)
+        run_steps(self.steps, env)
+        found = [env[name] if name else None for name in self.results]
+        env.clear()
+        return found
+
+    def _env_of(self, device: Any, outer: dict[str, Any], values: Sequence[Any]) -> dict[str, Any]:
+        """Return the values that the steps begin with."""
         env = {name: outer[name] for name in self.outer}
         tensors = outer["#tensors"]
         env.update({name: tensors[key] for name, key in self.aliases.items()})
         env.update(zip(self.inputs, values, strict=True))
         env.update({"#device": device, "#tensors": tensors, **tensors})
         env["#env"] = env
-        run_steps(self.steps, env)
-        found = [env[name] if name else None for name in self.results]
-        env.clear()
-        return found
+        return env
 
 
 def _results(step: Step) -> Iterable[str]:
@@ -275,6 +322,7 @@ class _Call:
             self.extra["opset"] = opset
         self.outputs = outputs
         self.reads_floats = name == "Range"
+        self.takes_spans = name in SPANS
 
     def __call__(self, device: Any, *values: Any) -> Any:
         if self.host is not None and (found := self._on_host(values)) is not None:
@@ -287,6 +335,8 @@ class _Call:
                 args.append(self._as_host(i, value))
             elif isinstance(value, Host):
                 args.append(value.tensor(device))
+            elif isinstance(value, Span) and not self.takes_spans:
+                args.append(value.tensor())
             else:
                 args.append(value)
         extra = {**self.extra, "device": device} if "device" in entry.wants else self.extra

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -108,13 +109,11 @@ def _differences(x: Tensor, zero: Tensor | None) -> Tensor:
 
 def _whole_product(a: Tensor, b: Tensor) -> Tensor:
     """Return the exact product of matrices of whole numbers of 9 bits in int32: a sum of products of parts."""
-    total: Tensor | int = 0
+    parts = []
     for first in range(0, max(a.shape[-1], 1), _EXACT):
         n = min(_EXACT, a.shape[-1] - first)
-        part = a.narrow(-1, first, n) @ b.narrow(max(b.dim() - 2, 0), first, n)
-        total = total + part.to(_C.int32)
-    assert isinstance(total, Tensor)
-    return total
+        parts.append((a.narrow(-1, first, n) @ b.narrow(max(b.dim() - 2, 0), first, n)).to(_C.int32))
+    return functools.reduce(_C.add, parts)
 
 
 @operator("MatMulInteger")
@@ -168,14 +167,13 @@ def _whole_conv(x: Tensor, weight: Tensor, attributes: dict[str, Any]) -> Tensor
     each = _EXACT // math.prod(weight.shape[2:])
     if not each:
         return conv(x.to(_C.int32), weight.to(_C.int32), None, **attributes)
-    total: Tensor | int = 0
+    parts = []
     split = x.unflatten(1, (group, channels))
     for first in range(0, channels, each):
         n = min(each, channels - first)
         part = split.narrow(2, first, n).flatten(1, 2)
-        total = total + conv(part, weight.narrow(1, first, n), None, **attributes).to(_C.int32)
-    assert isinstance(total, Tensor)
-    return total
+        parts.append(conv(part, weight.narrow(1, first, n), None, **attributes).to(_C.int32))
+    return functools.reduce(_C.add, parts)
 
 
 @operator("QLinearConv")

@@ -6,6 +6,7 @@ from typing import Any
 
 from torchlette import _C
 from torchlette.onnx.registry import operator
+from torchlette.onnx.spans import Span
 
 Tensor = _C.Tensor
 
@@ -85,9 +86,13 @@ def reduced(call: Any, name: str) -> Any:
     """Return a reduction with ONNX's arguments: axes are an input, before opset 18 an attribute."""
 
     def apply(
-        x: Tensor, dims: Any = None, *, axes: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0
+        x: Tensor | Span, dims: Any = None, *, axes: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Any:
         wanted = dims if dims is not None else axes
+        if isinstance(x, Span):
+            if x.x.is_floating_point() and wanted and [d % x.x.dim() for d in wanted] == [x.axis]:
+                return x.reduced(name, bool(keepdims))
+            x = x.tensor()
         if not wanted and noop_with_empty_axes:
             return {"ReduceL1": _C.abs, "ReduceL2": _C.abs, "ReduceSumSquare": _C.square, "ReduceLogSum": _C.log}.get(
                 name, lambda x: x

@@ -66,8 +66,9 @@ def split(x: Tensor, sizes: Any = None, *, axis: int = 0, keepdims: int = 1) -> 
 
 
 @operator("ConcatFromSequence", raw=(-1,))
-def concat(sequence: list[Tensor], *, axis: int, new_axis: int = 0) -> Tensor:
+def concat(sequence: list[Any], *, axis: int, new_axis: int = 0, device: Any) -> Tensor:
     """Join the tensors along an axis, or along a new one."""
+    sequence = [v.tensor(device) if isinstance(v, Host) else v for v in sequence]
     return _C.stack(sequence, axis) if new_axis else _C.cat(sequence, axis)
 
 

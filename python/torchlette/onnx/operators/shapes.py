@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchlette import _C
+from torchlette._runtime.errors import HostReadInCompileError
 from torchlette.nn import functional as F
 from torchlette.onnx.registry import operator
+from torchlette.onnx.spans import Span
 from torchlette.onnx.tensors import Host, dtype_of
 
 Tensor = _C.Tensor
@@ -116,14 +118,21 @@ def clamped_slice(size: int, start: int, end: int, step: int) -> range:
     return range(size)[slice(start, None if step < 0 and end < -size else end, step)]
 
 
-@operator("Slice", host=(1, 2, 3, 4))
+@operator("Slice", host=(3, 4), raw=(1, 2))
 def slices(
-    x: Tensor, starts: list[int], ends: list[int], axes: list[int] | None = None, steps: list[int] | None = None
-) -> Tensor:
+    x: Tensor, starts: Any, ends: Any, axes: list[int] | None = None, steps: list[int] | None = None
+) -> Tensor | Span:
     """Take ranges of places along axes."""
     rank = x.dim()
-    dims = list(range(len(starts))) if axes is None else [d + rank if d < 0 else d for d in axes]
-    walk = [1] * len(starts) if steps is None else steps
+    dims = list(range(starts.shape[0])) if axes is None else [d + rank if d < 0 else d for d in axes]
+    walk = [1] * starts.shape[0] if steps is None else steps
+    try:
+        starts, ends = (v.nested() if isinstance(v, Host) else v.tolist() for v in (starts, ends))
+    except HostReadInCompileError:
+        if walk != [1]:
+            raise
+        start, end = (v.tensor(x.device) if isinstance(v, Host) else v for v in (starts, ends))
+        return Span(x, dims[0], start, end)
     for d, start, end, step in zip(dims, starts, ends, walk, strict=True):
         places = clamped_slice(x.shape[d], start, end, step)
         if step > 0:
