@@ -18,6 +18,7 @@ type found struct {
 	mask         view // ref 0: none
 	kind         maskKind
 	scale        float64
+	empty        bool // rows without a key are 0, whatever the mask
 	batch, heads int64
 }
 
@@ -48,9 +49,9 @@ func operand(p *program.Program, i, j int) view {
 }
 
 // Attention replaces attention on float32 that is written out by the primitive, which stores no scores. The pattern is
-// a product with a transposed operand, numbers that scale it, a constant mask, a softmax, and a product. Each
-// intermediate value has one reader. Batch and heads are two dims, or one. A mask is added, subtracted, or the
-// condition of a choice between a score and a number: -inf, or one of -10,000 or less if each query reads a key.
+// a product with a transposed operand, numbers that scale it or its operands, a constant mask, a softmax, and a
+// product. Each intermediate value has one reader. Batch and heads are two dims, or one. A mask is added, subtracted,
+// or the condition of a choice between a score and a number: -inf, or one of -10,000 or less if each query reads a key.
 // Rows that -inf leaves without a key give 0, as in the primitive. contents gives the elements of a constant input, nil
 // where the host cannot read them.
 func Attention(p *program.Program, args int, contents func(input int) []byte) *program.Program {
@@ -118,17 +119,17 @@ func (s *search) attention(i int) *found {
 	if !s.product(i) {
 		return nil
 	}
-	at, ok := s.only(i, 0)
-	if !ok || !s.is(at, prim.Known.Softmax) || p.Attrs(at)[1] != 0 {
+	softmax, at, empty, ok := s.weights(i)
+	if !ok {
 		return nil
 	}
-	weights := ir.AvalOf(p.Nodes[at].Aval).Shape()
-	if p.Attrs(at)[0] != int64(len(weights)-1) || slices.Contains(weights, 0) {
+	weights := ir.AvalOf(p.Nodes[softmax].Aval).Shape()
+	if p.Attrs(softmax)[0] != int64(len(weights)-1) || slices.Contains(weights, 0) {
 		return nil
 	}
-	f := &found{v: operand(p, i, 1), scale: 1}
-	nodes := []int{i, at}
-	for at, ok = s.only(at, 0); ok && !s.is(at, prim.Known.Matmul); {
+	f := &found{v: operand(p, i, 1), scale: 1, empty: empty}
+	nodes := []int{i, softmax}
+	for ok && !s.is(at, prim.Known.Matmul) {
 		nodes = append(nodes, at)
 		j := f.step(s, at)
 		if j < 0 {
@@ -181,6 +182,7 @@ func (s *search) arranged(f *found, i int) *found {
 	g := *f
 	if f.heads == 1 || s.permutable(i, f) {
 		g.q, g.k, g.v = s.uncopied(f.q, f), s.uncopied(f.k, f), s.uncopied(f.v, f)
+		g.scale *= s.unscale(&g.q, f) * s.unscale(&g.k, f)
 	} else {
 		g.batch, g.heads = f.batch*f.heads, 1
 	}
