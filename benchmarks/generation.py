@@ -1,13 +1,12 @@
 """Tokens of a GPT-2 of 124M parameters, random weights, one text: beside the limit, and beside PyTorch.
 
-``python benchmarks/generation.py [--record] [tokens] [quantized] [products] [loads]`` prints a row for each dtype. A
-token is one of a run of RUN tokens, as a text is made. The limit of a token is the bytes of the weights over the rate
-at which this machine reads memory, measured in the same rounds by a sum of 1 GiB, which no cache holds. The other side
-is transformers' model called with its cache, in the same dtype, in runs too. Weights of 8 and 4 bits have a row "alone"
+``python benchmarks/generation.py [--record] [tokens] [quantized] [loads]`` prints a row for each dtype. A token is one
+of a run of RUN tokens, as a text is made. The limit of a token is the bytes of the weights over the rate at which this
+machine reads memory, measured in the same rounds by a sum of 1 GiB, which no cache holds. The other side is
+transformers' model called with its cache, in the same dtype, in runs too. Weights of 8 and 4 bits have a row "alone"
 for one token after a pass of the garbage collector, which empties the caches and lets threads fall asleep, beside the
-sum of as many bytes. Rows of "products" are the quantized products of the twelve layers without what lies between them,
-on one and two threads, beside the sum of as many bytes. The last row loads a folder with these weights, beside the
-format's own library; both sides then read all of them. MINILM=FOLDER adds the cosines of a sentence model.
+sum of as many bytes. The last row loads a folder with these weights, beside the format's own library; both sides then
+read all of them. MINILM=FOLDER adds the cosines of a sentence model.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from measure import Row, main, race, seconds
 
 import torchlette as tl
 from torchlette import generation
-from torchlette.export import export
 from torchlette.quantized import QuantizedLinear
 
 CONFIG = {"vocab_size": 50257, "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024}
@@ -164,41 +162,6 @@ def quantized(tensors: dict[str, torch.Tensor]) -> Iterator[Row]:
         yield beside(f"token, {scheme}, float32", side, full.run, full.begin)
 
 
-class Products(tl.nn.Module):
-    """The products of CONFIG's layers, of one row each, without what lies between them."""
-
-    def __init__(self, scheme: str) -> None:
-        super().__init__()
-        width = CONFIG["n_embd"]
-        shapes = [(width, 3 * width), (width, width), (width, 4 * width), (4 * width, width)] * CONFIG["n_layer"]
-        self.layers = tl.nn.ModuleList(QuantizedLinear(tl.randn(n, k), None, scheme) for k, n in shapes)
-        self.size = sum(t.numel() * t.element_size() for part in self.layers for _, t in part.named_packs())
-
-    def forward(self, row: tl.Tensor, wide: tl.Tensor) -> list[tl.Tensor]:
-        """Multiply a row [1, n_embd], and one of [1, 4 * n_embd] by the weights with so many inputs."""
-        return [layer(wide if layer.in_features == wide.shape[-1] else row) for layer in self.layers]
-
-
-def products(_: dict[str, torch.Tensor]) -> Iterator[Row]:
-    """Measure the products of quantized layers alone, beside the sum of as many bytes."""
-    width = CONFIG["n_embd"]
-    args = tl.randn(1, width), tl.randn(1, 4 * width)
-    feeds = [t.numpy() for t in args]
-    block = torch.ones(BLOCK)
-    for scheme in SCHEMES:
-        module = Products(scheme).eval()
-        program = export(module, args)
-        few = block[: module.size // 4]
-        for threads in (1, 2):
-            session = tl.InferenceSession(program, threads=threads)
-            fed = dict(zip((i.name for i in session.get_inputs()), feeds, strict=True))
-            torch.set_num_threads(threads)
-            ours, read = race(lambda run=session.run, fed=fed: run(None, fed), lambda few=few: few.sum().item(), 31)
-            yield Row(
-                f"products, {scheme}, threads {threads}, limit", ours, read, detail={"GB/s": module.size / ours / 1e9}
-            )
-
-
 def loads(tensors: dict[str, torch.Tensor]) -> Iterator[Row]:
     """Measure the load of a folder, and that of its file by the library of the format."""
     import json
@@ -220,9 +183,9 @@ def loads(tensors: dict[str, torch.Tensor]) -> Iterator[Row]:
 
 
 def rows(names: list[str]) -> Iterable[Row]:
-    """Measure the suites of which one name is given: tokens, quantized, products, loads; all without."""
+    """Measure the suites of which one name is given: tokens, quantized, loads; all without."""
     tensors = weights()
-    for suite in (tokens, quantized, products, loads):
+    for suite in (tokens, quantized, loads):
         if not names or suite.__name__ in names:
             yield from suite(tensors)
     if folder := os.environ.get("MINILM"):

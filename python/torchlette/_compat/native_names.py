@@ -229,7 +229,7 @@ def embedding_bag(
     Args:
         weight: The table, [rows, features].
         indices: All bags in one vector.
-        offsets: Where each bag begins.
+        offsets: Where each bag begins; they are read.
         scale_grad_by_freq: Whether gradients are divided by how often a row occurs.
         mode: 0: sum, 1: mean, 2: maximum.
         sparse: Accepted; gradients are dense.
@@ -250,7 +250,7 @@ def embedding_bag(
         include_last_offset=include_last_offset,
         padding_idx=padding_idx,
     )
-    bags = (_C.searchsorted(offsets, _C.arange(indices.shape[0], device=indices.device), right=True) - 1).clamp(min=0)
+    bags = (_C.searchsorted(offsets, indices.new_tensor(range(indices.shape[0])), right=True) - 1).clamp(min=0)
     counted = (
         _C.ones_like(indices) if padding_idx is None else (indices != padding_idx % weight.shape[0]).to(indices.dtype)
     )

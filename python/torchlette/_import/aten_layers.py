@@ -405,16 +405,31 @@ def embedding_bag(
     last: bool = False,
     padding: int | None = -1,
 ) -> tuple[Tensor, ...]:
-    out = F.embedding_bag(
-        indices,
-        weight,
-        offsets,
-        scale_grad_by_freq=scale,
-        mode=("sum", "mean", "max")[mode],
-        per_sample_weights=weights,
-        include_last_offset=last,
-        padding_idx=None if padding is None or padding < 0 else padding,
-    )
+    starts = offsets[:-1] if last else offsets
+    bags = starts.shape[0]
+    # The bag of an index: the last one that begins at its place or before.
+    at = _C.arange(indices.shape[0], device=indices.device).unsqueeze(1)
+    bag = (at >= starts).sum(1) - 1
+    rows = F.embedding(indices, weight)
+    if weights is not None:
+        rows = rows * weights.unsqueeze(1)
+    present = _C.ones_like(indices, dtype=_C.bool)
+    if padding is not None and padding >= 0:
+        present = indices != padding
+    if last:  # indices from the last offset on are in no bag
+        present = present & (at < offsets[-1]).squeeze(1)
+    counted = present.to(rows.dtype)
+    zeros = rows.new_zeros([bags, rows.shape[1]])
+    if mode == 2:
+        rows = rows.masked_fill(~present.unsqueeze(1), -math.inf)
+        whole = bag.unsqueeze(1).expand(rows.shape)
+        out = zeros.scatter_reduce(0, whole, rows, "amax", include_self=False)
+        out = _C.where(out == -math.inf, zeros, out)
+    else:
+        out = zeros.index_add(0, bag, rows * counted.unsqueeze(1))
+        if mode == 1:
+            sizes = counted.new_zeros([bags]).index_add(0, bag, counted)
+            out = out / sizes.clamp(min=1).unsqueeze(1)
     empty = indices.new_empty(0)
     return out, empty, empty, empty
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from torchlette import _C
-from torchlette._runtime.regions import is_compiling
 from torchlette.autograd import no_grad
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
@@ -83,8 +82,7 @@ def embedding_bag(
     Args:
         input: Indices: [bags, indices] or, with ``offsets``, all bags in one vector.
         weight: The table, [rows, features].
-        offsets: Where each bag begins, from 0 on, in order. On the CPU the first and the last are checked, except in
-            compiled functions and programs.
+        offsets: Where each bag begins; they are read.
         max_norm: As for :func:`embedding`, as are the next two.
         norm_type: See there.
         scale_grad_by_freq: See there; not for maxima.
@@ -104,11 +102,13 @@ def embedding_bag(
     present = None if padding_idx is None else input != _row(padding_idx, weight.shape[0])
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(-1)
-    if offsets is None:
-        result = _reduced(rows, present, mode)
-    else:
-        _check_offsets(input, offsets)
-        result = _reduced_by_offsets(rows, present, offsets, mode, include_last_offset)
+    if offsets is not None:
+        place, filled = _bags(input, offsets.tolist(), include_last_offset)
+        rows = rows.index_select(0, place.reshape(-1)).reshape(*place.shape, rows.shape[-1])
+        present = (
+            filled if present is None else filled & present.index_select(0, place.reshape(-1)).reshape(place.shape)
+        )
+    result = _reduced(rows, present, mode)
     return result.to(weight.dtype) if half else result
 
 
@@ -156,53 +156,25 @@ def _check_bags(
         raise ValueError("offsets has to be a 1D Tensor")
 
 
-def _check_offsets(input: Tensor, offsets: Tensor) -> None:
-    """Raise PyTorch's errors for offsets outside of the indices, where a read is possible and does not wait."""
-    if offsets.shape[0] == 0 or offsets.device.type != "cpu" or is_compiling():
-        return
-    first, last = offsets[[0, -1]].tolist()
-    if first != 0:
+def _bags(input: Tensor, offsets: list[int], include_last_offset: bool) -> tuple[Tensor, Tensor]:
+    """Return the positions in ``input`` of each bag's elements, [bags, longest], and the mask of those that exist."""
+    if offsets and offsets[0] != 0:
         raise RuntimeError(
             f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
-            f"However, got {first}"
+            f"However, got {offsets[0]}"
         )
-    if last > input.shape[0]:
+    if offsets and offsets[-1] > input.shape[0]:
         raise RuntimeError(
-            f"offsets[-1] can not be greater than input's length({input.shape[0]}), but got offsets[-1] of {last}"
+            f"offsets[-1] can not be greater than input's length({input.shape[0]}), but got offsets[-1] of "
+            f"{offsets[-1]}"
         )
-
-
-def _reduced_by_offsets(
-    rows: Tensor, present: Tensor | None, offsets: Tensor, mode: str, include_last_offset: bool
-) -> Tensor:
-    """Reduce the rows [indices, features] of bags one after the other; rows that are not ``present`` are left out."""
-    starts = offsets[:-1] if include_last_offset else offsets
-    zeros = rows.new_zeros([starts.shape[0], rows.shape[1]])
-    if rows.shape[0] == 0 or starts.shape[0] == 0:
-        return zeros + rows.sum() * 0
-    place = _C.arange(rows.shape[0], device=rows.device)
-    if include_last_offset:  # what follows the last offset is in no bag
-        inside = place < offsets[-1]
-        present = inside if present is None else present & inside
-    bag = (_C.searchsorted(starts.to(_C.int64), place, right=True) - 1).clamp_min(0)
-    if mode == "max":
-        return _largest_by_bag(rows, present, bag, zeros)
-    total = zeros.index_add(0, bag, rows if present is None else _C.where(present.unsqueeze(-1), rows, 0.0))
-    if mode != "mean":
-        return total
-    counted = _C.ones_like(bag) if present is None else present.to(_C.int64)
-    sizes = counted.new_zeros([starts.shape[0]]).index_add(0, bag, counted)
-    return total / sizes.clamp_min(1).unsqueeze(-1)
-
-
-def _largest_by_bag(rows: Tensor, present: Tensor | None, bag: Tensor, zeros: Tensor) -> Tensor:
-    """Return the largest element of each bag and feature, 0 for empty bags; the first of equal ones has a gradient."""
-    seen = rows.detach() if present is None else rows.detach().masked_fill(~present.unsqueeze(-1), float("-inf"))
-    into = bag.unsqueeze(-1).expand(rows.shape)
-    most = _C.full_like(zeros, float("-inf")).scatter_reduce(0, into, seen, "amax")
-    none = rows.shape[0]
-    place = _C.where(seen < most.gather(0, into), none, _C.arange(none, device=rows.device).unsqueeze(-1))
-    if present is not None:
-        place = _C.where(present.unsqueeze(-1), place, none)
-    first = _C.full_like(zeros, none, dtype=_C.int64).scatter_reduce(0, into, place, "amin")
-    return _C.where(first < none, rows.gather(0, first.clamp_max(none - 1)), 0.0)
+    ends = offsets if include_last_offset else [*offsets, input.shape[0]]
+    bags = list(zip(ends, ends[1:], strict=False))
+    longest = max((end - start for start, end in bags), default=0)
+    place = [[min(start + k, end - 1) if end > start else 0 for k in range(longest)] for start, end in bags]
+    present = [[start + k < end for k in range(longest)] for start, end in bags]
+    shape = (len(bags), longest)
+    return (
+        _C.tensor(place, dtype=_C.int64, device=input.device).reshape(shape),
+        _C.tensor(present, dtype=_C.bool, device=input.device).reshape(shape),
+    )

@@ -9,7 +9,6 @@ from typing import Any
 
 from torchlette import _C
 from torchlette._runtime.casts import autocast_inputs
-from torchlette._runtime.regions import is_compiling
 from torchlette.nn.functional.linear_maps import linear
 
 __all__ = [
@@ -507,15 +506,13 @@ def gaussian_nll_loss(
         input: Means.
         target: Samples.
         var: Variances, at least ``eps`` after clamping, of the means' shape or one for the last dimension; a tensor is
-            read to find negative ones, except in compiled functions and programs.
+            read.
         full: Add the constant term.
         eps: The least variance.
         reduction: "none", "mean" or "sum".
     """
     negative: Any = var < 0
-    if isinstance(var, Tensor):
-        negative = not is_compiling() and negative.any().item()
-    if negative:
+    if bool(negative.any().item() if isinstance(var, Tensor) else negative):
         raise ValueError("var has negative entry/entries")
     if not isinstance(var, Tensor):
         var = _C.full_like(input, var, requires_grad=False)
