@@ -159,8 +159,11 @@ func (b *Builder) fusible(i int) bool {
 	if b.rowsOf(i) != nil {
 		return b.epilogues[i] == nil && b.rowShapeOf(i) != nil
 	}
-	if b.isCat(i) {
+	switch {
+	case b.isCat(i):
 		return b.aval(i).Layout.Numel > 0
+	case b.isScatter(i):
+		return b.scatters(i)
 	}
 	return lower.CanFuse(p, b.Program.Attrs(i)) && (n.Outputs == 1 || lower.IsStep(p)) && !p.MayFail() &&
 		b.aval(i).Layout.Numel > 0
@@ -180,7 +183,7 @@ func (b *Builder) alike(g *growing, i int) bool {
 		}
 		return !g.part && b.seenAs(g.members, s)
 	}
-	if b.isCat(i) {
+	if b.storesPieces(i) {
 		return g.rows == nil && b.pieces(g.members, i, g.layout) != nil
 	}
 	_, view := b.through[i]
@@ -200,7 +203,10 @@ func (b *Builder) seenAs(members []int, s *rowShape) bool {
 // allReshape reports that all members can be viewed in the shape of a layout.
 func (b *Builder) allReshape(members []int, to *ir.Layout) bool {
 	return !slices.ContainsFunc(members, func(m int) bool {
-		return b.isCat(m) && b.pieces(members, m, to) == nil || !b.isCat(m) && !b.reshapes(m, to)
+		if b.storesPieces(m) {
+			return b.pieces(members, m, to) == nil
+		}
+		return !b.reshapes(m, to)
 	})
 }
 
@@ -240,8 +246,11 @@ func (b *Builder) begin(g *growing, i int) {
 	av := b.aval(i)
 	*g = growing{group: group{members: g.members[:0], layout: av.Layout}, caps: b.Caps(av.Device), device: av.Device,
 		reads: g.reads[:0], writes: g.writes[:0]}
-	if b.rowsOf(i) != nil {
+	switch {
+	case b.rowsOf(i) != nil:
 		g.layout = b.rowShapeOf(i).full
+	case b.isScatter(i):
+		g.layout = b.scattered(i)
 	}
 	if !b.joins(g, i) {
 		g.members = g.members[:0]
@@ -259,11 +268,11 @@ func (b *Builder) joins(g *growing, i int) bool {
 		next.rows, next.sealed = b.rowShapeOf(i), b.Program.Prim(i).MayFail()
 	}
 	_, part := b.through[i]
-	part, next.joins = part || b.isCat(i), g.joins || b.isCat(i)
+	part, next.joins = part || b.storesPieces(i), g.joins || b.isCat(i)
 	switch {
 	case next.rows != nil:
 		next.layout = next.rows.full
-	case b.isCat(i):
+	case b.storesPieces(i):
 	case b.aval(i).Layout != g.layout:
 		next.layout = b.shapeWith(g, i)
 	}
@@ -293,17 +302,17 @@ func (b *Builder) addReads(g *growing, i int) (ok bool) {
 	_, part := b.through[i]
 	slot, _ := b.slots.at(i)
 	for j, e := range edges {
-		if e.Value == 0 {
+		if e.Value == 0 || j == scatterBase && b.isScatter(i) {
 			continue
 		}
 		if b.isMember(g.members, e.Value) {
-			if !b.readsOwn(&g.group, i, j) {
+			if !b.readsOwn(&g.group, i, j) || b.storesPieces(e.Value.Index()) && !b.storesPieces(i) {
 				return false
 			}
 			joined = true
 			continue
 		}
-		r := groupRead{value: e.Value, slot: b.slotOf(e.Value), whole: b.Program.Whole(i, j) && !b.isCat(i) &&
+		r := groupRead{value: e.Value, slot: b.slotOf(e.Value), whole: b.Program.Whole(i, j) && !b.storesPieces(i) &&
 			(g.rows == nil || b.readerLevel(&g.group, i, j) == lower.Full && ir.LayoutOf(e.Layout).Numel == g.layout.Numel)}
 		if part && r.slot == slot { // of the view's own elements
 			g.buffers++

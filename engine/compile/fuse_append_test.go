@@ -152,7 +152,7 @@ store %5 over %1 base 1 last exclusive
 		"%1[2,2,3,4](40,20,4,1) %2[2,2,3,4](40,20,4,1) $4[1,1,1,3](5,5,5,1)"}, 0, 4},
 	{"the old keys are held", step, []string{"over $0 base 0 last exclusive", "over $0 base 0 last"}, 0, 5},
 	{"two places", step, []string{"%0 = add $3 2 : i64[1]\n", "%0 = add $3 2 : i64[1]\n%4 = add $3 1 : i64[1]\n",
-		"$1 %0[", "$1 %4["}, 0, 4},
+		"$1 %0[", "$1 %4["}, 0, 5},
 	{"a place among others", step, []string{"$3 : i64[1]", "$3 : i64[3]", "$3 2 : i64[1]", "$3 2 : i64[3]"}, 0, 4},
 	{"places of 32 bits", step, []string{"i64", "i32"}, 0, 4},
 	{"rows of one batch", step, []string{"%0[2,2,1,4](0,0,0,0)", "%0[1,2,1,4](0,0,0,0)", newKey,
@@ -203,7 +203,7 @@ func TestAttentionStoresNewRows(t *testing.T) {
 			p, err := program.Parse(renumbered(edited(t, tc.text, tc.edits...)))
 			require.NoError(t, err)
 			d := reference.New()
-			with, without := build(t, d, p), build(t, d, p, "fuse_append")
+			with, without := build(t, d, p, "fuse"), build(t, d, p, "fuse", "fuse_append")
 			assert.Equal(t, []int{tc.appends, tc.kernels}, []int{appendsIn(with), with.Kernels})
 			assert.Equal(t, 2*tc.appends, without.Kernels-with.Kernels)
 			assert.Equal(t, run(t, d, without), run(t, d, with))

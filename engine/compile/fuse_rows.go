@@ -139,7 +139,11 @@ func (b *Builder) lowerGroup(g *group) error {
 	ln := b.groupNode(g, g.stored)
 	for _, v := range g.stored {
 		av := b.aval(v)
-		b.p.BytesWritten += av.Layout.Numel * int64(b.Caps(av.Device).Storage[av.DType])
+		stores := av.Layout
+		if b.isScatter(v) {
+			stores = b.scattered(v)
+		}
+		b.p.BytesWritten += stores.Numel * int64(b.Caps(av.Device).Storage[av.DType])
 	}
 	ln.Bufs = len(w.slots)
 	res, err := b.Lowered.Lower(ln)
@@ -169,8 +173,8 @@ func (b *Builder) groupNode(g *group, stored []int) *lower.Node {
 			}
 		}
 		values += int(p.Nodes[m].Outputs)
-		if b.isCat(m) {
-			ln.Members = append(ln.Members, b.catMember(g, m, stored, numbers))
+		if b.storesPieces(m) {
+			ln.Members = append(ln.Members, b.pieceMember(g, m, stored, numbers))
 		} else {
 			ln.Members = append(ln.Members, b.member(g, m, stored, numbers))
 		}
@@ -183,8 +187,8 @@ func (b *Builder) groupNode(g *group, stored []int) *lower.Node {
 		out := lower.Output{DType: av.DType, Layout: av.Layout, Buf: buf}
 		if t, ok := b.through[v]; ok {
 			out.Layout, out.Through = t.layout, true
-		} else if b.isCat(v) {
-			b.catOutput(g, v, &out)
+		} else if b.storesPieces(v) {
+			b.pieceOutput(g, v, &out)
 		} else if g.rows == nil || b.levelOf(g, v) == lower.Full {
 			out.Layout = g.layout
 		}

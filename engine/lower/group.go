@@ -57,6 +57,9 @@ func lowerMap(p *program, members []Member, name string) {
 		outs[i] = p.parts(i)
 		args = append(args, outs[i]...)
 	}
+	for i := range members {
+		members[i].computeAddresses(outs)
+	}
 	k := p.kernel(name, outs[0][0].shape, nil, 0, args...)
 	k.Map()
 	var values []mapValue
@@ -117,14 +120,36 @@ func (p *program) parts(k int) []*arg {
 	return views
 }
 
-// storeParts stores the operands of a cat.
-func (m *Member) storeParts(k *kernel, parts, loads []*arg, values []mapValue) {
-	for j, from := range m.In {
-		if from < 0 {
-			k.store(parts[j], values[^from].expr)
-		} else {
-			k.store(parts[j], k.load(loads[from]))
+// computeAddresses prepares what a scatter stores.
+func (m *Member) computeAddresses(outs [][]*arg) {
+	if m.Places != nil {
+		for _, part := range outs[m.Values[0].Out] {
+			part.computed = true
 		}
+	}
+}
+
+// storeParts stores the operands of a cat or a scatter.
+func (m *Member) storeParts(k *kernel, parts, loads []*arg, values []mapValue) {
+	var size, stride int
+	if m.Places != nil {
+		whole := k.p.n.Out[m.Values[0].Out].Layout
+		d := wrap(m.Attr[0], whole.Rank())
+		size, stride = k.size(whole.Shape[d]), k.size(whole.Stride[d])
+	}
+	for j, from := range m.In {
+		var v int
+		if from < 0 {
+			v = values[^from].expr
+		} else {
+			v = k.load(loads[from])
+		}
+		if m.Places == nil {
+			k.store(parts[j], v)
+			continue
+		}
+		at := k.Mul(k.Clamped(k.Cast(ir.I64, k.load(loads[m.Places[j]])), size), stride)
+		k.StoreAt(-1, parts[j].kbuf, k.Add(k.address(parts[j]), at), k.Cast(parts[j].dtype, v), loopir.Set)
 	}
 }
 

@@ -25,7 +25,7 @@ type Output struct {
 	Through bool
 	// Unread: nobody reads the result. Buf is a temporary, which a lowering need not write.
 	Unread bool
-	// Parts are where a fusion group stores the operands of the cat that makes the value; nil for other values.
+	// Parts are where a fusion group stores the operands of the cat or scatter that makes the value; nil for others.
 	Parts []Part
 }
 
@@ -79,8 +79,8 @@ type Node struct {
 	Members []Member
 }
 
-// Member is a primitive of a fusion group: elementwise, or one that works rows (RowsOf), or a cat. Members are in the
-// order of their evaluation.
+// Member is a primitive of a fusion group: elementwise, or one that works rows (RowsOf), or a cat or a scatter. Members
+// are in the order of their evaluation.
 type Member struct {
 	Prim *op.Prim
 	Attr []int64
@@ -90,8 +90,11 @@ type Member struct {
 	Values []Value    // in the order of Prim's outputs
 	// Region is the compiled region that the member is in, 0 for none.
 	Region uint8
-	// Joins: it is a cat. In lists what is stored to the parts of its output, or nothing where it has none.
+	// Joins: it is a cat or a scatter. In lists what is stored to the parts of its output, or nothing where it has none.
 	Joins bool
+	// Places are the group's operands that say, for each of In, where a scatter stores along its dim: indices of I64 or
+	// I32. The parts of its output have stride 0 there.
+	Places []int
 }
 
 // Value is a value of a member.

@@ -1,6 +1,9 @@
 package lower
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // Memo lowers like nodes once: those of many layers, of every time step of a recurrence, and of windows that differ
 // elsewhere. Results are shared and must not be changed. Devices recognise steps that share a *loopir.Kernel. The zero
@@ -75,12 +78,12 @@ func (n *Node) appendKey(k []byte) []byte {
 	for i := range n.Members {
 		m := &n.Members[i]
 		put(int64(m.Prim.ID), int64(m.Layout.ID), int64(len(m.Values)), int64(m.Region), int64(len(m.Attr)),
-			int64(len(m.In)))
+			int64(len(m.In)), int64(len(m.Places)))
 		put(m.Attr...)
 		for _, v := range m.Values {
 			put(int64(v.DType), int64(v.Out))
 		}
-		for _, x := range m.In {
+		for _, x := range slices.Concat(m.In, m.Places) {
 			put(int64(x))
 		}
 	}

@@ -18,6 +18,7 @@ type found struct {
 	mask         view // ref 0: none
 	kind         maskKind
 	scale        float64
+	empty        bool // rows without a key are 0, whatever the mask
 	batch, heads int64
 }
 
@@ -48,12 +49,12 @@ func operand(p *program.Program, i, j int) view {
 }
 
 // Attention replaces attention on float32 that is written out by the primitive, which stores no scores. The pattern is
-// a product with a transposed operand, numbers that scale it, a constant mask, a softmax, and a product. Each
-// intermediate value has one reader. Numbers may scale queries and keys instead, and a choice may replace NaN behind
-// the softmax by 0, as PyTorch's exporter for ONNX writes them. Batch and heads are two dims, or one. A mask is added,
-// subtracted, or the condition of a choice between a score and a number: -inf, or one of -10,000 or less if each query
-// reads a key. Rows that -inf leaves without a key give 0, as in the primitive. contents gives the elements of a
-// constant input, nil where the host cannot read them.
+// a product with a transposed operand, numbers that scale it or its operands, a constant mask, a softmax, and a
+// product. Each intermediate value has one reader. A choice behind the softmax may set rows to 0 whose scores are all
+// -inf, or elements that are NaN. Batch and heads are two dims, or one. A mask is added, subtracted, or the condition of
+// a choice between a score and a number: -inf, or one of -10,000 or less if each query reads a key. Rows that -inf
+// leaves without a key give 0, as in the primitive. contents gives the elements of a constant input, nil where the host
+// cannot read them.
 func Attention(p *program.Program, args int, contents func(input int) []byte) *program.Program {
 	s := newSearch(p, args)
 	s.contents = contents
@@ -119,20 +120,17 @@ func (s *search) attention(i int) *found {
 	if !s.product(i) {
 		return nil
 	}
-	at, ok := s.only(i, 0)
-	if ok && s.is(at, prim.Known.Where) {
-		at, ok = s.guarded(at)
-	}
-	if !ok || !s.is(at, prim.Known.Softmax) || p.Attrs(at)[1] != 0 {
+	softmax, at, empty, ok := s.weights(i)
+	if !ok {
 		return nil
 	}
-	weights := ir.AvalOf(p.Nodes[at].Aval).Shape()
-	if p.Attrs(at)[0] != int64(len(weights)-1) || slices.Contains(weights, 0) {
+	weights := ir.AvalOf(p.Nodes[softmax].Aval).Shape()
+	if p.Attrs(softmax)[0] != int64(len(weights)-1) || slices.Contains(weights, 0) {
 		return nil
 	}
-	f := &found{v: operand(p, i, 1), scale: 1}
-	nodes := []int{i, at}
-	for at, ok = s.only(at, 0); ok && !s.is(at, prim.Known.Matmul); {
+	f := &found{v: operand(p, i, 1), scale: 1, empty: empty}
+	nodes := []int{i, softmax}
+	for ok && !s.is(at, prim.Known.Matmul) {
 		nodes = append(nodes, at)
 		j := f.step(s, at)
 		if j < 0 {
@@ -143,42 +141,11 @@ func (s *search) attention(i int) *found {
 	if !ok || !s.product(at) {
 		return nil
 	}
-	f.q, f.k = f.unscaled(s, operand(p, at, 0)), f.unscaled(s, operand(p, at, 1))
+	f.q, f.k = operand(p, at, 0), operand(p, at, 1)
 	if !f.divide(p, append(nodes, at)) {
 		return nil
 	}
 	return s.arranged(f, i)
-}
-
-// guarded is the node whose value node i chooses, except 0 where it is NaN.
-func (s *search) guarded(i int) (node int, ok bool) {
-	test, x := operand(s.p, i, 0), operand(s.p, i, 2)
-	if v, found := s.choice(i, 1); !found || v != 0 || !test.ref.IsNode() || !x.ref.IsNode() {
-		return 0, false
-	}
-	at := test.ref.Index()
-	return x.ref.Index(), s.is(at, prim.Known.IsNaN) && s.uses[at] == 1 && s.uses[x.ref.Index()] == 2 && s.p.Whole(i, 0) &&
-		s.p.Whole(i, 2) && s.p.Whole(at, 0) && operand(s.p, at, 0).ref == x.ref
-}
-
-// unscaled reads what a number scales in place of v, the scaled queries or keys, and moves the number to the scores.
-func (f *found) unscaled(s *search, v view) view {
-	if !v.ref.IsNode() || v.offset != 0 || !s.is(v.ref.Index(), prim.Known.Mul) {
-		return v
-	}
-	at := v.ref.Index()
-	for j := range 2 {
-		x := operand(s.p, at, 1-j)
-		c := s.numberOf(at, j)
-		if c == 0 || s.p.Aval(x.ref).DType != ir.F32 {
-			continue
-		}
-		if layout, ok := translated(v.layout, ir.AvalOf(s.p.Nodes[at].Aval).Layout, x.layout.Stride); ok {
-			f.scale *= c
-			return view{ref: x.ref, layout: layout, offset: x.offset}
-		}
-	}
-	return v
 }
 
 // divide finds batch and heads. It reports false if the nodes have different ones, or other positions.
@@ -216,6 +183,7 @@ func (s *search) arranged(f *found, i int) *found {
 	g := *f
 	if f.heads == 1 || s.permutable(i, f) {
 		g.q, g.k, g.v = s.uncopied(f.q, f), s.uncopied(f.k, f), s.uncopied(f.v, f)
+		g.scale *= s.unscale(&g.q, f) * s.unscale(&g.k, f)
 	} else {
 		g.batch, g.heads = f.batch*f.heads, 1
 	}

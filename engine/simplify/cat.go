@@ -49,8 +49,9 @@ type catMove struct {
 // that they are computed from, as in rotary positions, where a cat or a stack turns each pair of elements. Results do
 // not change.
 //
-// A view of one part of a moved cat becomes a view of that part. Of the parts of a constant that have equal elements,
-// as tables of angles do, only the first is read. contents is that of [Attention].
+// A view of one part of a moved cat becomes a view of that part. Elementwise nodes of which only parts are read, such
+// as a scale of queries before they turn, are computed by parts too. Of the parts of a constant that have equal
+// elements, as tables of angles do, only the first is read. contents is that of [Attention].
 func Cats(p *program.Program, args int, contents func(input int) []byte) *program.Program {
 	m := &catMove{search: newSearch(p, args), by: map[int]*division{}, parts: map[int][]view{},
 		equal: map[[2]view]bool{}}
@@ -63,10 +64,16 @@ func Cats(p *program.Program, args int, contents func(input int) []byte) *progra
 			moved = moved || d.behind > 0
 		}
 	}
-	if !moved {
+	if len(m.by) == 0 {
 		return p
 	}
-	out, _ := Prune(rewritten(p, m.copy), len(p.Inputs))
+	out := p
+	if moved {
+		out, _ = Prune(rewritten(p, m.copy), len(p.Inputs))
+	}
+	for range mostBefore {
+		out = divideSources(out, args)
+	}
 	return out
 }
 
@@ -269,34 +276,49 @@ func (m *catMove) sliced(c *copier, v view, d *division, k int) view {
 		}
 		return out
 	}
-	of := m.by[v.ref.Index()]
-	if of == nil {
-		return out
-	}
-	w := of.part()[of.dim]
-	from := ir.DenseLayout(of.shape)
-	size := w * from.Stride[of.dim]
-	if out.offset%size != 0 || out.offset >= size*int64(of.parts) {
-		return out
-	}
-	part := m.parts[v.ref.Index()][out.offset/size]
-	stride := make([]int64, len(shape))
-	for x, n := range shape {
-		if n == 1 || out.layout.Stride[x] == 0 {
-			continue
+	if of := m.by[v.ref.Index()]; of != nil {
+		if k, dims, ok := of.within(view{layout: out.layout, offset: out.offset}); ok {
+			return m.parts[v.ref.Index()][k].along(dims, shape)
 		}
+	}
+	return out
+}
+
+// within finds the part that has all elements of a view of the divided value, and the dims of that part which the dims
+// of the view are; -1 for one that is expanded or of size 1.
+func (d *division) within(v view) (k int64, dims []int, ok bool) {
+	from, part := ir.DenseLayout(d.shape), d.part()
+	size := part[d.dim] * from.Stride[d.dim]
+	if v.offset%size != 0 || v.offset >= size*int64(d.parts) {
+		return 0, nil, false
+	}
+	for x, n := range v.layout.Shape {
 		y := -1
-		for z := range of.shape {
-			if of.shape[z] > 1 && from.Stride[z] == out.layout.Stride[x] {
-				y = z
+		if n != 1 && v.layout.Stride[x] != 0 {
+			for z := range from.Shape {
+				if from.Shape[z] > 1 && from.Stride[z] == v.layout.Stride[x] {
+					y = z
+				}
+			}
+			if y < 0 || n > part[y] {
+				return 0, nil, false
 			}
 		}
-		if y < 0 || n > part.layout.Shape[y] {
-			return out
-		}
-		stride[x] = part.layout.Stride[y]
+		dims = append(dims, y)
 	}
-	return view{ref: part.ref, layout: ir.InternLayout(shape, stride), offset: part.offset}
+	return v.offset / size, dims, true
+}
+
+// along views v by some of its dims, -1 for dims that are expanded or of size 1.
+func (v view) along(dims []int, shape []int64) view {
+	stride := make([]int64, len(shape))
+	for x, y := range dims {
+		if y >= 0 {
+			stride[x] = v.layout.Stride[y]
+		}
+	}
+	v.layout = ir.InternLayout(shape, stride)
+	return v
 }
 
 // equals reports that two views of one layout have the same elements of a constant.

@@ -129,3 +129,42 @@ func TestCatsStayWhereTheyAre(t *testing.T) {
 		assert.Same(t, p, Cats(p, args, unread), name)
 	}
 }
+
+// turnedLater turns queries that are scaled first, with heads behind positions.
+const turnedLater = `input $0 : f32[3,2,8]
+input $1 : f32[3,8]
+input $2 : f32[3,8]
+%0 = mul $0[2,3,8](8,16,1) 0.5 : f32[2,3,8]
+%1 = mul %0 $1[2,3,8](0,8,1) : f32[2,3,8]
+%2 = neg %0[2,3,4](24,8,1)+4 : f32[2,3,4]
+%3 = cat{2} %2 %0[2,3,4](24,8,1) : f32[2,3,8]
+%4 = mul %3 $2[2,3,8](0,8,1) : f32[2,3,8]
+%5 = add %1 %4 : f32[2,3,8] live
+return %5
+`
+
+// What is computed before pairs turn is computed by parts, so that one kernel computes all.
+func TestWhatTurnsIsComputedByParts(t *testing.T) {
+	neighbours := strings.NewReplacer("%2 = neg %0[2,3,4](24,8,1)+4", "%2 = neg %0[2,3,4](24,8,2)+1",
+		"%3 = cat{2} %2 %0[2,3,4](24,8,1) : f32[2,3,8]", "%3 = cat{3} %2[2,3,4,1] %0[2,3,4,1](24,8,2,1) : f32[2,3,4,2]",
+		"mul %3 $2", "mul %3[2,3,8] $2").Replace(turnedLater)
+	later := strings.NewReplacer("%0 = mul $0[2,3,8](8,16,1)", "%0 = abs $0[2,3,8](8,16,1) : f32[2,3,8]\n%1 = mul %0",
+		"%5", "%6", "%4", "%5", "%3", "%4", "%2", "%3", "%1", "%2", "%0", "%1")
+	chain := later.Replace(turnedLater)
+	for name, text := range map[string]string{"halves": turnedLater, "neighbours": neighbours, "two steps": chain} {
+		out := checked(t, Cats(parsed(t, text), 3, unread))
+		_, nodes, _ := strings.Cut(out, "%0 =")
+		assert.Equal(t, 1, strings.Count(out, "cat{"), "%s\n%s", name, out)
+		assert.Equal(t, 2, strings.Count(nodes, " 0.5 "), "%s\n%s", name, out)
+		assert.NotContains(t, nodes, ": f32[2,3,8]\n", "%s: nothing computes all of the value\n%s", name, out)
+	}
+	for name, text := range map[string]string{
+		"it is a result":        strings.Replace(turnedLater, "return %5", "%6 = neg %0 : f32[2,3,8] live\nreturn %5 %6", 1),
+		"it ends a sum":         strings.Replace(chain, "abs $0[2,3,8](8,16,1)", "sum{3} $0[2,3,8,1](8,16,1,1)", 1),
+		"something sums it":     strings.Replace(turnedLater, "return %5", "%6 = sum{2} %0 : f32[2,3] live\nreturn %5 %6", 1),
+		"parts lie across both": strings.Replace(turnedLater, "%0[2,3,4](24,8,1)+4", "%0[2,3,4](24,8,1)+2", 1),
+	} {
+		out := checked(t, Cats(parsed(t, text), 3, unread))
+		assert.Equal(t, 1, strings.Count(out, " 0.5 "), "%s\n%s", name, out)
+	}
+}

@@ -28,7 +28,7 @@ func (f *found) step(s *search, i int) int {
 // chosen takes the mask of a choice between scores and a number.
 func (f *found) chosen(s *search, i int) int {
 	cond := operand(s.p, i, 0)
-	if f.mask.ref != 0 || cond.ref == 0 || !s.fixed(cond) || s.p.Aval(cond.ref).DType != ir.Bool {
+	if f.mask.ref != 0 || cond.ref == 0 || !(s.fixed(cond) || f.empty) || s.p.Aval(cond.ref).DType != ir.Bool {
 		return -1
 	}
 	for j, kind := range [3]maskKind{1: hides, 2: shows} {
@@ -89,7 +89,7 @@ func (f *found) summed(s *search, i int) int {
 		if sub && j == 0 || m.ref == 0 || operand(s.p, i, 1-j).ref == 0 {
 			continue
 		}
-		if s.fixed(m) && s.p.Aval(m.ref).DType == ir.F32 {
+		if (s.fixed(m) || f.empty) && s.p.Aval(m.ref).DType == ir.F32 {
 			f.mask, f.kind = m, added
 			if sub {
 				f.kind = subtracted

@@ -88,6 +88,60 @@ constant $3 : f32[4,4]
 %4 = matmul{0} %3 $2 : f32[2,3,4,8]
 `
 
+// decomposed is attention as PyTorch decomposes it: queries and keys are scaled, and rows without a key are 0.
+const decomposed = `input $0 : f32[2,4,3,8]
+input $1 : f32[2,4,3,8]
+input $2 : f32[2,3,4,8]
+constant $3 : f32[4,4]
+%0 = mul $0[2,3,4,8](96,8,24,1) 0.25 : f32[2,3,4,8]
+%1 = mul 3.0 $1[2,3,8,4](96,8,1,24) : f32[2,3,8,4]
+%2 = matmul{0} %0[6,4,8] %1[6,8,4] : f32[6,4,4]
+%3 = add %2[2,3,4,4] $3[2,3,4,4](0,0,4,1) : f32[2,3,4,4]
+%4 = softmax{3,0} %3 : f32[2,3,4,4]
+%5 = compare{eq} %3 -Inf : bool[2,3,4,4]
+%6 = compare{eq} %5 false : bool[2,3,4,4]
+%7 = extremum{amax,3} %6 : bool[2,3,4]
+%8 = compare{eq} %7[2,3,4,1] false : bool[2,3,4,1]
+%9 = fill{7,0,2,3,4,4} 0.0 : f32[2,3,4,4]
+%10 = where %8[2,3,4,4](12,4,1,0) %9 %4 : f32[2,3,4,4]
+%11 = matmul{0} %10[6,4,4] $2[6,4,8] : f32[6,4,8]
+`
+
+// Attention is found as PyTorch decomposes it, where rows without a key, and only those, are set to 0.
+func TestDecomposedAttentionIsFound(t *testing.T) {
+	const after = "%12 = copy %11[2,4,3,8](96,8,32,1) : f32[2,4,3,8] live\nreturn %12\n"
+	for name, edit := range map[string][]string{
+		"as it is": nil,
+		"without scales of queries": {"%0 = mul $0[2,3,4,8](96,8,24,1) 0.25", "%0 = copy $0[2,3,4,8](96,8,24,1)",
+			"3.0", "0.75"},
+		"a mask that a caller gives": {"constant", "input"},
+	} {
+		p := parsed(t, strings.NewReplacer(edit...).Replace(decomposed+after))
+		got := checked(t, Attention(p, len(p.Inputs)-strings.Count(p.String(), "constant"), unread))
+		assert.Contains(t, got, "attention{0,1,0} $0[2,3,4,8](96,8,24,1) $1[2,3,4,8](96,8,24,1) $2 $3[2,3,4,4](0,0,4,1) 0.75",
+			"%s\n%s", name, got)
+		assert.NotContains(t, got, "where", name)
+	}
+	for name, edit := range map[string][]string{
+		"another number":         {"} 0.0 :", "} 1.0 :"},
+		"another column's rows":  {"(12,4,1,0)", "(12,4,0,1)"},
+		"rows that are all -inf": {"amax", "amin"},
+		"along another dim":      {"extremum{amax,3} %6 : bool[2,3,4]", "extremum{amax,2} %6 : bool[2,3,4]"},
+		"a finite number":        {"-Inf", "-1e9"},
+		"rows with a key":        {"%7[2,3,4,1] false", "%7[2,3,4,1] true"},
+		"other scores":           {"%5 = compare{eq} %3 -Inf", "%5 = compare{eq} %2[2,3,4,4] -Inf"},
+		"the scores are read":    {"return %12", "%13 = neg %3 : f32[2,3,4,4] live\nreturn %12 %13"},
+		"the zeros come last":    {"%9 %4 :", "%4 %9 :"},
+	} {
+		text := strings.NewReplacer(edit...).Replace(decomposed + after)
+		assert.NotEqual(t, decomposed+after, text, name)
+		p := parsed(t, text)
+		assert.Same(t, p, Attention(p, 3, unread), name)
+	}
+	p := parsed(t, strings.Replace(decomposed+after, "return %12", "%13 = neg %0 : f32[2,3,4,8] live\nreturn %12 %13", 1))
+	assert.Contains(t, checked(t, Attention(p, 3, unread)), "attention{0,1,0} %0 ", "scaled queries that are read again")
+}
+
 func TestAttentionThatIsWrittenOutIsFound(t *testing.T) {
 	const after = "%5 = copy %4[2,4,3,8](96,8,32,1) : f32[2,4,3,8] live\nreturn %5\n"
 	out := Attention(parsed(t, written+after), 3, unread)

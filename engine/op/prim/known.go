@@ -6,13 +6,14 @@ import "github.com/torchlette/torchlette/engine/op"
 // property that another primitive could have is a field of op.Prim.
 var Known struct {
 	Add, Attention, Bitwise, Cast, Cat, Clip, Compare, Conv, ConvLast,
-	Copy, Div, Fill, IsNaN, LayerNorm, LayerNormGrad, Loop, Matmul, Mul, Pow,
+	Copy, Div, Extremum, Fill, IsNaN, LayerNorm, LayerNormGrad, Loop, Matmul, Mul, Pow,
 	QuantizedConv, QuantizedProduct, Relu, Rsqrt, Scatter, Softmax, Sqrt, Step, StridedScatter, StridedScatterAdd, Sub,
 	Sum, Var, Where, WindowMax, WindowSum op.PrimID
 }
 
 func setKnown() {
 	k := &Known
+	k.Extremum = pExtremum
 	k.Add, k.Conv, k.Fill, k.LayerNormGrad, k.Matmul, k.Scatter = pAdd, pConv, pFill, pLayerNormGrad, pMatmul, pScatter
 	k.Cast, k.Cat, k.Copy, k.LayerNorm, k.Loop, k.Relu = pCast, pCat, pCopy, pLayerNorm, pLoop, pRelu
 	k.Bitwise, k.QuantizedConv, k.QuantizedProduct = pBitwise, pQuantizedConv, pQuantizedProduct

@@ -127,7 +127,7 @@ const (
 	leastOfAll
 )
 
-// Larger is the variant of clip that keeps the larger of two.
+// Larger is the variant of clip that keeps the larger of two, and that of extremum which is amax.
 const Larger = largest
 
 func registerExtremaOver() {

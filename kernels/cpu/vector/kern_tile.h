@@ -10,28 +10,21 @@ static inline int64_t affine_base(const tl_ctx *c, const tl_affine *f) {
 	return e;
 }
 
-// Runs RUN for each run of a walk: n lanes from lane `at` on, which are the elements from e on with stride s.
+// Runs RUN for each run of a walk: n lanes from lane `at` on, which are the elements from e on with stride s. What
+// counts the runs of the last two dims stays in registers, since the runs of narrow rows are short.
 #define TLK_WALK(f, RUN) \
 	do { \
 		const tl_walk *w_ = &(f)->walk[q->lanes]; \
-		int64_t e = affine_base(c, f), at = 0; \
-		if (w_->nd == 0) { \
-			int64_t n = 1, s = 0; \
-			RUN; \
-			break; \
-		} \
 		int last_ = w_->nd - 1; \
-		int64_t n = dim_size(c, &w_->d[last_]), s = w_->d[last_].stride; \
-		if (last_ == 0) { \
-			RUN; \
-			break; \
-		} \
-		int64_t size_[TLK_MAX_DIMS], ix_[TLK_MAX_DIMS] = {0}; \
-		for (int i_ = 0; i_ < last_; i_++) size_[i_] = dim_size(c, &w_->d[i_]); \
+		int64_t e = affine_base(c, f), at = 0, n = 1, s = 0, rows_ = 1, step_ = 0; \
+		if (last_ >= 0) n = dim_size(c, &w_->d[last_]), s = w_->d[last_].stride; \
+		if (last_ > 0) rows_ = dim_size(c, &w_->d[last_ - 1]), step_ = w_->d[last_ - 1].stride; \
+		int64_t size_[TLK_MAX_DIMS], ix_[TLK_MAX_DIMS]; \
+		for (int i_ = 0; i_ < last_ - 1; i_++) size_[i_] = dim_size(c, &w_->d[i_]), ix_[i_] = 0; \
 		for (;;) { \
-			RUN; \
-			at += n; \
-			int i_ = last_ - 1; \
+			for (int64_t r_ = 0; r_ < rows_; r_++, at += n, e += step_) RUN; \
+			e -= rows_ * step_; \
+			int i_ = last_ - 2; \
 			for (; i_ >= 0; i_--) { \
 				e += w_->d[i_].stride; \
 				if (++ix_[i_] < size_[i_]) break; \

@@ -65,23 +65,31 @@ def test_norms_of_a_token_are_in_its_products(device: str, name: str, products: 
         assert len(norms) == 5
 
 
-def generated(name: str, disabled: str) -> Any:
+def generated(name: str, disabled: str, device: str = "wgpu") -> Any:
     """Return the tokens and the last token's kernels of a process that runs a GPU's programs, on any adapter."""
     env = os.environ | {"TORCHLETTE_DISABLE": disabled, "TORCHLETTE_CACHE_DIR": "-"}
     if env["TORCHLETTE_ADAPTER"] == "software":
         env["TORCHLETTE_ADAPTER"] = "software,hardware"
-    command = [sys.executable, str(Path(__file__).with_name("appended_rows.py")), name]
+    command = [sys.executable, str(Path(__file__).with_name("appended_rows.py")), name, device]
     return json.loads(subprocess.run(command, env=env, check=True, capture_output=True, text=True, timeout=300).stdout)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama"])
-def test_attention_of_a_token_stores_its_rows(device: str, name: str) -> None:
-    """No scatter has a kernel of its own then, and the text is the same."""
+@pytest.mark.parametrize(("name", "fewer"), [("gpt2", 2), ("llama", 0)])
+def test_attention_of_a_token_stores_its_rows(device: str, name: str, fewer: int) -> None:
+    """No kernel of a layer stores them then, and the text is the same. That of a Llama only turns keys."""
     if device != "wgpu":
         pytest.skip("the CPU's attention stores no rows")
     (tokens, kernels), (expected, scattered) = (generated(name, off) for off in ("", "fuse_append"))
     assert tokens == expected
-    assert [done for kernel, done in kernels if "attention" in kernel] == [["scatter", "scatter"]] * 2
-    assert not [kernel for kernel, _ in kernels if "scatter" in kernel]
-    assert len([kernel for kernel, _ in scattered if "scatter" in kernel]) == 4
-    assert len(scattered) - len(kernels) == 4
+    assert [done for kernel, done, _ in kernels if "attention" in kernel] == [["scatter", "scatter"]] * 2
+    assert not [kernel for kernel, _, members in kernels if "scatter" in (kernel, *members)]
+    assert [members.count("scatter") for *_, members in scattered if "scatter" in members] == [2, 2]
+    assert len(scattered) - len(kernels) == fewer
+
+
+@pytest.mark.parametrize(("name", "turned"), [("gpt2", 0), ("llama", 1)])
+def test_keys_turn_where_a_token_stores_them_with_its_values(device: str, name: str, turned: int) -> None:
+    """A layer has one kernel for both, and one that turns queries, where attention stores no rows."""
+    parts = [members or [kernel] for kernel, _, members in generated(name, "fuse_append", device)[1]]
+    assert [[p.count("cat"), p.count("scatter")] for p in parts if "scatter" in p] == [[turned, 2]] * 2
+    assert len([p for p in parts if "cat" in p]) == sum(p.count("cat") for p in parts) == 4 * turned

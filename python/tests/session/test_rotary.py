@@ -59,12 +59,14 @@ def products(lib, x, cos, sin):
 SPELLINGS = {f.__name__: f for f in (halves, pairs, parts, partial, partial_pairs, products)}
 
 
-def module(lib, spelling):
-    """Return a module of a library that turns heads which lie behind their positions."""
+def module(lib, spelling, before=1.0, after=1.0):
+    """Return a module of a library that turns heads which lie behind their positions, scaled before and after."""
 
     class Turn(lib.nn.Module):
         def forward(self, x, cos, sin):
-            return SPELLINGS[spelling](lib, x.transpose(1, 2), cos, sin)
+            x = x.transpose(1, 2)
+            x = SPELLINGS[spelling](lib, x if before == 1.0 else x * before, cos, sin)
+            return x if after == 1.0 else x * after
 
     return Turn()
 
@@ -75,14 +77,14 @@ def inputs():
     return [r.normal(size=s).astype("float32") for s in ((1, STEPS, HEADS, WIDTH), *[(1, 1, STEPS, WIDTH)] * 2)]
 
 
-def session(spelling, form, path, **options):
+def session(spelling, form, path, scales=(1.0, 1.0), **options):
     """Return a session of a program in a form."""
     given = inputs()
     if form == "ours":
         spec = [tl.export.InputSpec(n, tl.float32, list(v.shape)) for n, v in zip(("x", "c", "s"), given, strict=True)]
-        program = tl.export.from_callable(module(torchlette.torch, spelling).forward, spec, ["y"])
+        program = tl.export.from_callable(module(torchlette.torch, spelling, *scales).forward, spec, ["y"])
         return tl.InferenceSession(program, **options)
-    theirs, tensors = module(torch, spelling), tuple(map(torch.from_numpy, given))
+    theirs, tensors = module(torch, spelling, *scales), tuple(map(torch.from_numpy, given))
     if form == "onnx":
         torch.onnx.export(theirs, tensors, path / "m.onnx", dynamo=False, opset_version=17)
         return tl.InferenceSession(path / "m.onnx", **options)
@@ -107,6 +109,19 @@ def test_each_spelling_is_one_step(spelling, form, tmp_path):
         pytest.skip("files of ONNX have no complex numbers")
     s, given = session(spelling, form, tmp_path), inputs()
     want = module(torch, spelling)(*map(torch.from_numpy, given))
+    torch.testing.assert_close(run(s, given), want)
+    turning = [step for step in s.profile() if step["shape"][:4] == [1, HEADS, STEPS, step["shape"][3]]]
+    assert len(turning) == 1, turning
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("device", ["cpu", "wgpu"])
+@pytest.mark.parametrize("form", ["ours", "decomposed"])
+@pytest.mark.parametrize("scales", [(0.5, 1.0), (1.0, 0.5)], ids=["before", "after"])
+@pytest.mark.parametrize("spelling", ["halves", "pairs", "parts"])
+def test_queries_that_are_scaled_turn_in_one_step(spelling, scales, form, device, tmp_path):
+    s, given = session(spelling, form, tmp_path, scales, device=device), inputs()
+    want = module(torch, spelling, *scales)(*map(torch.from_numpy, given))
     torch.testing.assert_close(run(s, given), want)
     turning = [step for step in s.profile() if step["shape"][:4] == [1, HEADS, STEPS, step["shape"][3]]]
     assert len(turning) == 1, turning
@@ -181,13 +196,12 @@ def test_layers_of_transformers_turn_queries_and_keys_in_a_step_each(name, decom
     torch.testing.assert_close(run(s, [ids.numpy()]), want)
     steps = [step for step in s.profile() if step["op"] not in ("matmul", "attention", "layer_norm", "index_select")]
     turning = [step for step in steps if step["op"] == "cat"]
-    assert 2 <= len(turning) <= (6 if decomposed else 4), steps  # one a layer, or one for queries and one for keys
-    if not decomposed:  # else the attention is written out, and scales queries between their cats
-        assert all("copy" not in step["kernel"] for step in turning), turning
-        # Versions of the library differ in what they copy.
-        rest = [step for step in steps if step["op"] != "cat" and "norm" not in step["kernel"]]
-        rest = [step for step in rest if not step["kernel"].startswith("copy")]
-        assert len(rest) <= 1, rest
+    assert 2 <= len(turning) <= 4, steps  # one a layer, or one for queries and one for keys
+    assert all("copy" not in step["kernel"] for step in turning), turning
+    # Versions of the library differ in what they copy.
+    rest = [step for step in steps if step["op"] != "cat" and "norm" not in step["kernel"]]
+    rest = [step for step in rest if not step["kernel"].startswith("copy")]
+    assert len(rest) <= 1, rest
 
 
 def written_attention(path):
