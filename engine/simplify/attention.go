@@ -51,8 +51,8 @@ func operand(p *program.Program, i, j int) view {
 // Attention replaces attention on float32 that is written out by the primitive, which stores no scores. The pattern is
 // a product with a transposed operand, numbers that scale it or its operands, a constant mask, a softmax, and a
 // product. Each intermediate value has one reader. A choice behind the softmax may set rows to 0 whose scores are all
-// -inf, or elements that are NaN. Batch and heads are two dims, or one. A mask is added, subtracted, or the condition of
-// a choice between a score and a number: -inf, or one of -10,000 or less if each query reads a key. Rows that -inf
+// -inf, or elements that are NaN. Batch and heads are two dims, or one. A mask is added, subtracted, or the condition
+// of a choice between a score and a number: -inf, or one of -10,000 or less if each query reads a key. Rows that -inf
 // leaves without a key give 0, as in the primitive. contents gives the elements of a constant input, nil where the host
 // cannot read them.
 func Attention(p *program.Program, args int, contents func(input int) []byte) *program.Program {
