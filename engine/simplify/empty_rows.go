@@ -13,7 +13,7 @@ import (
 // scores are all -inf may be set to 0, as in PyTorch's decomposition of attention, or elements that are NaN, as in its
 // ONNX files: the primitive does so itself. empty reports that they are.
 func (s *search) weights(i int) (softmax, scores int, empty, ok bool) {
-	softmax, ok = s.only(i, 0)
+	softmax, ok = s.onlySource(i, 0)
 	readers := 1
 	if choice := softmax; ok && s.is(choice, prim.Known.Where) {
 		empty = true
@@ -41,11 +41,20 @@ func (s *search) guarded(i int) (node int, ok bool) {
 		s.p.Whole(i, 2) && s.p.Whole(at, 0) && operand(s.p, at, 0).ref == x.ref
 }
 
+// onlySource is only, behind copies: PyTorch's decomposition of a dropout that drops nothing is one.
+func (s *search) onlySource(i, j int) (node int, ok bool) {
+	node, ok = s.only(i, j)
+	for ok && s.is(node, prim.Known.Copy) {
+		node, ok = s.only(node, 0)
+	}
+	return node, ok
+}
+
 // emptyRows finds the softmax in node i, a choice between its value and 0, which rows have whose scores are all -inf.
 func (s *search) emptyRows(i int) (softmax int, ok bool) {
 	p := s.p
 	zero, empty := operand(p, i, 1), operand(p, i, 0)
-	softmax, ok = s.only(i, 2)
+	softmax, ok = s.onlySource(i, 2)
 	if !ok || !s.fillsZero(zero) || !empty.ref.IsNode() || empty.offset != 0 || empty.layout.Rank() == 0 {
 		return 0, false
 	}

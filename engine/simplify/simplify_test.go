@@ -194,6 +194,9 @@ func TestSpellingsOfAttentionAreFound(t *testing.T) {
 			"%0 = mul $0[2,3,4,8](96,8,24,1) 0.5 : f32[2,3,4,8]\n%1 = mul $1[2,3,8,4](96,8,1,24) 2.0 : f32[2,3,8,4]\n"+
 				"%2 = matmul{0} %0 %1", "%1", "%2").Replace(written + after),
 			"", "", "attention{0,1,0} $0[2,3,4,8](96,8,24,1) $1[2,3,4,8](96,8,24,1)", unread},
+		"weights that are copied": {strings.NewReplacer("%5", "%6", "%4 = matmul{0} %3",
+			"%4 = copy %3 : f32[2,3,4,4]\n%5 = matmul{0} %4", "%4", "%5").Replace(written + after),
+			"", "", "attention{0,1,0}", unread},
 		"NaN are chosen away": {strings.NewReplacer("%5", "%7", "%4 = matmul{0} %3", "%4 = isnan %3 : bool[2,3,4,4]\n"+
 			"%5 = where %4 0.0 %3 : f32[2,3,4,4]\n%6 = matmul{0} %5", "%4", "%6").Replace(written + after),
 			"", "", "attention{0,1,0}", unread},

@@ -334,7 +334,7 @@ def test_a_generation_config_gives_defaults_or_is_refused() -> None:
 def test_a_draft_may_have_other_unused_tokens(wide: int, options: dict) -> None:
     """Models of one family differ in rows at the end of their vocabularies."""
     theirs = tiny.reference("llama")
-    tensors = {name: tl.tensor(t.numpy()) for name, t in theirs.state_dict().items()}
+    tensors = {name: tl.tensor(t.numpy(), device="cpu") for name, t in theirs.state_dict().items()}
     for name in ("model.embed_tokens.weight", "lm_head.weight"):
         tensors[name] = tl.cat([tensors[name], 9 * tl.ones(4, 32, device="cpu")])[:wide]
     draft = generation.build({**theirs.config.to_dict(), "vocab_size": wide}, tensors, device="cpu")
