@@ -303,8 +303,7 @@ func (s *search) factor(f *integers, v view) bool {
 		return true
 	}
 	f.Dynamic = true
-	switch {
-	case v.ref.IsNode() && s.is(v.ref.Index(), prim.Known.Mul) && len(p.OperandsOf(v.ref.Index())) == 2:
+	if v.ref.IsNode() && s.is(v.ref.Index(), prim.Known.Mul) && len(p.OperandsOf(v.ref.Index())) == 2 {
 		for j := range 2 {
 			a, b := operand(p, v.ref.Index(), j), operand(p, v.ref.Index(), 1-j)
 			switch {
