@@ -12,6 +12,10 @@
 #include <malloc.h>
 #else
 #include <sys/mman.h>
+#include <unistd.h>
+#endif
+#if defined(__linux__)
+#include <sys/sysinfo.h>
 #endif
 #if defined(__GLIBC__)
 #include <malloc.h>
@@ -354,6 +358,19 @@ void *tl_scratch(tl_pool *p, int worker, int64_t bytes) {
 	return s->p;
 }
 
+#if !defined(_WIN32)
+// The machine's memory. Systems that overcommit give more, and end the process when it is used.
+static int64_t memory_bytes;
+
+static void count_memory(void) {
+	memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE);
+#if defined(__linux__)
+	struct sysinfo now;
+	if (sysinfo(&now) == 0) memory_bytes = (int64_t)((now.totalram + now.totalswap) * now.mem_unit);
+#endif
+}
+#endif
+
 void *tl_alloc(int64_t bytes) {
 	bytes = (bytes + 63) & ~(int64_t)63;
 	if (bytes < 64) bytes = 64;
@@ -362,7 +379,9 @@ void *tl_alloc(int64_t bytes) {
 #else
 	void *p = NULL;
 	if (bytes < TLK_HUGE_FROM) return posix_memalign(&p, 64, (size_t)bytes) ? NULL : p;
-	if (posix_memalign(&p, TLK_HUGE, (size_t)bytes)) return NULL;
+	static pthread_once_t counted = PTHREAD_ONCE_INIT;
+	pthread_once(&counted, count_memory);
+	if (bytes > memory_bytes || posix_memalign(&p, TLK_HUGE, (size_t)bytes)) return NULL;
 #if defined(MADV_HUGEPAGE)
 	madvise(p, (size_t)bytes, MADV_HUGEPAGE); // a hint: without it pages are small
 #endif

@@ -97,3 +97,8 @@ func TestAStoppedLoopReturnsTheEndOfWhatRanWithoutAGap(t *testing.T) {
 		}
 	}
 }
+
+// A system that overcommits gives more than there is, and ends the process that uses it.
+func TestNoBlockIsLargerThanTheMachinesMemory(t *testing.T) {
+	assert.Equal(t, "1 0\n", runC(t, "testdata/memory.c"))
+}
