@@ -1,4 +1,4 @@
-// Prints whether a block is given, and whether one is that is larger than the machine's memory; pool_test.go compiles it.
+// Prints whether a block is given, and whether one is that is larger than the memory; pool_test.go compiles it.
 #include "../pool.c"
 #include <stdio.h>
 
