@@ -67,7 +67,7 @@ def test_a_training_loop_keeps_memory_flat_and_builds_few_plans(device: str) -> 
         nonlocal longest
         now = stats()
         longest = max(longest, now["nodes_pending"])
-        if step in (99, 299):
+        if step in (99, 199, 299):
             seen[step] = (rss(), now)
 
     with Delta() as total:
@@ -78,8 +78,9 @@ def test_a_training_loop_keeps_memory_flat_and_builds_few_plans(device: str) -> 
     assert total["plans_replayed"] >= total["windows"] - 4
     per_step = total["nodes_recorded"] / 300
     assert longest <= 2 * per_step, "a window was longer than one step"
-    (early, before), (late, after) = seen[99], seen[299]
-    assert late - early < 8 << 20, "host memory grows"
+    (early, before), (middle, _), (late, after) = seen[99], seen[199], seen[299]
+    # Threads of the driver and of tests before this one may allocate meanwhile, once.
+    assert min(middle - early, late - middle) < 4 << 20, "host memory grows"
     for level in ("live_nodes", "live_buffers", "live_bytes", "tape_nodes"):
         assert after[level] <= before[level], level
 
