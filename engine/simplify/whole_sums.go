@@ -94,7 +94,7 @@ func (s *search) onlyInOrder(i, j int) (node int, ok bool) {
 // inOrder reports a view whose elements lie beside each other, the last dim first.
 func inOrder(l *ir.Layout) bool { return sameSteps(l, ir.DenseLayout(l.Shape)) }
 
-// joined are the operands of which the products read one part each, the first terms first.
+// joined finds the two operands whose terms are split between the products, if their parts follow each other.
 func (s *search) joined(products []int) (x, w view, ok bool) {
 	x, w = operand(s.p, products[0], 0), operand(s.p, products[0], 1)
 	if len(products) == 1 {
@@ -231,7 +231,8 @@ func (s *search) extremes(q view, contents func(input int) []byte) (low, high in
 	return int64(least) - int64(sign), int64(most) - int64(sign), true
 }
 
-// shaped gives rows the dims of the result, where they are those of the elements.
+// shaped undoes the flattening of x to a matrix of rows, so that x has as many dims as the result. It reports false if
+// x is not its elements in order.
 func (f *integers) shaped(x *ir.Aval) bool {
 	if len(f.shape) == 2 {
 		return true

@@ -396,7 +396,7 @@ class IOBinding:
         self._in: dict[str, Any] = {}
         self._out: dict[str, Any] = {}
         self._bound: Any = None
-        # The outputs of the bound arrays: those of the caller, and new ones for the others.
+        # One array for each output: the caller's, or one made here where the caller bound None.
         self._results: list[ndarray[Any, Any]] = []
 
     def bind_input(self, name: str, array: ndarray[Any, Any]) -> None:

@@ -76,7 +76,7 @@ def generated(name: str, disabled: str, device: str = "wgpu") -> Any:
 
 @pytest.mark.parametrize(("name", "fewer"), [("gpt2", 2), ("llama", 0)])
 def test_attention_of_a_token_stores_its_rows(device: str, name: str, fewer: int) -> None:
-    """No kernel of a layer stores them then, and the text is the same. That of a Llama only turns keys."""
+    """Attention replaces the kernels that store rows; the kernel that turns a Llama's keys stays. The text is equal."""
     if device != "wgpu":
         pytest.skip("the CPU's attention stores no rows")
     (tokens, kernels), (expected, scattered) = (generated(name, off) for off in ("", "fuse_append"))

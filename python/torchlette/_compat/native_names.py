@@ -237,7 +237,8 @@ def embedding_bag(
         include_last_offset: Whether the last offset is the end of the last bag.
         padding_idx: An index that counts for nothing.
     """
-    from torchlette.nn.functional import embedding_bag as reduce
+    from torchlette.nn.functional.embeddings import bag_of_each
+    from torchlette.nn.functional.embeddings import embedding_bag as reduce
 
     result = reduce(
         indices,
@@ -250,7 +251,7 @@ def embedding_bag(
         include_last_offset=include_last_offset,
         padding_idx=padding_idx,
     )
-    bags = (_C.searchsorted(offsets, _C.arange(indices.shape[0], device=indices.device), right=True) - 1).clamp(min=0)
+    bags = bag_of_each(offsets, _C.arange(indices.shape[0], device=indices.device))
     counted = (
         _C.ones_like(indices) if padding_idx is None else (indices != padding_idx % weight.shape[0]).to(indices.dtype)
     )

@@ -172,6 +172,11 @@ def _check_offsets(input: Tensor, offsets: Tensor) -> None:
         )
 
 
+def bag_of_each(starts: Tensor, place: Tensor) -> Tensor:
+    """Return the bag of each place: the last one that starts there or before."""
+    return (_C.searchsorted(starts.to(_C.int64), place, right=True) - 1).clamp_min(0)
+
+
 def _reduced_by_offsets(
     rows: Tensor, present: Tensor | None, offsets: Tensor, mode: str, include_last_offset: bool
 ) -> Tensor:
@@ -184,7 +189,7 @@ def _reduced_by_offsets(
     if include_last_offset:  # what follows the last offset is in no bag
         inside = place < offsets[-1]
         present = inside if present is None else present & inside
-    bag = (_C.searchsorted(starts.to(_C.int64), place, right=True) - 1).clamp_min(0)
+    bag = bag_of_each(starts, place)
     if mode == "max":
         return _largest_by_bag(rows, present, bag, zeros)
     total = zeros.index_add(0, bag, rows if present is None else _C.where(present.unsqueeze(-1), rows, 0.0))
