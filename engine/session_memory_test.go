@@ -22,19 +22,20 @@ import (
 	"github.com/torchlette/torchlette/kernels/reference"
 )
 
-// product is a program that multiplies rows of 64 elements by a constant of 64 rows and 256 columns.
+// product is a program that multiplies rows of 1024 elements by a constant of 1024 rows and 16 columns: a product
+// of one row reads it where it lies, as it is narrow.
 const product = `{"format": "torchlette program", "version": 1, "dims": [{"name": "n", "min": 1, "max": 100}],
 "numbers": [],
-"constants": [{"name": "w", "kind": "parameter", "dtype": "float32", "shape": [64, 256], "requires_grad": false}],
+"constants": [{"name": "w", "kind": "parameter", "dtype": "float32", "shape": [1024, 16], "requires_grad": false}],
 "functions": {"forward": {
-  "inputs": [{"name": "x", "dtype": "float32", "shape": ["n", 64]}],
+  "inputs": [{"name": "x", "dtype": "float32", "shape": ["n", 1024]}],
   "formulas": [], "supplied": [], "guards": [], "writes": [],
-  "steps": [{"op": "mm", "args": {"self": "%0", "mat2": "%1"}, "out": [{"dtype": "float32", "shape": ["n", 256]}]}],
+  "steps": [{"op": "mm", "args": {"self": "%0", "mat2": "%1"}, "out": [{"dtype": "float32", "shape": ["n", 16]}]}],
   "outputs": [{"name": "y", "value": "%2"}], "state": []}}}`
 
 // weight is the constant of product: small integers.
 func weight() []float32 {
-	w := make([]float32, 64*256)
+	w := make([]float32, 1024*16)
 	for i := range w {
 		w[i] = float32(i%23 - 11)
 	}
@@ -46,18 +47,18 @@ func bytesOf(x []float32) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(&x
 // checkProduct runs rows of a product with the weights times scale.
 func checkProduct(t *testing.T, s *InferenceSession, rows int, scale float32) {
 	t.Helper()
-	w, x, want := weight(), make([]float32, rows*64), make([]float32, rows*256)
+	w, x, want := weight(), make([]float32, rows*1024), make([]float32, rows*16)
 	for i := range x {
 		x[i] = float32(i%7 - 3)
 	}
 	for i := range rows {
-		for k := range 64 {
-			for j := range 256 {
-				want[i*256+j] += x[i*64+k] * w[k*256+j] * scale
+		for k := range 1024 {
+			for j := range 16 {
+				want[i*16+j] += x[i*1024+k] * w[k*16+j] * scale
 			}
 		}
 	}
-	assert.Equal(t, want, runSession(t, s, value("x", x, int64(rows), 64)))
+	assert.Equal(t, want, runSession(t, s, value("x", x, int64(rows), 1024)))
 }
 
 // inMemory reports that the page of an address is in the memory of the process.
@@ -145,7 +146,7 @@ func unalignedFile(t *testing.T) []byte {
 // tensor is gone.
 func (r *rig) over(m []byte, free func()) (T, uint32) {
 	var out Out
-	_, err := r.e.fromMemory(&Memory{DType: ir.F32, Shape: []int64{64, 256}, Stride: []int64{256, 1}, Pages: true,
+	_, err := r.e.fromMemory(&Memory{DType: ir.F32, Shape: []int64{1024, 16}, Stride: []int64{16, 1}, Pages: true,
 		P: unsafe.Pointer(&m[1]), free: free}, 0, &out)
 	require.Nil(r.t, err)
 	v, err := r.e.session.Resolve(out.Handle)
@@ -239,7 +240,7 @@ func TestWeightsOfAnotherDeviceLeaveTheHost(t *testing.T) {
 		checkProduct(t, s, 8, 1)
 		plan, err := s.memoryPlan()
 		require.Nil(t, err)
-		assert.EqualValues(t, 64*256*4, plan["weight_bytes"])
+		assert.EqualValues(t, 1024*16*4, plan["weight_bytes"])
 		require.Nil(t, r.e.CloseSession(opened))
 		assert.Equal(t, weight()[999], r.read(w)[999])
 	}
@@ -269,24 +270,24 @@ func TestCopiesOfPackedWeightsAreFreed(t *testing.T) {
 // sumOfProducts is x (w a) + x (w b), with constants w, a, b.
 const sumOfProducts = `{"format": "torchlette program", "version": 1, "dims": [{"name": "n", "min": 1, "max": 100}],
 "numbers": [], "constants": [
-  {"name": "w", "kind": "parameter", "dtype": "float32", "shape": [64, 256], "requires_grad": false},
-  {"name": "a", "kind": "parameter", "dtype": "float32", "shape": [64, 256], "requires_grad": false},
-  {"name": "b", "kind": "parameter", "dtype": "float32", "shape": [64, 256], "requires_grad": false}],
+  {"name": "w", "kind": "parameter", "dtype": "float32", "shape": [1024, 16], "requires_grad": false},
+  {"name": "a", "kind": "parameter", "dtype": "float32", "shape": [1024, 16], "requires_grad": false},
+  {"name": "b", "kind": "parameter", "dtype": "float32", "shape": [1024, 16], "requires_grad": false}],
 "functions": {"forward": {
-  "inputs": [{"name": "x", "dtype": "float32", "shape": ["n", 64]}],
+  "inputs": [{"name": "x", "dtype": "float32", "shape": ["n", 1024]}],
   "formulas": [], "supplied": [], "guards": [], "writes": [],
   "steps": [
-    {"op": "mul", "args": {"self": "%1", "other": "%2"}, "out": [{"dtype": "float32", "shape": [64, 256]}]},
-    {"op": "mul", "args": {"self": "%1", "other": "%3"}, "out": [{"dtype": "float32", "shape": [64, 256]}]},
-    {"op": "mm", "args": {"self": "%0", "mat2": "%4"}, "out": [{"dtype": "float32", "shape": ["n", 256]}]},
-    {"op": "mm", "args": {"self": "%0", "mat2": "%5"}, "out": [{"dtype": "float32", "shape": ["n", 256]}]},
+    {"op": "mul", "args": {"self": "%1", "other": "%2"}, "out": [{"dtype": "float32", "shape": [1024, 16]}]},
+    {"op": "mul", "args": {"self": "%1", "other": "%3"}, "out": [{"dtype": "float32", "shape": [1024, 16]}]},
+    {"op": "mm", "args": {"self": "%0", "mat2": "%4"}, "out": [{"dtype": "float32", "shape": ["n", 16]}]},
+    {"op": "mm", "args": {"self": "%0", "mat2": "%5"}, "out": [{"dtype": "float32", "shape": ["n", 16]}]},
     {"op": "add", "args": {"self": "%6", "other": "%7", "alpha": 1},
-     "out": [{"dtype": "float32", "shape": ["n", 256]}]}],
+     "out": [{"dtype": "float32", "shape": ["n", 16]}]}],
   "outputs": [{"name": "y", "value": "%8"}], "state": []}}}`
 
 // doubled multiplies rows by weights that folding computes, as many as there are scales.
 func doubled(r *rig, w T, scales ...float64) *primProgram {
-	return &primProgram{in: []SessionPort{port("x", -1, 64)}, out: []SessionPort{port("y", -1, 256)},
+	return &primProgram{in: []SessionPort{port("x", -1, 1024)}, out: []SessionPort{port("y", -1, 16)},
 		f: func(s *lazy.Session, x []op.Val) []op.Val {
 			var y op.Val
 			for i, v := range scales {
@@ -308,13 +309,13 @@ func TestFoldedWeightsAreFreedAndShared(t *testing.T) {
 	id, err := r.e.ParseProgram([]byte(sumOfProducts))
 	require.Nil(t, err, "%v", err)
 	filled := func(v float32) T {
-		x := make([]float32, 64*256)
+		x := make([]float32, 1024*16)
 		for i := range x {
 			x[i] = v
 		}
-		return r.floats([]int64{64, 256}, x...)
+		return r.floats([]int64{1024, 16}, x...)
 	}
-	constants := []T{r.floats([]int64{64, 256}, weight()...), filled(2), filled(3)}
+	constants := []T{r.floats([]int64{1024, 16}, weight()...), filled(2), filled(3)}
 	opened, err := r.e.OpenSessionOf(id, handles(constants), SessionOptions{Threads: 1})
 	require.Nil(t, err, "%v", err)
 	s, err := r.e.SessionOf(opened)
@@ -333,9 +334,9 @@ func TestFoldedWeightsAreFreedAndShared(t *testing.T) {
 	assert.Equal(t, packs, again)
 	checkProduct(t, s, 1, 5)
 	once := live() - before
-	assert.GreaterOrEqual(t, once, int64(2*64*256*4))
+	assert.GreaterOrEqual(t, once, int64(2*1024*16*4))
 	_, inPlace = s.weights()
-	assert.EqualValues(t, 2*64*256*4, inPlace)
+	assert.EqualValues(t, 2*1024*16*4, inPlace)
 	s.shapes[0].shapes[0][0] = 100 // so that one row is another shape
 	checkProduct(t, s, 1, 5)
 	assert.Equal(t, once, live()-before, "two plans read the same memory")
@@ -346,21 +347,21 @@ func TestFoldedWeightsAreFreedAndShared(t *testing.T) {
 // Weights are folded and packed one after the other: at no time are two of them in memory beside the packs.
 func TestWeightsAreFoldedOneByOne(t *testing.T) {
 	r := newSessionRig(t, true)
-	s, err := r.e.newSession(doubled(r, r.floats([]int64{64, 256}, weight()...), 2, 3, 4, 5), SessionOptions{Threads: 1})
+	s, err := r.e.newSession(doubled(r, r.floats([]int64{1024, 16}, weight()...), 2, 3, 4, 5), SessionOptions{Threads: 1})
 	require.Nil(t, err)
 	t.Cleanup(s.Close)
 	pool := r.e.runtime.Devices[ir.CPU].Pool
 	pool.ResetPeak()
 	before := pool.Live
 	checkProduct(t, s, 8, 14)
-	assert.Less(t, pool.Peak-before, int64(2*64*256*4))
+	assert.Less(t, pool.Peak-before, int64(2*1024*16*4))
 }
 
 // The plans of a session share an arena as large as the largest needs, which grows under the plans that are there.
 func TestPlansOfASessionShareAnArena(t *testing.T) {
 	r := newSessionRig(t, true)
-	w := r.floats([]int64{64, 256}, weight()...)
-	program := &primProgram{in: []SessionPort{port("x", -1, 64)}, out: []SessionPort{port("y", -1, 256)},
+	w := r.floats([]int64{1024, 16}, weight()...)
+	program := &primProgram{in: []SessionPort{port("x", -1, 1024)}, out: []SessionPort{port("y", -1, 16)},
 		f: func(s *lazy.Session, x []op.Val) []op.Val {
 			y := prim.Matmul(s, x[0], r.val(w), op.Val{})
 			back := prim.Matmul(s, y, prim.Transpose(s, r.val(w), 0, 1), op.Val{})
@@ -373,11 +374,11 @@ func TestPlansOfASessionShareAnArena(t *testing.T) {
 	var largest int64
 	for range 2 {
 		for _, rows := range []int64{3, 40, 90, 7} {
-			x := make([]float32, rows*64)
+			x := make([]float32, rows*1024)
 			for i := range x {
 				x[i] = float32(i%5 - 2)
 			}
-			y := slices.Clone(runSession(t, s, value("x", x, rows, 64)))
+			y := slices.Clone(runSession(t, s, value("x", x, rows, 1024)))
 			if first, ok := results[rows]; ok {
 				assert.Equal(t, first, y)
 			}
@@ -387,5 +388,5 @@ func TestPlansOfASessionShareAnArena(t *testing.T) {
 	}
 	assert.Positive(t, largest)
 	assert.Equal(t, largest, s.x.ArenaBytes())
-	assert.Equal(t, results[90][:3*256], results[3], "rows do not depend on each other")
+	assert.Equal(t, results[90][:3*16], results[3], "rows do not depend on each other")
 }

@@ -2,66 +2,7 @@
 // Blocking follows Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008.
 #include <string.h>
 #include "vector/cpu.h"
-
-// Blocks: a panel of B, KC x nr elements, stays in L1, and a block of A, MB x KC, in L2. At most SHARED_N columns of B
-// are packed at a time. A task that does not pack its rows of A has NB columns.
-// Tasks that pack rows of A: each thread gets at least TASKS of them. If B has at most FEW_COLUMNS columns, such a task
-// may be as small as FEW_TILES tiles of rows.
-enum { KC = 256, MB = 96, NB = 256, SHARED_N = 4096, TASKS = 4, FEW_COLUMNS = 1024, FEW_TILES = 4 };
-
-// An A with contiguous columns is packed LINES columns at a time. Columns that lie a whole number of pages apart share
-// few sets of the L1 cache, so more of them would evict each other.
-enum { LINES = 16 };
-
-// The most bytes between rows of B that a tile reads in place and packs meanwhile.
-enum { KEPT_APART = 3 << 10 };
-
-// A B with several dims of K or N is read in place, without packing, if K is at most RAW_K and the elements between its
-// columns are at most one for each RAW_WASTE columns.
-enum { RAW_K = 4 * KC, RAW_WASTE = 4 };
-
-// A product with one row and a B of several dims is a sum over windows if K is at most RAW_K and its columns are at
-// most WINDOW_STEP elements apart.
-enum { WINDOW_STEP = 2 };
-
-// Elements of the lines whose windows are summed before their epilogue runs: they stay in L1.
-enum { LINES_NEAR = 2048 };
-
-// Multiplications of the least task of a product over padded pictures.
-enum { PLANES = 1 << 16 };
-
-// A product with one row is split over K into PARTS partial sums if each part has at least PART_ROWS rows of B and a
-// row has at most PART_COLUMNS columns.
-enum { PARTS = 8, PART_ROWS = 32, PART_COLUMNS = 4096 };
-
-// Threads share a product from SHARED multiplications on. If its operands and result have at most NEAR elements
-// together, they share it from ALONE on: waking a thread takes about as long as ALONE multiplications of operands in
-// cache.
-enum { SHARED = 1 << 18, ALONE = 1 << 20, NEAR = 1 << 16 };
-
-// Most bytes of B's panels that stay in L2 while rows of A pass through it.
-enum { FEW_PANELS = 1 << 17 };
-
-// An A of at most NEAR_ROWS rows, and of as many bytes as stay in L2 (the table's near), is read in place for each
-// panel of B.
-enum { NEAR_ROWS = 512 };
-
-// Most positions of a block, where rows of A are in panels: they stay in L2, KC terms of each.
-enum { SPOTS = 224 };
-
-// Terms that tiles of windows in place sum at a time, about: a panel of as many rows stays in L1 beside the windows.
-enum { NEAR_K = 128 };
-
-// A product of at least TURN_ROWS rows and depth TURN_K is computed as its transpose, from panels of A', if it has at
-// most TURN_N columns, or if B cannot be read in place.
-enum { TURN_ROWS = 24, TURN_K = 32, TURN_N = 1024 };
-
-// Most rows of a product that is computed as its transpose.
-enum { TRANSPOSE_ROWS = 64 };
-
-// Up to OWN_THREADS threads pack a block of B each if it has at most OWN_BYTES bytes and there are OWN_ROWS rows of A
-// for each.
-enum { OWN_THREADS = 8, OWN_BYTES = 1 << 20, OWN_ROWS = 96 };
+#include "gemm_blocks.h"
 
 typedef struct {
 	const tl_isa_table *t;
@@ -81,7 +22,7 @@ typedef struct {
 	int mr, nr;
 	char *packed;   // of all workers: the packed block of B
 	int64_t apanel; // elements from one of its panels to the next
-	int64_t k0, kc, n0, nc;
+	int64_t k0, kc, n0, nc, r0, r1; // r0, r1: the rows of A that are packed
 	int64_t kb;             // rows of the block of B
 	int64_t mb, nb, ntasks; // rows and columns of a task; tasks across the columns
 	int packs;              // A is packed
@@ -507,6 +448,12 @@ int tl_gemm_turns(const tl_gemm *g, int isa, const int64_t *par) {
 	for (int i = 0; i < x.nn; i++) turns = turns && x.bnd[i] >= 0;
 	tl_cpu_free(x.row);
 	return turns;
+}
+
+int tl_gemm_row(const tl_gemm *g, int isa, const int64_t *par) {
+	const tl_isa_table *t = tl_isa_tables(isa);
+	const int64_t nr = g->type == TLK_F32 ? t->nr32 : t->nr64;
+	return (g->co < 0 || par[g->cn] == 1) && par[g->N] >= ROW_PANELS * nr;
 }
 
 int64_t tl_gemm_pack(int isa, int type, int64_t K, int64_t N, int64_t bk, int64_t bn, const char *b, char *to) {

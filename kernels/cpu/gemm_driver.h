@@ -70,8 +70,13 @@ static void SUF(panel)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t nn, 
 	int64_t as = packed ? 1 : x->am, ak = packed ? x->mr : x->ak;
 	REAL *c = (REAL *)x->c;
 	int nr = x->nr, first = k0 == 0 && !x->add, most = ak == 1 && as != 1 && bk == nr ? x->t->along : x->mr, rows;
+	// The rows that follow in a pack of B come from memory: the tiles fetch a part of them each.
+	const char *next = (const char *)(b + kc * nr);
+	const int64_t tiles = (m1 - m0 + most - 1) / most;
+	const int64_t bytes = x->pack && tiles >= FETCHING ? kc * nr * (int64_t)sizeof(REAL) / tiles : 0;
 	for (int64_t m = m0; m < m1; m += rows) {
 		rows = SUF(height)(most, m, m1);
+		for (const char *to = next + bytes; next < to; next += 64) __builtin_prefetch(next, 0, 2);
 		const REAL *am = packed ? packed : a + m * x->am;
 		if (packed) packed += x->mr * kc;
 		if (nn == nr && x->cn == 1) {
@@ -108,15 +113,10 @@ static void SUF(finish)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t j1)
 	if (x->epilogue) map_block(x, m0, m1, j0, j1, cm, cn);
 }
 
-// Returns a panel of nn columns and kc rows of B, and its row stride in bk. The panel is that of the pack, or is packed
-// into mem; or it is B in place, if B's rows are contiguous and no more than mr rows of A (reuse is their number) read
-// it.
+// Returns a panel of nn columns and kc rows of B, and its row stride in bk. The panel is packed into mem; or it is B in
+// place, if B's rows are contiguous and no more than mr rows of A (reuse is their number) read it.
 static const REAL *SUF(panel_of)(gemm *x, REAL *mem, int64_t j, int64_t nn, int64_t k0, int64_t kc, int reuse,
 	int64_t *bk) {
-	if (x->pack) {
-		*bk = x->nr;
-		return (const REAL *)x->pack + j * x->K + k0 * x->nr;
-	}
 	if (!x->nn && nn == x->nr && x->bn == 1 && reuse <= x->mr) {
 		*bk = x->bk;
 		return (const REAL *)x->b + k0 * x->bk + j * x->bn;
@@ -129,7 +129,7 @@ static const REAL *SUF(panel_of)(gemm *x, REAL *mem, int64_t j, int64_t nn, int6
 // Computes the first tile of a panel from B in place and packs the panel into mem, where one kernel does both. Returns
 // the rows of the tile, or 0. Rows of B that lie farther apart are packed faster than a tile reads them.
 static int64_t SUF(first_tile)(const gemm *x, REAL *mem, int64_t j, int64_t nn, int64_t k0, int64_t kc) {
-	if (!x->t->SUF(keep) || x->pack || x->nn || x->bn != 1 || x->cn != 1 || nn < x->nr || x->M <= x->mr) return 0;
+	if (!x->t->SUF(keep) || x->nn || x->bn != 1 || x->cn != 1 || nn < x->nr || x->M <= x->mr) return 0;
 	if (x->bk * (int64_t)sizeof(REAL) > KEPT_APART) return 0;
 	const int rows = SUF(height)(x->mr, 0, x->M);
 	x->t->SUF(keep)(rows, kc, (const REAL *)x->a + k0 * x->ak, x->am, x->ak, (const REAL *)x->b + k0 * x->bk + j, x->bk,
@@ -159,6 +159,8 @@ static void SUF(columns)(void *arg, int worker, int64_t begin, int64_t end) {
 	int64_t j1 = end * nr < x->N ? end * nr : x->N;
 	SUF(finish)(x, 0, x->M, begin * nr, j1);
 }
+
+#include "gemm_packed.h"
 
 // For few rows of A and columns in the order of memory: B is read in place. Tiles include the elements between columns,
 // which are dropped when a tile is stored.
@@ -358,10 +360,9 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 	if (!x->packs) x->kb = least(x->K, FEW_PANELS / (panels * x->nr * (int64_t)sizeof(REAL)) / KC * KC);
 	if (x->kb < KC) x->kb = least(x->K, KC); // panels follow each other, as the tile fetches ahead
 	int64_t bytes = panels * x->nr * x->kb * (int64_t)sizeof(REAL);
-	if (x->pack) bytes = 0;
 	// Few threads pack a block of B each: to fetch what others packed takes longer.
 	const int64_t threads = parallel ? tl_pool_threads(x->pool) : 1;
-	x->own = x->packs && !x->pack && threads > 1 && threads <= OWN_THREADS && bytes <= OWN_BYTES &&
+	x->own = x->packs && threads > 1 && threads <= OWN_THREADS && bytes <= OWN_BYTES &&
 		x->M >= OWN_ROWS * threads;
 	x->bytes = x->own ? bytes : 0;
 	// The memory is that of this worker: in a serial run, each worker may compute a product of its own.
@@ -373,7 +374,7 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 		return;
 	}
 	x->packed = mem;
-	x->apanel = x->nr * (x->pack ? x->K : x->kb);
+	x->apanel = x->nr * x->kb;
 	int64_t mtasks = (x->M + x->mb - 1) / x->mb;
 	for (x->n0 = 0; x->n0 < x->N; x->n0 += nmax) {
 		x->nc = x->N - x->n0 < nmax ? x->N - x->n0 : nmax;
@@ -389,13 +390,12 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 		int64_t nt = mtasks * x->ntasks;
 		for (x->k0 = 0; x->k0 < x->K; x->k0 += x->kb) {
 			x->kc = least(x->K - x->k0, x->kb);
-			if (x->pack) x->packed = (char *)((const REAL *)x->pack + x->n0 * x->K + x->k0 * x->nr);
 			if (parallel) {
 				x->turn++;
-				if (!x->pack && !x->own) spread(x, np, 4, SUF(pack_job), x);
+				if (!x->own) spread(x, np, 4, SUF(pack_job), x);
 				spread(x, nt, x->packs ? 1 : nt / (TASKS * want) + 1, SUF(block_job), x);
 			} else {
-				if (!x->pack) SUF(pack_job)(x, worker, 0, np);
+				SUF(pack_job)(x, worker, 0, np);
 				SUF(block_job)(x, worker, 0, nt);
 			}
 		}
@@ -485,8 +485,13 @@ static void SUF(run)(gemm *x, int worker, int parallel) {
 	x->mr = x->t->SUF(mr);
 	x->nr = x->t->SUF(nr);
 	x->mb = (MB + x->mr - 1) / x->mr * x->mr;
+	if (x->pack) {
+		if (x->M == 1 && x->cn == 1) SUF(row)(x, worker, parallel);
+		else SUF(by_panels)(x, worker, parallel);
+		return;
+	}
 	if (!x->nn && !x->add && (x->M == 1 || x->N == 1) && SUF(vector)(x, worker, parallel)) return;
-	if (!x->pack && !x->nn && x->bk == 1 && x->bn != 1 && x->M <= TRANSPOSE_ROWS && x->N > 4 * MB && x->K > 0) {
+	if (!x->nn && x->bk == 1 && x->bn != 1 && x->M <= TRANSPOSE_ROWS && x->N > 4 * MB && x->K > 0) {
 		gemm y = SUF(transpose)(x);
 		SUF(blocks)(&y, worker, parallel);
 		x->oom = y.oom;

@@ -29,9 +29,10 @@ type packKey struct {
 	winograd     bool
 }
 
-// Pack implements device.Host. It packs the second operand of float32 and float64 products of more than one row, and
-// the first of those that are better computed as their transpose. For convolutions whose channels come last, and those
-// of 8-bit elements, it makes Winograd factors of the weights where the kernels use them.
+// Pack implements device.Host. It packs the second operand of float32 and float64 products, and the first of those that
+// are better computed as their transpose. A product of one row reads a narrow second operand where it lies. For
+// convolutions whose channels come last, and those of 8-bit elements, it makes Winograd factors of the weights where
+// the kernels use them.
 func (d *Device) Pack(p device.Program, bind *device.Binding, constants device.Constants) error {
 	x := p.(*program)
 	steps := unsafe.Slice(x.prog.step, x.steps)
@@ -140,7 +141,8 @@ func (d *Device) packOperand(s *C.tl_step, at int, bind *device.Binding, source 
 			stride[0] = par[g.akd[g.nk-1]]
 		}
 	}
-	one := par[g.M] <= 1 || par[g.N] <= 1 || par[g.K] <= 0
+	one := par[g.M] < 1 || par[g.M] == 1 && (at == 0 || C.tl_gemm_row(g, d.isa, first(par)) == 0) ||
+		par[g.N] <= 1 || par[g.K] <= 0
 	for i := range g.nbatch {
 		one = one || par[g.batch[i]] != 1 && par[steps[i]] != 0
 	}

@@ -41,6 +41,7 @@ func TestProductsReadPackedOperands(t *testing.T) {
 	for _, isa := range instructionSets() {
 		for _, s := range []struct{ m, n, k, bk, bn int64 }{
 			{2, 5, 3, 1, 3}, {7, 391, 300, 1, 300}, {33, 64, 600, 64, 1}, {400, 300, 270, 1, 270}, {210, 40, 520, 40, 1},
+			{60, 300, 260, 300, 1}, {1, 391, 300, 1, 300}, {1, 300, 520, 300, 1}, {1, 1000, 5, 1, 5}, {1, 128, 256, 1, 256},
 		} {
 			if testing.Short() && s.m*s.n*s.k > 2e6 {
 				continue
@@ -77,6 +78,38 @@ func TestProductsReadPackedOperands(t *testing.T) {
 					p.Release()
 				}
 			}
+		}
+	}
+}
+
+// A row has the same bits alone as among others, since terms are summed in the same order: a token's numbers do not
+// depend on its batch.
+func TestARowOfAPackedProductHasTheBitsOfMany(t *testing.T) {
+	const n, k = 391, 700
+	for _, isa := range instructionSets() {
+		for _, dt := range []ir.DType{ir.F32, ir.F64} {
+			d, a, b := newDevice(t, cpu.Options{ISA: isa, Threads: 2}), data(dt, 9*k), data(dt, n*k)
+			width := int64(dt.Size())
+			run := func(m int64) []byte {
+				out := make([]byte, m*n*width)
+				step, bind := device.Step{Op: &launch.Gemm{Type: dt}, Bufs: []int{0, 1, 2}}, device.Binding{}
+				for _, v := range sizes(m, n, k, k, 1, 0, 1, k, 0) {
+					step.Params = append(step.Params, device.Const(int64(v)))
+				}
+				for _, x := range [][]byte{a[:m*k*width], b, out} {
+					w := d.NewWindow()
+					w.Set(unsafe.Pointer(unsafe.SliceData(x)), int64(len(x)))
+					bind.Bufs = append(bind.Bufs, w)
+				}
+				p, err := d.Build([]device.Step{step}, 3)
+				require.NoError(t, err)
+				defer p.Release()
+				require.NoError(t, d.Pack(p, &bind, &constants{bind: &bind, slots: []int{1}}))
+				_, err = d.Run(p, &bind)
+				require.NoError(t, err)
+				return out
+			}
+			require.Equal(t, run(9)[:n*width], run(1), "%s %v", isa, dt)
 		}
 	}
 }

@@ -63,6 +63,7 @@ struct tl_pool {
 	_Atomic int64_t began;   // the first look at the clock; 0 before
 	int64_t n, grain;
 	int polls, ordered;      // of the current loop: poll before each claim; claims are in order
+	int guided;              // claims take several pieces
 	int sharers;             // workers that have a share
 	// Every other loop goes backward, so that what does not fit a cache is found there in part. Where a deadline stops
 	// loops, all go forward, so that [0, e) grows.
@@ -160,26 +161,32 @@ void tl_flush_end(uint64_t old) {
 #endif
 }
 
-static void run_from(tl_pool *p, int id, int64_t from) {
-	p->job(p->arg, id, from, from + p->grain < p->n ? from + p->grain : p->n);
+static void run_from(tl_pool *p, int id, int64_t from, int64_t n) {
+	p->job(p->arg, id, from, from + n < p->n ? from + n : p->n);
 }
 
 static void claim_in_order(tl_pool *p, int id) {
 	while (!p->polls || !tl_stop_asked(p)) {
 		int64_t from = atomic_fetch_add(&p->next, p->grain);
 		if (from >= p->n) return;
-		run_from(p, id, from);
+		run_from(p, id, from, p->grain);
 	}
 }
 
-// Claims a piece of a share. Returns -1 if all are claimed.
-static int64_t claim_piece(share *s, int first) {
-	uint64_t old = atomic_load(&s->pieces), low, high;
+// In a guided loop a claim takes one of GUIDED parts of what is left of a share, so that claims are few, and the last
+// ones are small: threads then end together where one of them is slower.
+enum { GUIDED = 4 };
+
+// Claims pieces of a share, and returns their number. The first one is *from.
+static int64_t claim_pieces(share *s, int first, int guided, int64_t *from) {
+	uint64_t old = atomic_load(&s->pieces), low, high, n;
 	do {
 		low = old & ALL, high = old >> HALF;
-		if (low >= high) return -1;
-	} while (!atomic_compare_exchange_weak(&s->pieces, &old, first ? old + 1 : old - ((uint64_t)1 << HALF)));
-	return (int64_t)(first ? low : high - 1);
+		if (low >= high) return 0;
+		n = guided && high - low > GUIDED ? (high - low) / GUIDED : 1;
+	} while (!atomic_compare_exchange_weak(&s->pieces, &old, first ? old + n : old - (n << HALF)));
+	*from = (int64_t)(first ? low : high - n);
+	return (int64_t)n;
 }
 
 static void claim(tl_pool *p, int id) {
@@ -190,9 +197,9 @@ static void claim(tl_pool *p, int id) {
 	for (int i = 0; i < p->sharers; i++) {
 		const int of = (id + i) % p->sharers;
 		while (!p->polls || !tl_stop_asked(p)) {
-			const int64_t piece = claim_piece(&p->share[of], (of == id) ^ p->backward);
-			if (piece < 0) break;
-			run_from(p, id, piece * p->grain);
+			int64_t from, n = claim_pieces(&p->share[of], (of == id) ^ p->backward, p->guided, &from);
+			if (n == 0) break;
+			run_from(p, id, from * p->grain, n * p->grain);
 		}
 	}
 }
@@ -304,11 +311,14 @@ static int64_t ran(tl_pool *p) {
 	return end;
 }
 
-static int64_t loop(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg, int polls, int ordered) {
+// How a loop is claimed.
+typedef struct { int polls, ordered, guided; } claims;
+
+static int64_t loop(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg, claims how) {
 	if (n <= 0) return n;
 	if (grain < 1) grain = 1;
-	if (polls && tl_cut(p)) return 0;
-	if (p->threads == 1 && polls && n > grain) return alone(p, n, grain, job, arg);
+	if (how.polls && tl_cut(p)) return 0;
+	if (p->threads == 1 && how.polls && n > grain) return alone(p, n, grain, job, arg);
 	if (p->threads == 1 || n <= grain) {
 		job(arg, 0, 0, n);
 		return n;
@@ -317,8 +327,9 @@ static int64_t loop(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg,
 	p->grain = grain;
 	p->job = job;
 	p->arg = arg;
-	p->polls = polls;
-	p->ordered = ordered;
+	p->polls = how.polls;
+	p->ordered = how.ordered;
+	p->guided = how.guided;
 	p->backward = !p->patience && !p->backward;
 	if (p->ordered) atomic_store(&p->next, 0);
 	else share_out(p);
@@ -336,15 +347,19 @@ static int64_t loop(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg,
 }
 
 int64_t tl_parallel(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) {
-	return loop(p, n, grain, job, arg, 1, 0);
+	return loop(p, n, grain, job, arg, (claims){.polls = 1});
 }
 
 int64_t tl_parallel_in_order(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) {
-	return loop(p, n, grain, job, arg, 1, 1);
+	return loop(p, n, grain, job, arg, (claims){.polls = 1, .ordered = 1});
 }
 
 void tl_parallel_whole(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) {
-	loop(p, n, grain, job, arg, 0, 0);
+	loop(p, n, grain, job, arg, (claims){0});
+}
+
+void tl_parallel_guided(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) {
+	loop(p, n, grain, job, arg, (claims){.guided = 1});
 }
 
 void *tl_scratch(tl_pool *p, int worker, int64_t bytes) {

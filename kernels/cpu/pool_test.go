@@ -102,3 +102,13 @@ func TestAStoppedLoopReturnsTheEndOfWhatRanWithoutAGap(t *testing.T) {
 func TestNoBlockIsLargerThanTheMachinesMemory(t *testing.T) {
 	assert.Equal(t, "1 0\n", runC(t, "testdata/memory.c"))
 }
+
+func TestGuidedClaimsAreWideAtFirstAndNarrowAtTheEnd(t *testing.T) {
+	l := poolLoops(t)["guided"][0] // its times begin with the last claims
+	assert.Equal(t, []int{16, 16, 16}, l.first, "a quarter of a share")
+	assert.Contains(t, l.times[:poolThreads], 1, "the last claim of all has one piece")
+	assert.Less(t, l.end, 64*poolThreads/2, "claims")
+	for i, n := range l.times[poolThreads:] {
+		assert.Equal(t, 1, n, "piece %d", i)
+	}
+}

@@ -37,6 +37,35 @@ static void run(tl_pool *p, const char *name, int at,
 	tl_watch(p, (int32_t *)&word, 0);
 }
 
+enum { GUIDED_PIECES = 64 * THREADS };
+static int ran_once[GUIDED_PIECES], widest[THREADS], narrowest[THREADS];
+static _Atomic int claimed;
+
+// A worker waits in its first claim until all have one.
+static void guided_job(void *arg, int worker, int64_t begin, int64_t end) {
+	(void)arg;
+	const int n = (int)((end - begin + GRAIN - 1) / GRAIN);
+	for (int i = 0; i < n; i++) ran_once[begin / GRAIN + i]++;
+	atomic_fetch_add(&claimed, 1);
+	if (!widest[worker]) {
+		widest[worker] = n;
+		atomic_fetch_add(&arrived, 1);
+		while (atomic_load(&arrived) < THREADS) TLK_PAUSE();
+	}
+	narrowest[worker] = n;
+}
+
+// Prints the number of claims, the pieces of each worker's first and last claim, and how often each piece ran.
+static void run_guided(tl_pool *p) {
+	atomic_store(&arrived, 0);
+	tl_parallel_guided(p, GUIDED_PIECES * GRAIN - 2, GRAIN, guided_job, NULL);
+	printf("guided %d", atomic_load(&claimed));
+	for (int i = 0; i < THREADS; i++) printf(" %d", widest[i]);
+	for (int i = 0; i < THREADS; i++) printf(" %d", narrowest[i]);
+	for (int i = 0; i < GUIDED_PIECES; i++) printf(" %d", ran_once[i]);
+	printf("\n");
+}
+
 int main(void) {
 	tl_pool *p = tl_pool_new(THREADS);
 	if (tl_pool_threads(p) != THREADS) return 1;
@@ -49,6 +78,7 @@ int main(void) {
 		tl_watch(p, (int32_t *)&word, INT64_MAX);
 		run(p, "deadline", -1, tl_parallel);
 	}
+	run_guided(p);
 	tl_pool_free(p);
 	return 0;
 }

@@ -400,6 +400,8 @@ int64_t tl_run_group(tl_step *, tl_pool *, int64_t *times, int64_t *tile);
 int64_t tl_run_gemm(const tl_gemm *, tl_pool *, int isa, char **buf, const int64_t *par);
 // Packs a B of floats into panels: a tile's columns, one row after the other. With to NULL it only returns the bytes.
 int64_t tl_gemm_pack(int isa, int type, int64_t K, int64_t N, int64_t bk, int64_t bn, const char *b, char *to);
+// Whether a product of one row reads a packed B: B is wide, and C is contiguous.
+int tl_gemm_row(const tl_gemm *, int isa, const int64_t *par);
 // Whether a product is better computed as its transpose, which reads A from such a pack of A'.
 int tl_gemm_turns(const tl_gemm *, int isa, const int64_t *par);
 int64_t tl_run_attention(const tl_attention *, tl_pool *, int isa, char **buf, const int64_t *par);
@@ -506,6 +508,9 @@ typedef struct {
 	void (*packa64)(const double *a, int64_t am, int64_t ak, int64_t kc, int64_t rows, double *dst);
 	void (*bias32)(float *c, const float *bias, int64_t biasn, int64_t n);
 	void (*bias64)(double *c, const double *bias, int64_t biasn, int64_t n);
+	// c = a B of a row a, from B in panels. depth terms are summed at a time.
+	void (*row32)(int64_t n, int64_t k, int64_t depth, const float *a, int64_t ak, const float *b, float *c);
+	void (*row64)(int64_t n, int64_t k, int64_t depth, const double *a, int64_t ak, const double *b, double *c);
 	void (*dot32)(int64_t n, int64_t k, const float *a, int64_t ak, const float *b, int64_t bn, float *c, int64_t cn);
 	void (*dot64)(int64_t n, int64_t k, const double *a, int64_t ak, const double *b, int64_t bn, double *c, int64_t cn);
 	// axpy: c = a B of a row a. addrows: c += a B. rotate: x, y = c x + s y, c y - s x.

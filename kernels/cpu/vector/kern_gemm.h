@@ -29,6 +29,12 @@ typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_al
 #if TLK_BY_ELEMENT
 #include "kern_element.h"
 #define TLK_STEPS(s) elements##s(mr, kc, a, am, ak, b, bk, row, next, step, x)
+#elif TLK_VL == 8
+#include "kern_fours.h"
+#define TLK_BY_ELEMENT 0
+#define TLK_ALONG TLK_MR
+#define TLK_ELEMENTS TLK_FOURS
+#define TLK_STEPS(s) fours##s(mr, kc, a, am, ak, b, bk, row, keep, next, step, x)
 #else
 #define TLK_BY_ELEMENT 0
 #define TLK_ALONG TLK_MR
@@ -71,6 +77,7 @@ typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_al
 		const int64_t ahead = kc >= TLK_LONG_PANEL ? TLK_PANEL_AHEAD * bk : 0; \
 		int64_t k = TLK_STEPS(s); \
 		a += k * ak, b += k * bk, next += k * step; \
+		if (keep) keep += k * 2 * L; \
 		for (; k < kc; k++) { \
 			const T *at = row ? b + row[k] : b; \
 			V b0 = *(const V *)at, b1 = *(const V *)(at + L); \

@@ -9,12 +9,21 @@
 #else
 #define TLK_SPOTS32 spots32
 #define TLK_SPOTS64 spots64
+#if TLK_VL == 8
+#define TLK_SPOT_STEPS(s, L) spotfours##s(mr, step, kc, a, row, w, fetch, cm, fetched, x)
+#else
+#define TLK_SPOT_FOURS(s, T, V, L)
+#define TLK_SPOT_STEPS(s, L) 0
+#endif
 #define TLK_SPOTS(s, T, V, L) \
+	TLK_SPOT_FOURS(s, T, V, L) \
 	TLK_INLINE void spot##s(const int mr, const int step, int64_t kc, const T *a, const int64_t *row, const T *w, \
 		T *sums, int first, const T *fetch, int64_t cm, int64_t fetched) { \
 		V x[TLK_MR][2]; \
 		TLK_UNROLL for (int i = 0; i < mr; i++) x[i][0] = x[i][1] = (V){0}; \
-		for (int64_t k = 0; k < kc; k++, w += 2 * L) { \
+		int64_t k = TLK_SPOT_STEPS(s, L); \
+		w += k * 2 * L; \
+		for (; k < kc; k++, w += 2 * L) { \
 			const T *p = a + row[k]; \
 			const V b0 = *(const V *)w, b1 = *(const V *)(w + L); \
 			__builtin_prefetch(w + TLK_PANEL_AHEAD * 2 * L); \

@@ -10,6 +10,7 @@
 #include "kern_tile.h"
 #include "kern_scan.h"
 #include "kern_gemm.h"
+#include "kern_row.h"
 #include "kern_spots.h"
 #include "kern_draw.h"
 #include "kern_window.h"
@@ -129,7 +130,8 @@ const tl_isa_table TLK_TABLE = {
 	.packruns32 = packruns32, .packruns64 = packruns64,
 	.packwindows32 = packwindows32, .packwindows64 = packwindows64, .turnout32 = turnout32, .turnout64 = turnout64,
 	.packtrans32 = packtrans32, .packtrans64 = packtrans64, .packa32 = packa32, .packa64 = packa64,
-	.bias32 = bias32, .bias64 = bias64, .dot32 = dot32, .dot64 = dot64, .axpy32 = axpy32, .axpy64 = axpy64,
+	.bias32 = bias32, .bias64 = bias64, .row32 = row32, .row64 = row64, .dot32 = dot32, .dot64 = dot64,
+		.axpy32 = axpy32, .axpy64 = axpy64,
 		.addrows32 = addrows32, .addrows64 = addrows64, .rotate32 = rotate32, .rotate64 = rotate64,
 	.half_across = half_across, .half_along = half_along, .half_store = half_store,
 	.half_dots = half_dots, .half_rows = half_rows, .turn = transpose_w4,

@@ -42,7 +42,7 @@ print(json.dumps({"resident": now - before, "peak": peak - before, "plan": plan[
 
 def write(net: torch.nn.Module, width: int, kind: str, path: Path) -> Path:
     """Write a net of rows to a file."""
-    n = torch.export.Dim("n", min=2, max=64)
+    n = torch.export.Dim("n", min=1, max=64)
     path = path.with_suffix(f".{kind}")
     if kind == "onnx":
         axes = {"x": {0: "n"}}
@@ -66,7 +66,7 @@ def nets() -> tuple[torch.nn.Module, torch.nn.Module]:
 def test_a_session_on_a_file_holds_weights_once(kind: str, tmp_path: Path) -> None:
     large, small = nets()
     paths = [write(large, 2048, kind, tmp_path / "large"), write(small, 8, kind, tmp_path / "small")]
-    command = [sys.executable, "-c", OPEN, str(paths[0]), "8 9 8", "2048", str(paths[1])]
+    command = [sys.executable, "-c", OPEN, str(paths[0]), "8 1 8", "2048", str(paths[1])]
     got = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     weights = sum(p.nbytes for p in large.parameters())
     assert weights <= got["weights"] <= 1.01 * weights
@@ -77,15 +77,16 @@ def test_a_session_on_a_file_holds_weights_once(kind: str, tmp_path: Path) -> No
 
 
 def test_the_plan_counts_packs_and_what_is_read_in_place() -> None:
-    net = tl.nn.Sequential(tl.nn.Linear(64, 96, bias=False, device="cpu"))
+    # A product of one row reads so few columns where they lie.
+    net = tl.nn.Sequential(tl.nn.Linear(384, 16, bias=False, device="cpu"))
     n = tl.export.Dim("n", min=1, max=99)
-    session = tl.InferenceSession(tl.export.export(net, (tl.ones(3, 64, device="cpu"),), dynamic_shapes=({0: n},)))
-    weights = 64 * 96 * 4
-    session.run(None, {"input": np.ones((3, 64), "float32")})
+    session = tl.InferenceSession(tl.export.export(net, (tl.ones(3, 384, device="cpu"),), dynamic_shapes=({0: n},)))
+    weights = 384 * 16 * 4
+    session.run(None, {"input": np.ones((3, 384), "float32")})
     plan = session.memory_plan()
     assert plan["in_place_bytes"] == 0
-    assert weights <= plan["pack_bytes"] <= 1.5 * weights
-    session.run(None, {"input": np.ones((1, 64), "float32")})
+    assert weights <= plan["pack_bytes"] <= 2 * weights
+    session.run(None, {"input": np.ones((1, 384), "float32")})
     plan = session.memory_plan()
     assert plan["in_place_bytes"] == weights
     assert plan["weight_bytes"] == plan["pack_bytes"] + weights
