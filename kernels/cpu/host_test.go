@@ -75,7 +75,8 @@ func TestProductsReadPackedOperands(t *testing.T) {
 					clear(bufs[2])
 					_, err = d.Run(p, &bind)
 					require.NoError(t, err)
-					same(t, dt, want[2], bufs[2], map[ir.DType]float64{ir.F32: 1e-5, ir.F64: 1e-13}[dt]*math.Sqrt(float64(s.k)), what)
+					tolerance := map[ir.DType]float64{ir.F32: 1e-5, ir.F64: 1e-13}[dt] * math.Sqrt(float64(s.k))
+					same(t, dt, want[2], bufs[2], tolerance, what)
 					p.Release()
 				}
 			}

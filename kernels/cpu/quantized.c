@@ -299,7 +299,8 @@ int64_t tl_run_quantized(const tl_quantized *q, tl_pool *pool, int isa, char **b
 	if (missing) return missing;
 	int64_t claim = GRAIN / (TLK_PANEL * least(p.M, ROWS) * (p.K + 1)) + 1;
 	if (claim > p.t->row_panels) claim -= claim % p.t->row_panels;
-	if (alone(&p)) claim = few_claim(&p, claim, tl_pool_threads(pool));
-	tl_parallel(pool, (p.M + ROWS - 1) / ROWS * p.panels, claim, job, &p);
+	const int64_t n = (p.M + ROWS - 1) / ROWS * p.panels;
+	if (alone(&p)) tl_parallel_guided(pool, n, few_claim(&p, claim, tl_pool_threads(pool)), job, &p);
+	else tl_parallel(pool, n, claim, job, &p);
 	return 0;
 }
