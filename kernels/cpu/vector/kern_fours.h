@@ -57,8 +57,7 @@
 		return k; \
 	}
 
-// The same for tiles of windows: see kern_spots.h. A row of C is fetched with each four terms, and what is left of them
-// at the end.
+// The same for tiles of windows: see kern_spots.h. The rows of C are fetched first.
 #define TLK_SPOT_FOURS(s, T, V, L) \
 	TLK_INLINE int64_t spotfours##s(const int mr, const int step, int64_t kc, const T *a, const int64_t *row, const T *w, \
 		const T *fetch, int64_t cm, int64_t fetched, V (*x)[2]) { \
