@@ -13,7 +13,7 @@ func TestThreadsShareProductsEvenly(t *testing.T) {
 	// The busier thread's part, at most, and what one piece adds to it.
 	limits := map[string]struct {
 		percent, piece int
-	}{"rows": {53, 0}, "columns": {50, 32}, "panels": {50, 1}}
+	}{"rows": {53, 0}, "columns": {50, 32}, "panels": {50, 1}, "packed": {53, 0}}
 	found := map[string]int{}
 	for line := range strings.Lines(runC(t, "testdata/blocks.c")) {
 		var name string

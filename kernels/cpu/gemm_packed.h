@@ -12,17 +12,19 @@ static void SUF(pack_rows)(void *arg, int worker, int64_t begin, int64_t end) {
 	}
 }
 
-// For a B in panels of all its rows: a task is a range of panels. NEAR_PANELS of them and a block of rows of A stay in
-// L2 while KC terms are summed.
+// For a B in panels of all its rows: a task is a range of panels for one of ntasks parts of the rows. NEAR_PANELS of
+// them and a block of rows of A stay in L2 while KC terms are summed.
 static void SUF(panel_range)(void *arg, int worker, int64_t begin, int64_t end) {
 	gemm *x = arg;
-	const int64_t nr = x->nr;
+	const int64_t nr = x->nr, panels = (x->N + nr - 1) / nr;
 	const REAL *b = (const REAL *)x->pack;
 	(void)worker;
-	for (int64_t p0 = begin, p1; p0 < end && !cut(x); p0 = p1) {
-		p1 = least(p0 + NEAR_PANELS, end);
-		for (int64_t m0 = x->r0; m0 < x->r1; m0 += x->mb) {
-			const int64_t m1 = least(m0 + x->mb, x->r1);
+	for (int64_t t = begin, p0, p1; t < end && !cut(x); t += p1 - p0) {
+		const int64_t from = x->ntasks > 1 ? x->r0 + t / panels * x->mb : x->r0;
+		const int64_t to = x->ntasks > 1 ? least(from + x->mb, x->r1) : x->r1;
+		p0 = t % panels, p1 = least(least(p0 + NEAR_PANELS, panels), p0 + end - t);
+		for (int64_t m0 = from; m0 < to; m0 += x->mb) {
+			const int64_t m1 = least(m0 + x->mb, to);
 			for (int64_t k0 = 0, kc; k0 < x->K; k0 += kc) {
 				kc = least(KC, x->K - k0);
 				const REAL *a = x->packs ? (const REAL *)x->packed + (m0 - x->r0) * x->K + x->mb * k0 : NULL;
@@ -30,13 +32,16 @@ static void SUF(panel_range)(void *arg, int worker, int64_t begin, int64_t end) 
 					SUF(panel)(x, m0, m1, j, least(nr, x->N - j), a, b + j * x->K + k0 * nr, nr, k0, kc);
 			}
 		}
-		SUF(finish)(x, x->r0, x->r1, p0 * nr, least(p1 * nr, x->N));
+		SUF(finish)(x, from, to, p0 * nr, least(p1 * nr, x->N));
 	}
 }
 
-// For a B in panels. Rows of A are packed, PACKED elements of them at a time, if there are many.
+// For a B in panels. Rows of A are packed, PACKED elements of them at a time, if there are many. A task is a part of
+// the rows too where panels are too few for the threads, or where B is narrow: then it stays in cache for all parts.
 static void SUF(by_panels)(gemm *x, int worker, int parallel) {
-	const int64_t blocks = (x->M + 2 * MB - 1) / (2 * MB), panels = (x->N + x->nr - 1) / x->nr;
+	const int64_t panels = (x->N + x->nr - 1) / x->nr, want = parallel ? TASKS * tl_pool_threads(x->pool) : 1;
+	int64_t blocks = (x->M + 2 * MB - 1) / (2 * MB);
+	if (panels < want) blocks = most(blocks, least((x->M + x->mr - 1) / x->mr, (want + panels - 1) / panels));
 	x->packs = x->ak != 1 || ((x->M > MB / 2 || tl_packs_rows(x->isa)) && x->N >= NB);
 	x->mb = ((x->M + blocks - 1) / blocks + x->mr - 1) / x->mr * x->mr;
 	const int64_t rows = x->packs ? most(1, PACKED / (x->mb * x->K)) * x->mb : x->M;
@@ -48,12 +53,13 @@ static void SUF(by_panels)(gemm *x, int worker, int parallel) {
 	}
 	for (x->r0 = 0; x->r0 < x->M && !cut(x); x->r0 = x->r1) {
 		x->r1 = least(x->r0 + rows, x->M);
-		const int64_t parts = (x->r1 - x->r0 + x->mb - 1) / x->mb * ((x->K + KC - 1) / KC);
-		const int64_t grain = (1 << 16) / ((x->r1 - x->r0) * x->K * x->nr + 1) + 1;
+		const int64_t here = (x->r1 - x->r0 + x->mb - 1) / x->mb, parts = here * ((x->K + KC - 1) / KC);
+		x->ntasks = !x->packs || panels < want ? here : 1;
+		const int64_t grain = (1 << 16) / ((x->r1 - x->r0) / x->ntasks * x->K * x->nr + 1) + 1;
 		if (x->packs && parallel) tl_parallel_whole(x->pool, parts, 1, SUF(pack_rows), x);
 		else if (x->packs) SUF(pack_rows)(x, worker, 0, parts);
-		if (parallel) tl_parallel_guided(x->pool, panels, grain, SUF(panel_range), x);
-		else SUF(panel_range)(x, worker, 0, panels);
+		if (parallel) tl_parallel_guided(x->pool, x->ntasks * panels, grain, SUF(panel_range), x);
+		else SUF(panel_range)(x, worker, 0, x->ntasks * panels);
 	}
 }
 

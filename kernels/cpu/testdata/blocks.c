@@ -3,17 +3,19 @@
 #include "../pool.c"
 static void shared(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg);
 #define tl_parallel_whole shared
+#define tl_parallel_guided shared
 #include "../gemm.c"
 #include <stdio.h>
 
 enum { THREADS = 2 };
 
-static int64_t busier;
+static int64_t busier, tasks;
 
 static void shared(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) {
 	const gemm *x = arg;
 	const int64_t each = job == block_job32 ? x->mb : 1, all = job == block_job32 ? x->M : n;
-	if (job == pack_job32) return;
+	if (job == pack_job32 || job == pack_rows32) return;
+	tasks = n;
 	p->n = n;
 	p->grain = grain;
 	share_out(p);
@@ -48,12 +50,26 @@ static int product(tl_pool *p, const char *name, int64_t whole, int64_t m, int64
 	return 1;
 }
 
+// A product with a packed B, whose tasks are counted.
+static int packed(tl_pool *p, int64_t m, int64_t n, int64_t k) {
+	static char none[1];
+	tl_gemm g = {.type = TLK_F32, .co = -1, .M = 0, .N = 1, .K = 2, .am = 2, .ak = 3, .bk = 3, .bn = 2, .ao = 4, .bo = 4,
+		.pack = none};
+	const int64_t par[] = {m, n, k, 1, 0};
+	char *buf[] = {none, none, none};
+	busier = 0;
+	if (tl_run_gemm(&g, p, 0, buf, par)) return 0;
+	printf("packed %ld %ld\n", (long)tasks, (long)busier);
+	return 1;
+}
+
 int main(void) {
 	tl_pool *p = tl_pool_new(THREADS);
 	int ok = 1;
 	for (int64_t m = 193; ok && m < 1000; m += 9) ok = product(p, "rows", m, m, 128, 512);
 	for (int64_t n = 384; ok && n <= 2048; n += 128) ok = product(p, "columns", n, 1, n, 512);
 	for (int64_t n = 8; ok && n <= 16; n++) ok = product(p, "panels", n, 64, 16 * n, 256);
+	for (int64_t n = 2; ok && n <= 128; n += 14) ok = packed(p, 1000, n, 512);
 	tl_pool_free(p);
 	return !ok;
 }

@@ -14,8 +14,8 @@
 // The least rows of a tile whose terms are taken by fours.
 #define TLK_FOURS_ROWS 4
 
-// Each returns the number of terms that it has done. Tiles of rows in place have the addresses of row 0 and of row 3,
-// and those of the rows behind them by multiples of one register.
+// fours and spotfours return the number of terms that they have done. For rows in place two registers hold the
+// addresses of rows 0 and 3, and one the distance between rows: an instruction adds that distance once or twice.
 #define TLK_FOURS(s, T, V, L) \
 	TLK_INLINE int64_t fours##s(const int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, \
 		const int64_t bk, const int64_t *row, T *keep, const T *next, int64_t step, V (*x)[2]) { \

@@ -21,8 +21,8 @@ int64_t tl_parallel(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
 int64_t tl_parallel_in_order(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
 // tl_parallel without polling for requests to stop.
 void tl_parallel_whole(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
-// tl_parallel_whole whose claims take several pieces, fewer and fewer of them. For jobs that poll, and whose pieces
-// take equal times.
+// tl_parallel_whole whose claims take several pieces, fewer and fewer of them. For jobs that poll or are short, and
+// whose pieces take equal times.
 void tl_parallel_guided(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
 // Sets where requests to stop are read from now on: word, by the rule of device.Stop, or NULL if none can come. Loops
 // also stop patience nanoseconds after they first looked at the clock, unless patience is 0. Inside a step they look at
