@@ -6,15 +6,19 @@
 // A row of floats is split into planes of int8: terms of a block are factor (256^2 a + 256 b + c), to half of factor, a
 // power of two. The greatest term of a block has at least 22 bits, so a term has an error of at most 2^-23 of the
 // greatest. A row that is quantized (dynamic) has one plane: its terms are factor a, where factor is the greatest
-// magnitude over 127. start has what makes weights of dot products, which have no sign, numbers with one. A block has a
-// group's terms, or PLANES_BLOCK.
+// magnitude over 127. start has what makes weights of dot products, which have no sign, numbers with one. Terms of
+// weights of 8 bits have blocks of PLANES_BLOCK; those of 4 bits have a block for each group, or for each PLANES_CHUNK
+// of its terms.
 enum { PLANES = 3, PLANES_BYTES = 4, PLANES_BLOCK = 64, PLANES_PANELS = 4 }; // bytes of a term: the most
+enum { PLANES_CHUNK = 32 };
 typedef struct { float factor; int32_t start[PLANES]; } tl_plane_block;
 
 // split: false where planes cannot hold a block of floats: a term is not finite, or all are too small. Planes lie pitch
-// elements apart, 16 more than there are terms. panels: one or PLANES_PANELS panels; c is that of tl_isa_table.panel.
+// elements apart, 16 more than there are terms. sums, if not NULL, get the sum of each group of a quantized row.
+// panels: one or PLANES_PANELS panels; c is that of tl_isa_table.panel.
 typedef struct {
-	int (*split)(const tl_quantized *, int64_t K, const float *x, int8_t *to, int64_t pitch, tl_plane_block *);
+	int (*split)(const tl_quantized *, int64_t K, const float *x, int8_t *to, int64_t pitch, tl_plane_block *,
+		float *sums);
 	void (*panels)(const tl_quantized *, int panels, int64_t K, const int8_t *x, int64_t pitch, const tl_plane_block *,
 		const float *sums, const uint32_t *w, const void *scale, const uint16_t *offset, float *c);
 } tl_planes;
@@ -25,9 +29,6 @@ extern const tl_planes tl_planes_avx2;
 
 // The mantissa of 2^-22 (256^2 + 256 + 1) 127, the greatest number that three digits of -128 to 127 have, less 1.
 enum { PLANES_MOST_MANTISSA = 0x7efefe };
-// Rows of words that are fetched before they are read: 512 bytes of each panel.
-enum { PLANES_AHEAD = 8 };
-
 static inline int64_t planes_least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 // planes_scale finds the factor of a block whose greatest magnitude is most, and what its terms are multiplied by.
@@ -58,12 +59,6 @@ static inline void planes_step(float most, float *factor, float *up) {
 	} else if (!(*up < __builtin_inff())) {
 		*factor = *up = 0;
 	}
-}
-
-// planes_ahead is how many words ahead of n rows of words, the first of which is row, words are fetched. Streams of
-// panels are too short for the processor to find, so the last rows fetch the first ones of the next panels.
-static inline int64_t planes_ahead(int64_t row, int64_t n, int64_t words, int panels) {
-	return PLANES_AHEAD * TLK_PANEL + (row + n + PLANES_AHEAD > words ? (panels - 1) * words * TLK_PANEL : 0);
 }
 
 static inline int32_t planes_four(const int8_t *x) {

@@ -13,6 +13,15 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
+// Rows of words that are fetched before they are read: 512 bytes of each panel.
+enum { AHEAD = 8 };
+
+// ahead_of is how many words ahead of n rows of words, the first of which is row, words are fetched. Streams of
+// panels are too short for the processor to find, so the last rows fetch the first ones of the next panels.
+static inline int64_t ahead_of(int64_t row, int64_t n, int64_t words, int panels) {
+	return AHEAD * TLK_PANEL + (row + n + AHEAD > words ? (panels - 1) * words * TLK_PANEL : 0);
+}
+
 static inline int64_t block_terms(const tl_quantized *q) { return q->bits == 8 ? PLANES_BLOCK : q->group; }
 static inline __mmask16 first(int64_t n) { return n >= 16 ? 0xffff : (__mmask16)((1 << n) - 1); }
 
@@ -28,7 +37,7 @@ WIDE static float greatest(int64_t n, const float *x) {
 }
 
 WIDE INLINE int split_into(const int planes, const tl_quantized *q, int64_t K, const float *x, int8_t *to,
-	int64_t pitch, tl_plane_block *b) {
+	int64_t pitch, tl_plane_block *b, float *sums) {
 	// Words of four bits have a lane's even terms in the low halves of bytes, and the odd ones in the high halves.
 	const __m128i order = q->bits == 8 ? _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) :
 		_mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
@@ -50,13 +59,17 @@ WIDE INLINE int split_into(const int planes, const tl_quantized *q, int64_t K, c
 				_mm_storeu_si128((__m128i *)(to + p * pitch + k + i), _mm_shuffle_epi8(_mm512_cvtepi32_epi8(v), order));
 			}
 		}
-		UNROLL for (int p = 0; p < planes; p++) b->start[p] = -(1 << (q->bits - 1)) * _mm512_reduce_add_epi32(sum[p]);
+		const int32_t first_sum = _mm512_reduce_add_epi32(sum[0]);
+		b->start[0] = -(1 << (q->bits - 1)) * first_sum;
+		UNROLL for (int p = 1; p < planes; p++) b->start[p] = -(1 << (q->bits - 1)) * _mm512_reduce_add_epi32(sum[p]);
+		if (sums) *sums++ = (float)first_sum * b->factor;
 	}
 	return 1;
 }
 
-WIDE static int split(const tl_quantized *q, int64_t K, const float *x, int8_t *to, int64_t pitch, tl_plane_block *b) {
-	return q->dynamic ? split_into(1, q, K, x, to, pitch, b) : split_into(PLANES, q, K, x, to, pitch, b);
+WIDE static int split(const tl_quantized *q, int64_t K, const float *x, int8_t *to, int64_t pitch, tl_plane_block *b,
+	float *sums) {
+	return q->dynamic ? split_into(1, q, K, x, to, pitch, b, sums) : split_into(PLANES, q, K, x, to, pitch, b, NULL);
 }
 
 // _mm512_dpbusd_epi32. For that one GCC copies all sums before and after a loop's body.
@@ -112,7 +125,7 @@ WIDE INLINE void tile(const int planes, const int bits, const int panels, const 
 	UNROLL for (int p = 0; p < panels; p++) total[p] = _mm512_setzero_ps();
 	for (int64_t g = 0, k = 0; k < K; g++, k += block, b++) {
 		const int64_t n = (planes_least(block, K - k) + each - 1) / each, row = k / each, wm = words * TLK_PANEL;
-		const int64_t ahead = planes_ahead(row, n, words, panels);
+		const int64_t ahead = ahead_of(row, n, words, panels);
 		dots(planes, bits, panels, n, x + k, pitch, b, w + row * TLK_PANEL, wm, ahead, v);
 		UNROLL for (int p = 0; p < panels; p++) {
 			if (bits == 8) {

@@ -179,11 +179,9 @@ static void split_rows(void *arg, int worker, int64_t begin, int64_t end) {
 	(void)worker;
 	const work *p = arg;
 	for (int64_t i = begin; i < end; i++) {
-		tl_plane_block *b = p->blocks + i * p->row_blocks;
-		p->whole[i] = p->planes->split(p->q, p->K, p->x + i * p->xm, p->rows + i * PLANES_BYTES * p->pitch, p->pitch, b);
-		if (p->q->dynamic && p->sums) // start is -8 times the sum of a block
-			for (int64_t g = 0; g < p->groups; g++)
-				p->sums[i * p->groups + g] = (float)(b[g].start[0] / -8) * b[g].factor;
+		float *sums = p->q->dynamic && p->sums ? p->sums + i * p->groups : NULL;
+		p->whole[i] = p->planes->split(p->q, p->K, p->x + i * p->xm, p->rows + i * PLANES_BYTES * p->pitch, p->pitch,
+			p->blocks + i * p->row_blocks, sums);
 	}
 }
 
@@ -251,7 +249,8 @@ static int64_t prepare(work *p, tl_pool *pool) {
 	int64_t size = 0;
 	if (p->planes) {
 		p->pitch += TLK_TERMS; // split stores whole vectors
-		p->row_blocks = q->bits == 8 ? (p->K + PLANES_BLOCK - 1) / PLANES_BLOCK : p->groups;
+		p->row_blocks = q->bits == 8 ? (p->K + PLANES_BLOCK - 1) / PLANES_BLOCK :
+			p->groups * ((least(q->group, p->K) + PLANES_CHUNK - 1) / PLANES_CHUNK);
 	}
 	const int64_t sums = room(&size, q->offset ? p->M * p->groups * 4 : 0);
 	const int64_t scales = room(&size, int8 ? p->M * 8 : 0);

@@ -165,8 +165,12 @@ func TestRowsOfFewAreSplitIntoPlanes(t *testing.T) {
 		x := func(row, i int64, v float64) {
 			loopir.StoreBits(ir.F32, c.bufs[0], 3+row*(k+5)+i, ir.EncodeFloat(ir.F32, v))
 		}
+		word := uint64(0x77777777)
+		if lowest {
+			word = 0x88888888
+		}
 		for i := range int64(len(c.bufs[1]) / 4) {
-			loopir.StoreBits(ir.I32, c.bufs[1], i, 0x77777777)
+			loopir.StoreBits(ir.I32, c.bufs[1], i, word)
 		}
 		for i := range int64(len(c.bufs[2]) / q.ScaleType().Size()) {
 			loopir.StoreBits(q.ScaleType(), c.bufs[2], i, ir.EncodeFloat(q.ScaleType(), 1))
