@@ -184,9 +184,9 @@ WIDE INLINE void group_of(const int planes, int64_t rows, const int8_t *x, const
 	}
 }
 
-WIDE INLINE void panel_of(const int planes, const int offsets, const tl_quantized *q, int64_t K, const int8_t *x,
-	int64_t pitch, const tl_plane_block *b, const float *sums, const uint32_t *w, const uint16_t *scale,
-	const uint16_t *offset, float *c) {
+WIDE INLINE void nibble_panel(const int planes, const tl_quantized *q, int64_t K, const int8_t *x, int64_t pitch,
+	const tl_plane_block *b, const float *sums, const uint32_t *w, const uint16_t *scale, const uint16_t *offset,
+	float *c) {
 	const int64_t chunks = (q->group + PLANES_CHUNK - 1) / PLANES_CHUNK;
 	__m256 total[HALVES], v[HALVES];
 	UNROLL for (int h = 0; h < HALVES; h++) total[h] = _mm256_setzero_ps();
@@ -195,20 +195,12 @@ WIDE INLINE void panel_of(const int planes, const int offsets, const tl_quantize
 		group_of(planes, rows, x + k, pitch, b, w, v);
 		w += rows * TLK_PANEL;
 		UNROLL for (int h = 0; h < HALVES; h++) total[h] = _mm256_fmadd_ps(v[h], brains(scale + 8 * h), total[h]);
-		if (!offsets) continue;
+		if (!offset) continue;
 		const __m256 sum = _mm256_set1_ps(*sums++);
 		UNROLL for (int h = 0; h < HALVES; h++) total[h] = _mm256_fmadd_ps(sum, brains(offset + 8 * h), total[h]);
 		offset += TLK_PANEL;
 	}
 	UNROLL for (int h = 0; h < HALVES; h++) _mm256_storeu_ps(c + 8 * h, total[h]);
-}
-
-// One of two kernels, without offsets or with them.
-WIDE INLINE void nibble_panel(const int planes, const tl_quantized *q, int64_t K, const int8_t *x, int64_t pitch,
-	const tl_plane_block *b, const float *sums, const uint32_t *w, const uint16_t *scale, const uint16_t *offset,
-	float *c) {
-	if (offset) panel_of(planes, 1, q, K, x, pitch, b, sums, w, scale, offset, c);
-	else panel_of(planes, 0, q, K, x, pitch, b, sums, w, scale, offset, c);
 }
 
 // A panel of weights of eight bits, a block of terms after the other. A sum is in two lanes.

@@ -159,21 +159,25 @@ func rowsThatAreNotFinite(t *testing.T, d *cpu.Device, q launch.Quantized) {
 func TestRowsOfFewAreSplitIntoPlanes(t *testing.T) {
 	const k, n = 64, 70
 	bytes, halves := launch.Quantized{Bits: 8, Group: 1 << 40}, launch.Quantized{Bits: 4, Group: 32}
-	for i, q := range []launch.Quantized{bytes, halves, bytes, {Bits: 4, Group: 128}} {
-		lowest := i >= 2
-		c := newQuantized(t, rand.New(rand.NewPCG(3, 4)), q, 3, n, k)
+	wide := launch.Quantized{Bits: 4, Group: 128}
+	for _, tc := range []struct {
+		q      launch.Quantized
+		lowest bool
+		word   uint64 // of weights
+	}{
+		{bytes, false, 0x77777777}, {halves, false, 0x77777777},
+		{bytes, true, 0x77777777}, {wide, true, 0x77777777}, {wide, true, 0x88888888},
+	} {
+		c := newQuantized(t, rand.New(rand.NewPCG(3, 4)), tc.q, 3, n, k)
 		x := func(row, i int64, v float64) {
 			loopir.StoreBits(ir.F32, c.bufs[0], 3+row*(k+5)+i, ir.EncodeFloat(ir.F32, v))
 		}
-		word := uint64(0x77777777)
-		if lowest {
-			word = 0x88888888
-		}
 		for i := range int64(len(c.bufs[1]) / 4) {
-			loopir.StoreBits(ir.I32, c.bufs[1], i, word)
+			loopir.StoreBits(ir.I32, c.bufs[1], i, tc.word)
 		}
-		for i := range int64(len(c.bufs[2]) / q.ScaleType().Size()) {
-			loopir.StoreBits(q.ScaleType(), c.bufs[2], i, ir.EncodeFloat(q.ScaleType(), 1))
+		scale := tc.q.ScaleType()
+		for i := range int64(len(c.bufs[2]) / scale.Size()) {
+			loopir.StoreBits(scale, c.bufs[2], i, ir.EncodeFloat(scale, 1))
 		}
 		for i := range int64(k) {
 			sign := 1.0
@@ -181,7 +185,7 @@ func TestRowsOfFewAreSplitIntoPlanes(t *testing.T) {
 				sign = -1
 			}
 			v := sign * float64(1<<19+i*i+1)
-			if lowest {
+			if tc.lowest {
 				v = [2]float64{-128*256 - 128, 1 << 22}[max(0, 1-i%32)]
 			}
 			x(0, i, v)
