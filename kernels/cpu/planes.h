@@ -6,9 +6,10 @@
 // A row of floats is split into planes of int8: terms of a block are factor (256^2 a + 256 b + c), to half of factor, a
 // power of two. The greatest term of a block has at least 22 bits, so a term has an error of at most 2^-23 of the
 // greatest. A row that is quantized (dynamic) has one plane: its terms are factor a, where factor is the greatest
-// magnitude over 127. start has what makes weights of dot products, which have no sign, numbers with one. With
-// weights of 8 bits a block has PLANES_BLOCK terms. With those of 4 bits it has a group's, or PLANES_CHUNK of them where
-// sums have 16 bits (AVX2).
+// magnitude over 127. start has what makes weights of dot products, which have no sign, numbers with one.
+//
+// With weights of 8 bits a block has PLANES_BLOCK terms. With those of 4 bits it has a group's, or PLANES_CHUNK of them
+// where sums have 16 bits (AVX2).
 enum { PLANES = 3, PLANES_BYTES = 4, PLANES_BLOCK = 64, PLANES_PANELS = 4 }; // bytes of a term: the most
 enum { PLANES_CHUNK = 32 };
 typedef struct { float factor; int32_t start[PLANES]; } tl_plane_block;
